@@ -1,0 +1,62 @@
+# Everything here needs only make and Python 3.11 or newer; the rest goes into .venv.
+#   make PYTHON=python3.12 test     uses another interpreter
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+# A stamp is older than pyproject.toml when an installation is out of date.
+BASE := $(VENV)/.installed-base
+DEV := $(VENV)/.installed-dev
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench lint format clean
+
+help:  ## show this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 10
+
+demo: $(BASE)  ## a short tour of the library
+	@$(PY) -m maxmargin.demo
+
+test: $(DEV)  ## run the tests
+	@$(PY) -m pytest -n 2 --dist loadfile -q
+
+bench: $(DEV)  ## compare with other libraries on this machine
+	@$(PY) -m benchmarks
+
+lint: $(DEV)  ## style and types
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+
+format: $(DEV)  ## let ruff repair what it can
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+clean:  ## remove the environment, caches and build products
+	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# No dependency on pyproject.toml: an environment is made once, its contents are kept up to date.
+$(PY):
+	@command -v $(PYTHON) >/dev/null 2>&1 || { \
+	    echo "'$(PYTHON)' was not found. Install Python 3.11 or newer, or name one:" \
+	         "make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "maxmargin needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." \
+	         "Name another one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "'$(PYTHON) -m venv' does not work here. Install your system's venv package" \
+	         "(Debian and Ubuntu: apt install python3-venv) and try again." >&2; exit 1; }
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+
+$(BASE): pyproject.toml | $(PY)
+	@echo "installing maxmargin into $(VENV)"
+	@$(PIP) -e .
+	@touch $@
+
+$(DEV): pyproject.toml | $(PY)
+	@echo "installing maxmargin and its development tools into $(VENV)"
+	@$(PIP) -e '.[dev,io,plot,bench,lp,cli]'
+	@touch $@ $(BASE)

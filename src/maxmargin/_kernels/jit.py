@@ -1,0 +1,100 @@
+"""How functions are compiled: one decorator, one cache folder for each state of the sources.
+
+Numba's disk cache looks at the time stamp of the file that holds a function, so it does not
+notice an edit to a function that is *called* from another file. Here the cache folder is named
+after a hash of all sources of the package: any edit or upgrade starts a clean folder, and two
+versions never meet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.extending import overload
+
+# "ninf" must stay out: forbidden parts score minus infinity. Without "nnan" maxima would not
+# become vector instructions; scores are checked to be finite before any kernel runs.
+FASTMATH = {"reassoc", "contract", "nsz", "nnan", "arcp"}
+
+_KEEP_SECONDS = 30 * 24 * 3600
+
+
+def source_hash() -> str:
+    """Hash of every Python file of the package, and of numba's version."""
+    digest = hashlib.sha256(numba.__version__.encode())
+    package = Path(__file__).resolve().parent.parent
+    for path in sorted(package.rglob("*.py")):
+        digest.update(str(path.relative_to(package)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def cache_folder() -> Path:
+    """Folder of the compiled code: below ``NUMBA_CACHE_DIR`` or the user's cache folder."""
+    base = os.environ.get("NUMBA_CACHE_DIR")
+    if not base:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "maxmargin" / f"kernels-{source_hash()}"
+
+
+def _forget_old(folder: Path) -> None:
+    """Remove the compiled code of versions that nobody used for a month."""
+    try:
+        for other in folder.parent.glob("kernels-*"):
+            if other != folder and time.time() - other.stat().st_mtime > _KEEP_SECONDS:
+                shutil.rmtree(other, ignore_errors=True)
+    except OSError:  # a cache that cannot be cleaned is no reason to fail
+        pass
+
+
+_FOLDER = cache_folder()
+if not _FOLDER.exists():
+    _forget_old(_FOLDER)
+
+
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile with numba: no GIL, cached on disk in the folder of these sources."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(_FOLDER)  # read by numba while decorating, not later
+    try:
+        return numba.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def implements(generic: Callable[..., Any], *classes: type | tuple[type, ...], at: int = 0):
+    """Register the compiled implementation of ``generic`` for NamedTuple ``classes``.
+
+    This is multiple dispatch: numba picks the implementation by the type of the argument at
+    position ``at``: one class, or a tuple of alternatives. Several ``classes`` match the arguments
+    from ``at`` on, one each.
+
+    Examples
+    --------
+    >>> @implements(block_size, Chain)                    # doctest: +SKIP
+    ... def chain_block_size(structure, i): ...
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        def choose(*args):
+            for position, wanted in enumerate(classes, start=at):
+                found = getattr(args[position], "instance_class", None)
+                if found is None or not issubclass(found, wanted):
+                    return None
+            return function
+
+        overload(
+            generic,
+            strict=False,
+            jit_options={"fastmath": FASTMATH, "error_model": "numpy", "nogil": True},
+        )(choose)
+        return function
+
+    return register

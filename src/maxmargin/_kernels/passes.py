@@ -1,0 +1,101 @@
+"""Passes over a range of examples that every solver needs: evaluate, decode, rebuild weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import protocol as generic
+from .blocks import load_block, store_block
+from .jit import compiled
+
+
+@compiled
+def truth_blocks(structure, blocks):
+    """Set every block to the indicator of its true output."""
+    scratch = np.empty(generic.largest_block(structure))
+    found = np.empty(scratch.shape[0], np.int32)
+    for i in range(generic.n_blocks(structure)):
+        mu = scratch[: generic.block_size(structure, i)]
+        generic.embed_truth(structure, i, mu)
+        blocks = store_block(blocks, i, mu, found)
+    return blocks
+
+
+@compiled
+def add_blocks(structure, rows, scales, blocks, weights):
+    """``weights += sum_i scales_i Phi(x_i) (phi(y_i) - mu_i)``."""
+    buffers = np.empty((2, generic.largest_block(structure)))
+    for i in range(generic.n_blocks(structure)):
+        if scales[i] == 0.0:
+            continue
+        size = generic.block_size(structure, i)
+        mu = buffers[0, :size]
+        load_block(blocks, i, mu)
+        direction = buffers[1, :size]
+        generic.embed_truth(structure, i, direction)
+        for part in range(size):
+            direction[part] -= mu[part]
+        generic.add_block(structure, rows, weights, i, direction, scales[i])
+
+
+@compiled
+def evaluate_blocks(
+    surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums, gaps
+):
+    """Sum losses (primal), concave parts (dual) and oracle errors over a range of examples.
+
+    ``sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i error_i]``; ``gaps[i]`` the gap of
+    block i if ``with_dual``.
+    """
+    buffers = np.empty((3, generic.largest_block(structure)))
+    labels = np.empty(generic.most_labels(structure), np.int32)
+    work = np.empty(generic.work_size(structure, rows))
+    sums[:] = 0.0
+    for i in range(first, last):
+        if sample_weight[i] == 0.0:
+            gaps[i] = 0.0
+            continue
+        size = generic.block_size(structure, i)
+        low, high = generic.label_range(structure, i)
+        scores = buffers[0, :size]
+        answer = buffers[1, :size]
+        other = buffers[2, :size]
+        generic.score_block(structure, rows, weights, i, scores)
+        upper, lower = generic.best_response(
+            surrogate, structure, i, scores, work, labels[: high - low], answer
+        )
+        generic.embed_truth(structure, i, other)
+        true_score = 0.0
+        for part in range(size):
+            true_score += other[part] * scores[part]
+        sums[0] += sample_weight[i] * (upper - true_score)
+        sums[2] += sample_weight[i] * (upper - lower)
+        if with_dual:
+            load_block(blocks, i, other)
+            concave = generic.concave_part(surrogate, structure, i, other, work)
+            linear = 0.0
+            for part in range(size):
+                linear += other[part] * scores[part]
+            sums[1] += sample_weight[i] * concave
+            gaps[i] = upper - concave - linear
+
+
+@compiled
+def decode_blocks(structure, rows, weights, first, last, labels, values):
+    """Best output of each example in a range: labels into the flat array, scores into values."""
+    buffer = np.empty(generic.largest_block(structure))
+    work = np.empty(generic.work_size(structure, rows))
+    for i in range(first, last):
+        scores = buffer[: generic.block_size(structure, i)]
+        low, high = generic.label_range(structure, i)
+        generic.score_block(structure, rows, weights, i, scores)
+        values[i] = generic.decode(structure, i, scores, work, labels[low:high])
+
+
+@compiled
+def block_sizes(structure):
+    """Number of parts of every example."""
+    sizes = np.empty(generic.n_blocks(structure), np.int64)
+    for i in range(sizes.shape[0]):
+        sizes[i] = generic.block_size(structure, i)
+    return sizes

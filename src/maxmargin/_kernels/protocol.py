@@ -1,0 +1,194 @@
+"""The generic functions of the compiled core: what a structure, a loss, a feature store and a
+surrogate must answer.
+
+Each function here is only a name. A structure (or loss, feature store, surrogate) is a
+NamedTuple of flat arrays, and its module registers an implementation for that class with
+:func:`maxmargin._kernels.jit.implements`. The kernels of the solvers call the generic names;
+numba picks the implementation while compiling, so nothing is looked up at run time. A new
+structure thereby gets every surrogate and solver, and a new solver every structure.
+
+Notation: example ``i`` has a *block* of parts; ``scores``, ``mu`` and ``direction`` are flat
+vectors over the parts of one block, ``weights`` is the flat weight vector.
+"""
+
+from __future__ import annotations
+
+
+def _must_be_compiled(name: str):
+    raise TypeError(f"{name} is a generic function of the compiled core; call it from a kernel")
+
+
+# --- features: rows x_r of the data, weight matrices stored feature by class ---------------
+
+
+def score_rows(rows, matrix, first, last, out):
+    """``out[r - first, :] = x_r @ matrix`` for rows ``first <= r < last``."""
+    _must_be_compiled("score_rows")
+
+
+def add_row(rows, matrix, row, values, scale):
+    """``matrix += scale * outer(x_row, values)``."""
+    _must_be_compiled("add_row")
+
+
+def clear_rows(rows, matrix, first, last):
+    """Set to zero at least those rows of ``matrix`` that x_first ... x_(last-1) touch."""
+    _must_be_compiled("clear_rows")
+
+
+def row_product(rows, row, other):
+    """Inner product of two rows."""
+    _must_be_compiled("row_product")
+
+
+# --- losses of a single label --------------------------------------------------------------
+
+
+def label_loss(loss, predicted, true):
+    """Loss of predicting one label when another is true."""
+    _must_be_compiled("label_loss")
+
+
+def expected_label_loss(loss, mu, true):
+    """Expected loss of a prediction drawn from the distribution ``mu``."""
+    _must_be_compiled("expected_label_loss")
+
+
+def expected_losses(loss, mu, out):
+    """``out[j]`` = expected loss of predicting j when the truth is distributed as ``mu``."""
+    _must_be_compiled("expected_losses")
+
+
+def max_min_label(loss, scores, work, mu):
+    """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu`` and return its value."""
+    _must_be_compiled("max_min_label")
+
+
+def max_min_label_prox(loss, scores, mu, curvature, work, out):
+    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none."""
+    _must_be_compiled("max_min_label_prox")
+
+
+# --- structures ----------------------------------------------------------------------------
+
+
+def n_blocks(structure):
+    """Number of examples."""
+    _must_be_compiled("n_blocks")
+
+
+def block_size(structure, i):
+    """Number of parts of example i."""
+    _must_be_compiled("block_size")
+
+
+def largest_block(structure):
+    """Number of parts of the largest example."""
+    _must_be_compiled("largest_block")
+
+
+def most_labels(structure):
+    """Number of labels of the largest example."""
+    _must_be_compiled("most_labels")
+
+
+def label_range(structure, i):
+    """First and last (exclusive) place of example i in a flat array of labels."""
+    _must_be_compiled("label_range")
+
+
+def score_block(structure, rows, weights, i, scores):
+    """Scores of all parts of example i."""
+    _must_be_compiled("score_block")
+
+
+def add_block(structure, rows, weights, i, direction, scale):
+    """``weights += scale * Phi(x_i) direction``."""
+    _must_be_compiled("add_block")
+
+
+def squared_norm(structure, rows, i, direction, work):
+    """``|Phi(x_i) direction|^2`` for a direction that is a difference of two block vectors."""
+    _must_be_compiled("squared_norm")
+
+
+def decode(structure, i, scores, work, labels):
+    """Write the labels of the best output into ``labels`` and return its score."""
+    _must_be_compiled("decode")
+
+
+def embed(structure, i, labels, out):
+    """Write the indicator vector of the parts of an output."""
+    _must_be_compiled("embed")
+
+
+def embed_truth(structure, i, out):
+    """Write the indicator vector of the true output of example i."""
+    _must_be_compiled("embed_truth")
+
+
+def add_loss(structure, i, out):
+    """Add to every part its loss against the truth of example i."""
+    _must_be_compiled("add_loss")
+
+
+def expected_loss(structure, i, mu):
+    """Loss against the truth of example i, averaged over mu."""
+    _must_be_compiled("expected_loss")
+
+
+def work_size(structure, rows):
+    """Length of the scratch vector that the functions of this structure need."""
+    _must_be_compiled("work_size")
+
+
+def max_min(structure, i, scores, work, mu):
+    """Max-min answer of a block, and its value."""
+    _must_be_compiled("max_min")
+
+
+def loss_floor(structure, i, mu, work):
+    """``min_nu nu' A mu``: the smallest expected loss that a prediction can have under mu."""
+    _must_be_compiled("loss_floor")
+
+
+def loss_floor_step(structure, i, mu, direction, slope, curvature, work):
+    """Maximise ``loss_floor(mu + g d) + g slope - g^2/2 curvature`` over g in [0, 1]."""
+    _must_be_compiled("loss_floor_step")
+
+
+def linear_prox(structure, rows, i, scores, mu, scale, work, out):
+    """Exact block maximum for a linear H; returns False where the structure has none."""
+    _must_be_compiled("linear_prox")
+
+
+def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
+    """Exact block maximum for the max-min H; returns False where the structure has none."""
+    _must_be_compiled("max_min_prox")
+
+
+# --- surrogates ----------------------------------------------------------------------------
+
+
+def best_response(surrogate, structure, i, scores, work, labels, mu):
+    """Maximise ``H_i(mu) + scores @ mu``: write mu, return an upper and a lower bound of it."""
+    _must_be_compiled("best_response")
+
+
+def concave_part(surrogate, structure, i, mu, work):
+    """``H_i(mu)``."""
+    _must_be_compiled("concave_part")
+
+
+def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, work):
+    """Maximise ``H_i(mu + g d) + g slope - g^2/2 curvature`` over g in [0, 1].
+
+    ``mu + d`` is the best response, ``gap`` what it gains over mu at the present scores, and
+    ``slope`` the part of that gain that comes from the scores.
+    """
+    _must_be_compiled("line_step")
+
+
+def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
+    """Exact maximum over the whole block, where it exists; returns whether it did."""
+    _must_be_compiled("block_maximum")

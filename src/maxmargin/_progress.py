@@ -1,0 +1,178 @@
+"""What a user sees while a fit is running: a bar on a terminal, log lines elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+_LOGGER = logging.getLogger("maxmargin")
+_SECONDS_BETWEEN_DRAWINGS = 0.1
+_SHORTEST_BAR, _LONGEST_BAR = 4, 30
+
+
+class ProgressReporter:
+    """Report the checks of a solver; to be used in a ``with`` block around its loop.
+
+    Parameters
+    ----------
+    verbose : int
+        Nothing is reported if this is 0 or less. Otherwise, if standard error is a terminal, one
+        line with a bar is kept up to date there; if not, each check becomes a message of level
+        INFO of the logger ``"maxmargin"``.
+    max_iter : int
+        Number of passes at which the solver stops.
+    name : str
+        What is being fitted; the line starts with it.
+
+    Notes
+    -----
+    Whoever asks for ``verbose=1`` should see something. So within the block the logger lets INFO
+    messages through, and it gets a handler that writes to standard error if logging is not set up.
+    """
+
+    def __init__(self, verbose: int, max_iter: int, name: str) -> None:
+        self._max_iter = max_iter
+        self._name = name
+        self._check: Any = None
+        self._check_time = self._drawn_time = -float("inf")
+        self._drawn_length = 0
+        self._handler: logging.Handler | None = None
+        self._level: int | None = None
+        self._mode = "silent"
+        if verbose > 0:
+            self._mode = "bar" if _is_terminal(sys.stderr) else "log"
+
+    def __enter__(self) -> ProgressReporter:
+        if self._mode == "log":
+            if not _is_logging_set_up():
+                self._handler = logging.StreamHandler(sys.stderr)
+                self._handler.setFormatter(logging.Formatter("%(message)s"))
+                _LOGGER.addHandler(self._handler)
+            if not _LOGGER.isEnabledFor(logging.INFO):
+                self._level = _LOGGER.level
+                _LOGGER.setLevel(logging.INFO)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._drawn_length:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
+            self._drawn_length = 0
+        if self._level is not None:
+            _LOGGER.setLevel(self._level)
+            self._level = None
+        if self._handler is not None:
+            _LOGGER.removeHandler(self._handler)
+            self._handler = None
+
+    def update(self, check: Any) -> None:
+        """Report a check of the solver.
+
+        Parameters
+        ----------
+        check : object
+            With attributes ``passes``, ``seconds``, ``primal``, ``dual``, ``gap`` and optionally
+            ``validation_score``; values that are None are left out.
+        """
+        if self._mode == "log":
+            parts = [f"pass {check.passes:g}/{self._max_iter:g}", *_figures(check, check.seconds)]
+            _LOGGER.info("%s: %s", self._name, "  ".join(parts))
+        elif self._mode == "bar":
+            self._check, self._check_time = check, time.perf_counter()
+            self._draw(check.passes)
+
+    def pulse(self, fraction_of_pass: float, passes: float) -> None:
+        """Move the bar between two checks; cheap enough to be called often.
+
+        Parameters
+        ----------
+        fraction_of_pass : float
+            How much of the current pass is done, from 0 to 1.
+        passes : float
+            Number of complete passes.
+        """
+        if self._mode != "bar":
+            return
+        if time.perf_counter() - self._drawn_time >= _SECONDS_BETWEEN_DRAWINGS:
+            self._draw(passes + fraction_of_pass)
+
+    def _draw(self, position: float) -> None:
+        self._drawn_time = time.perf_counter()
+        parts = [f"pass {int(position)}/{self._max_iter:g}"]
+        if self._check is not None:
+            seconds = self._check.seconds + self._drawn_time - self._check_time
+            parts += _figures(self._check, seconds)
+        done = position / self._max_iter if self._max_iter > 0 else 1.0
+        # A line that fills the last column would wrap, and could not be rewritten.
+        line = _fit_line(self._name, done, parts, _width(sys.stderr) - 1, _marks(sys.stderr))
+        sys.stderr.write("\r" + line.ljust(self._drawn_length))
+        sys.stderr.flush()
+        self._drawn_length = len(line)
+
+
+def _is_logging_set_up() -> bool:
+    """Whether messages of our logger can reach a handler other than the silent one."""
+    logger: logging.Logger | None = _LOGGER
+    while logger is not None:
+        if any(not isinstance(handler, logging.NullHandler) for handler in logger.handlers):
+            return True
+        logger = logger.parent if logger.propagate else None
+    return False
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):  # no standard error at all, or a closed one
+        return False
+
+
+def _width(stream: Any) -> int:
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (AttributeError, OSError, ValueError):
+        columns = 0
+    return columns or shutil.get_terminal_size().columns
+
+
+def _marks(stream: Any) -> tuple[str, str]:
+    is_unicode = (getattr(stream, "encoding", None) or "").lower().startswith("utf")
+    return ("█", "─") if is_unicode else ("#", "-")
+
+
+def _figures(check: Any, seconds: float) -> list[str]:
+    """The numbers of a check, the most important first."""
+    figures = []
+    for label, key, form in (
+        ("primal", "primal", "#.4g"),
+        ("dual", "dual", "#.4g"),
+        ("gap", "gap", ".1e"),
+        ("validation", "validation_score", "#.4g"),
+    ):
+        value = getattr(check, key, None)
+        if value is not None:
+            figures.append(f"{label} {value:{form}}")
+    return [*figures, f"{seconds:.1f} s"]
+
+
+def _fit_line(name: str, done: float, parts: list[str], width: int, marks: tuple[str, str]) -> str:
+    """Name, bar and as many parts as fit; the last parts go first, then the bar."""
+    kept = list(parts)
+    while len(kept) > 1 and len(name) + 3 + _SHORTEST_BAR + len("  ".join(kept)) > width:
+        kept.pop()
+    text = "  ".join(kept)
+    room = min(width - len(name) - 3 - len(text), _LONGEST_BAR)
+    if room < _SHORTEST_BAR:
+        return text[: max(width, 0)]
+    full = min(max(round(done * room), 0), room)
+    return f"{name}  {marks[0] * full}{marks[1] * (room - full)} {text}"

@@ -1,0 +1,140 @@
+"""Checks of what a user hands in: before any work, with the place, the finding and the remedy."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+
+
+def check_number(
+    name: str, value: Any, *, above: float | None = None, at_least: float | None = None
+) -> float:
+    """A finite number in its range."""
+    bound = "a number"
+    if above is not None:
+        bound = f"a finite number > {above:g}"
+    if at_least is not None:
+        bound = f"a finite number >= {at_least:g}"
+    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(value)
+    if (
+        not fits
+        or (above is not None and not value > above)
+        or (at_least is not None and not value >= at_least)
+    ):
+        raise ValueError(f"{name} must be {bound}; received {value!r}.")
+    return float(value)
+
+
+def check_integer(name: str, value: Any, at_least: int) -> int:
+    """An integer in its range."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < at_least:
+        raise ValueError(f"{name} must be an integer >= {at_least}; received {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """One of some names."""
+    choices = tuple(choices)
+    if not (isinstance(value, str) and value in choices):
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name} must be one of {listed}; received {value!r}.")
+    return value
+
+
+def check_n_jobs(n_jobs: int | None) -> int:
+    """Number of threads, by joblib's rules (-1: all cores)."""
+    if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
+        raise ValueError(f"n_jobs must be None or an integer other than 0; received {n_jobs!r}.")
+    return max(1, effective_n_jobs(n_jobs))
+
+
+def check_callbacks(callbacks: Any) -> tuple:
+    """None, one callable, or several."""
+    if callbacks is None:
+        return ()
+    listed = (callbacks,) if callable(callbacks) else tuple(callbacks)
+    for position, callback in enumerate(listed):
+        if not callable(callback):
+            raise TypeError(
+                f"callbacks[{position}] must be callable; received {type(callback).__name__}."
+            )
+    return listed
+
+
+def check_finite(X: Any, name: str) -> None:
+    """Refuse NaN and infinity, with their place."""
+    values = X.data if sp.issparse(X) else X
+    if np.isfinite(np.sum(values, dtype=np.float64)):  # one fast pass for the usual case
+        return
+    finite = np.isfinite(values)
+    if finite.all():  # only the sum overflowed
+        return
+    first = int(np.flatnonzero(~finite.ravel())[0])
+    if sp.issparse(X):
+        row = int(np.searchsorted(X.indptr, first, side="right") - 1)
+        column = int(X.indices[first])
+    else:
+        row, column = divmod(first, X.shape[1])
+    found = "NaN" if np.isnan(values.ravel()[first]) else "infinity (inf)"
+    raise ValueError(
+        f"{name} contains {found} at row {row}, column {column}; expected finite numbers. "
+        "Impute missing values first, for example with sklearn.impute.SimpleImputer."
+    )
+
+
+def check_sample_weight(sample_weight: Any, n: int, unit: str = "example") -> np.ndarray:
+    """Non-negative finite weights, one for each example, not all zero."""
+    if sample_weight is None:
+        return np.ones(n)
+    if isinstance(sample_weight, numbers.Number):
+        sample_weight = np.full(n, sample_weight, dtype=np.float64)
+    try:
+        weights = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be an array of {n} numbers; {error}.") from None
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight.shape == {weights.shape}, expected {(n,)}: one weight for each {unit}."
+        )
+    bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0.0))
+    if len(bad):
+        raise ValueError(
+            f"sample_weight must be finite and >= 0; received {weights[bad[0]]} at index {bad[0]}."
+        )
+    if not weights.any():
+        raise ValueError(f"sample_weight is zero for all {n} {unit}s; at least one must count.")
+    return weights
+
+
+def check_loss_matrix(loss: Any, n_classes: int) -> np.ndarray:
+    """A matrix of losses: rows predicted, columns true, zero on the diagonal, none negative."""
+    try:
+        matrix = np.array(loss, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"loss must be a name or a ({n_classes}, {n_classes}) matrix of numbers; "
+            f"received {loss!r}."
+        ) from None
+    if matrix.shape != (n_classes, n_classes):
+        raise ValueError(
+            f"loss must have shape ({n_classes}, {n_classes}), one row for each predicted and "
+            f"one column for each true class in the order of classes_; received shape "
+            f"{matrix.shape}."
+        )
+    if not np.isfinite(matrix).all() or (matrix < 0.0).any():
+        j, z = np.argwhere(~np.isfinite(matrix) | (matrix < 0.0))[0]
+        raise ValueError(
+            f"loss must be finite and >= 0; received {matrix[j, z]} at row {j}, column {z}."
+        )
+    if np.diag(matrix).any():
+        k = int(np.flatnonzero(np.diag(matrix))[0])
+        raise ValueError(
+            f"loss must be 0 on the diagonal (a right prediction costs nothing); received "
+            f"{matrix[k, k]} at row {k}, column {k}."
+        )
+    return matrix

@@ -1,0 +1,1 @@
+"""The front doors, scikit-learn style, one file each."""

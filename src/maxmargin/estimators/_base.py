@@ -1,0 +1,148 @@
+"""What all front doors share: solver settings, training, certificate, warnings."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from .._validation import (
+    check_callbacks,
+    check_choice,
+    check_integer,
+    check_n_jobs,
+    check_number,
+)
+from ..solvers.bcfw import ORDERS, BlockFrankWolfe
+from ..solvers.loop import run
+from ..solvers.result import MAX_ITER, Result
+from ..solvers.subgradient import Subgradient
+from ..surrogates.max_margin import MaxMargin
+from ..surrogates.max_min import MaxMin
+
+SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin}
+SOLVERS = ("auto", "bcfw", "subgradient")
+
+
+class Settings(NamedTuple):
+    """Validated parameters of a fit."""
+
+    tol: float
+    max_iter: int
+    n_threads: int
+    callbacks: tuple
+    rng: np.random.RandomState
+    verbose: int
+
+
+class StructuredEstimator(BaseEstimator):
+    """Base of the estimators; subclasses list the parameters in their constructor."""
+
+    def _check_settings(self) -> Settings:
+        """Refuse parameters that no fit could use, before looking at the data."""
+        check_choice("surrogate", self.surrogate, SURROGATES)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("order", self.order, ORDERS)
+        if self.solver == "subgradient" and self.order != "permutation":
+            raise ValueError(
+                "solver='subgradient' needs order='permutation': its dual value is true only if "
+                f"all examples are visited equally often; received order={self.order!r}."
+            )
+        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+            check_number("alpha", self.alpha, above=0)
+        if self.early_stopping:
+            fraction = check_number("validation_fraction", self.validation_fraction, above=0)
+            if fraction >= 1:
+                raise ValueError(f"validation_fraction must be < 1; received {fraction!r}.")
+            check_integer("n_iter_no_change", self.n_iter_no_change, 1)
+        verbose = self.verbose if isinstance(self.verbose, bool) else None
+        return Settings(
+            tol=check_number("tol", self.tol, at_least=0),
+            max_iter=check_integer("max_iter", self.max_iter, 1),
+            n_threads=check_n_jobs(self.n_jobs),
+            callbacks=check_callbacks(self.callbacks),
+            rng=check_random_state(self.random_state),
+            verbose=int(
+                verbose if verbose is not None else check_integer("verbose", self.verbose, 0)
+            ),
+        )
+
+    def _alpha_for(self, total_weight: float) -> float:
+        """``alpha``, where "auto" is one over the total weight: C = 1."""
+        return 1.0 / total_weight if isinstance(self.alpha, str) else float(self.alpha)
+
+    def _split(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+        """Indices of training and held-out examples."""
+        if not self.early_stopping:
+            return np.arange(n), np.arange(0)
+        held_out = max(1, round(self.validation_fraction * n))
+        if held_out >= n:
+            raise ValueError(
+                f"early_stopping=True needs examples to hold out, but of {n} none would be left "
+                "for training; use more data or early_stopping=False."
+            )
+        order = rng.permutation(n)
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+    def _solve(
+        self,
+        problem: Any,
+        settings: Settings,
+        validate: Callable[[np.ndarray], float] | None = None,
+    ) -> Result:
+        """Train, and keep the certificate."""
+        if self.solver == "subgradient":
+            stepper: Any = Subgradient(problem, rng=settings.rng)
+        else:
+            stepper = BlockFrankWolfe(
+                problem,
+                order=self.order,
+                average=self.average,
+                rng=settings.rng,
+                dual_state=getattr(self, "_dual", None) if self.warm_start else None,
+            )
+        result = run(
+            stepper,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            check_every=self.check_every,
+            callbacks=settings.callbacks,
+            validate=validate,
+            patience=self.n_iter_no_change,
+            verbose=settings.verbose,
+            name=type(self).__name__,
+        )
+        self._keep_certificate(result, problem)
+        if result.status == MAX_ITER and settings.tol > 0:
+            warnings.warn(
+                f"{type(self).__name__} did not converge in {settings.max_iter} passes: relative "
+                f"gap {result.gap / abs(result.primal):.2g} > tol={settings.tol:g} (primal "
+                f"{result.primal:.6g}, dual {result.dual:.6g}). Increase max_iter or alpha, scale "
+                "the features, or accept the gap with a larger tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return result
+
+    def _keep_certificate(self, result: Result, problem: Any) -> None:
+        self.alpha_ = problem.alpha
+        self.primal_ = result.primal
+        self.dual_ = result.dual
+        self.gap_ = result.gap
+        self.oracle_error_ = result.oracle_error
+        self.status_ = result.status
+        self.n_iter_ = max(1, math.ceil(result.passes - 1e-9))
+        self.n_oracle_calls_ = result.oracle_calls
+        self.history_ = result.history
+        self._dual = result.dual_state if self.warm_start else None
+
+
+def incompatible(surrogate: str, what: str, remedy: str) -> ValueError:
+    """The error for a surrogate that has no oracle for what the user asked."""
+    return ValueError(f"surrogate={surrogate!r} is not available for {what}. {remedy}")

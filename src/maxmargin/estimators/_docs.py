@@ -1,0 +1,75 @@
+"""Docstring parts that the front doors share, so that they say the same thing once."""
+
+from __future__ import annotations
+
+PARAMETERS = """\
+    alpha : float or "auto", default="auto"
+        Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``. In terms of a C that
+        multiplies the *sum* of the losses, ``alpha = 1 / (C * total weight)``; "auto" is C = 1.
+    tol : float, default=0.01
+        Stop when the duality gap is at most ``tol * primal``: the objective is then proven to be
+        within that fraction of the optimum.
+    max_iter : int, default=1000
+        Passes over the data at most; a fit that ends there warns with the gap it reached.
+    solver : {"auto", "bcfw", "subgradient"}, default="auto"
+        Block-coordinate Frank-Wolfe with exact steps ("auto" takes it), or the stochastic
+        subgradient method as a baseline.
+    order : {"permutation", "uniform", "gap"}, default="permutation"
+        How "bcfw" chooses examples: in a new random order each pass, uniformly, or in proportion
+        to their last known gap.
+    average : bool, default=%(average)s
+        Also keep the weighted average of the iterates, and return it when it is better.
+    check_every : int, optional
+        Passes between two true evaluations of primal, dual and gap; by default increasingly
+        rarely, and when the solver believes to be done.
+    fit_intercept : bool, default=True
+        Whether each class has a constant term; it is penalised like a weight of a feature that
+        is always 1.
+    class_weight : dict, "balanced" or None, default=None
+        Factor of the loss by the true class, inside the task loss; "balanced" is inversely
+        proportional to the frequency.
+    classes : sequence, optional
+        All labels, also those that do not occur in ``y``%(classes_note)s
+    warm_start : bool, default=False
+        Start from the dual solution of the previous fit; right also when parameters or data have
+        changed, useful when they changed a little. Otherwise every fit starts clean.
+    early_stopping : bool, default=False
+        Hold out ``validation_fraction`` of the examples, keep the weights that score best on them,
+        and stop after ``n_iter_no_change`` checks without progress.
+    validation_fraction : float, default=0.1
+    n_iter_no_change : int, default=5
+    n_jobs : int, optional
+        Threads for evaluation and prediction; results do not depend on it.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        1 shows progress: a bar on a terminal, log messages elsewhere.
+    callbacks : callable or list of callables, optional
+        Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops."""
+
+ATTRIBUTES = """\
+    primal_, dual_, gap_ : float
+        The certificate: ``primal_`` is the objective at the weights, no weights have a smaller one
+        than ``dual_``, and ``gap_`` is the difference.
+    oracle_error_ : float
+        The part of the gap that is due to inexact oracles; 0 here, all oracles are exact.
+    status_ : str
+        "converged", "max_iter", "early_stopped", "stopped" (by a callback) or "interrupted".
+    n_iter_ : int
+        Passes over the data.
+    n_oracle_calls_ : int
+    history_ : list of Check
+        Primal, dual, gap and time at every check; ``pandas.DataFrame(model.history_)`` works.
+    alpha_ : float
+        The strength of the regularisation that was used."""
+
+
+def documented(**values: str):
+    """Class decorator: fill the shared parts into a docstring."""
+
+    def fill(cls):
+        parts = {"average": "False", "classes_note": ".", **values}
+        text = cls.__doc__.replace("    %(parameters)s", PARAMETERS % parts)
+        cls.__doc__ = text.replace("    %(attributes)s", ATTRIBUTES)
+        return cls
+
+    return fill

@@ -1,0 +1,159 @@
+"""Estimators whose output is one label: arrays in, one label a row out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
+
+from .._labels import LabelCodes, as_label_array, class_costs, warn_unseen
+from .._validation import check_finite, check_sample_weight
+from ..features.rows import pack_rows
+from ..solvers.problem import Problem
+from ..structures.losses import LabelLoss
+from ..structures.multiclass import Multiclass
+from ._base import SURROGATES, StructuredEstimator
+
+
+def take_labels(y: Any, n_rows: int) -> np.ndarray:
+    """Labels of the rows of X as an array, whatever hashables they are."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if sp.issparse(y):
+        raise ValueError("y must be a dense sequence of labels; received a sparse matrix.")
+    if isinstance(y, (list, tuple)):
+        labels = as_label_array(y)
+    else:
+        labels = column_or_1d(y, warn=True)
+    if len(labels) != n_rows:
+        raise ValueError(
+            f"X has {n_rows} rows but y has {len(labels)} labels; expected one label for each row."
+        )
+    if labels.dtype.kind == "f":
+        assert_all_finite(labels, input_name="y")
+    if labels.dtype != object:
+        check_classification_targets(labels)
+    return labels
+
+
+class FlatClassifier(ClassifierMixin, StructuredEstimator):
+    """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _make_loss(self, costs: np.ndarray) -> LabelLoss:
+        raise NotImplementedError
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FlatClassifier:
+        """Train on examples and labels.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_examples, n_features)
+        y : sequence of n_examples hashable labels
+        sample_weight : array of shape (n_examples,), optional
+            Weights of the examples; 2 is the same as having an example twice.
+
+        Returns
+        -------
+        self
+        """
+        settings = self._check_settings()
+        X = self._validate_X(X, reset=True)
+        labels = take_labels(y, X.shape[0])
+        weights = check_sample_weight(sample_weight, X.shape[0])
+        counted = labels if weights.all() else labels[weights > 0]
+        codes = LabelCodes.from_labels(counted, self.classes)
+        known = codes.codes_or_minus_one(labels)
+        used = np.flatnonzero(weights > 0)
+        if (known[used] < 0).any():
+            codes.encode(labels, "y")  # names the label and its place
+        train, held_out = self._split(len(used), settings.rng)
+        train, held_out = used[train], used[held_out]
+        K = len(codes.classes)
+        truth = known[train]
+        counts = np.bincount(truth, weights=weights[train], minlength=K)
+        loss = self._make_loss(class_costs(self.class_weight, codes.classes, counts))
+        rows = pack_rows(X[train], fit_intercept=self.fit_intercept)
+        problem = Problem(
+            Multiclass(truth, K, loss),
+            SURROGATES[self.surrogate](),
+            rows,
+            self._alpha_for(weights[train].sum()),
+            weights[train],
+            settings.n_threads,
+        )
+        self.classes_ = codes.classes
+        validate = None
+        if len(held_out):
+
+            def validate(weights_now: np.ndarray) -> float:
+                self._set_weights(weights_now, X.shape[1])
+                return self._score_codes(X[held_out], known[held_out], weights[held_out])
+
+        result = self._solve(problem, settings, validate)
+        self._set_weights(result.weights, X.shape[1])
+        return self
+
+    def _validate_X(self, X: Any, *, reset: bool) -> Any:
+        X = validate_data(
+            self,
+            X,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            reset=reset,
+        )
+        check_finite(X, "X")
+        return X
+
+    def _set_weights(self, weights: np.ndarray, n_features: int) -> None:
+        matrix = weights.reshape(-1, len(self.classes_))
+        self.coef_ = np.ascontiguousarray(matrix[:n_features].T)
+        has_intercept = len(matrix) > n_features
+        self.intercept_ = matrix[-1].copy() if has_intercept else np.zeros(len(self.classes_))
+
+    def _scores(self, X: Any) -> np.ndarray:
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
+        return float(np.average(self._scores(X).argmax(axis=1) == codes, weights=weights))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the classes.
+
+        Returns
+        -------
+        ndarray of shape (n_examples, n_classes), or, for two classes, of shape (n_examples,)
+            with the score of the second class minus that of the first.
+        """
+        check_is_fitted(self)
+        scores = self._scores(self._validate_X(X, reset=False))
+        return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The best label of each example."""
+        check_is_fitted(self)
+        return self.classes_[self._scores(self._validate_X(X, reset=False)).argmax(axis=1)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy; labels that the model does not know count as errors, with a warning."""
+        check_is_fitted(self)
+        X = self._validate_X(X, reset=False)
+        codes = self._codes_for_score(take_labels(y, X.shape[0]))
+        weights = check_sample_weight(sample_weight, X.shape[0])
+        return self._score_codes(X, codes, weights)
+
+    def _codes_for_score(self, labels: np.ndarray) -> np.ndarray:
+        codes = LabelCodes(self.classes_).codes_or_minus_one(labels)
+        if (codes < 0).any():
+            warn_unseen(labels[codes < 0].tolist(), stacklevel=4)
+        return codes

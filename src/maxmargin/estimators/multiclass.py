@@ -1,0 +1,115 @@
+"""Multiclass classification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_loss_matrix
+from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
+from ._base import incompatible
+from ._docs import documented
+from ._flat import FlatClassifier
+
+
+@documented()
+class MulticlassClassifier(FlatClassifier):
+    """Linear multiclass classifier with a certificate.
+
+    Minimises, with scores ``v = W x + b`` and ``w`` all weights together::
+
+        alpha/2 |w|^2 + 1/n sum_i S(v_i, y_i)
+
+        max-margin:  S(v, y) = max_j [ L(j, y) + v_j ] - v_y
+        max-min:     S(v, y) = max_mu [ min_j sum_z mu_z L(j, z) + mu @ v ] - v_y
+
+    over distributions mu on the classes. With the 0-1 loss, max-margin is the SVM of Crammer and
+    Singer, ``alpha = 1/(n C)``. Max-min is its consistent correction: with enough data it finds
+    the best prediction also where no class has a majority.
+
+    Parameters
+    ----------
+    surrogate : {"max-margin", "max-min"}, default="max-margin"
+    loss : "0-1" or array of shape (n_classes, n_classes), default="0-1"
+        What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
+        ``classes_``; max-margin takes any matrix, max-min the 0-1 loss.
+    %(parameters)s
+
+    Attributes
+    ----------
+    classes_ : array of the labels
+    coef_ : array of shape (n_classes, n_features)
+    intercept_ : array of shape (n_classes,)
+    %(attributes)s
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import MulticlassClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = MulticlassClassifier(surrogate="max-min", random_state=0).fit(X, y)
+    >>> model.status_, bool(model.gap_ <= 0.01 * model.primal_)
+    ('converged', True)
+    """
+
+    def __init__(
+        self,
+        surrogate: str = "max-margin",
+        *,
+        loss: Any = "0-1",
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        solver: str = "auto",
+        order: str = "permutation",
+        average: bool = False,
+        check_every: int | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        classes: Any = None,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.surrogate = surrogate
+        self.loss = loss
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.order = order
+        self.average = average
+        self.check_every = check_every
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.classes = classes
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def _make_loss(self, costs: np.ndarray) -> LabelLoss:
+        if isinstance(self.loss, str):
+            if self.loss != "0-1":
+                raise ValueError(f"loss must be '0-1' or a matrix; received {self.loss!r}.")
+            if self.surrogate == "max-min" and (costs <= 0).any():
+                raise incompatible(
+                    "max-min", "classes of weight 0", "Leave their examples out instead."
+                )
+            return ZeroOneLoss(costs, bool((costs == costs[0]).all()))
+        matrix = check_loss_matrix(self.loss, len(costs))
+        if self.surrogate == "max-min":
+            raise incompatible(
+                "max-min", "a loss matrix", "Use loss='0-1' or surrogate='max-margin'."
+            )
+        return MatrixLoss(np.ascontiguousarray(matrix * costs))

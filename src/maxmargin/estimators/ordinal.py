@@ -1,0 +1,132 @@
+"""Ordinal regression: classes with an order, mistakes that cost their distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_loss_matrix
+from ..structures.losses import AbsoluteLoss, LabelLoss, MatrixLoss
+from ._base import incompatible
+from ._docs import documented
+from ._flat import FlatClassifier
+
+
+@documented(
+    classes_note=",\n        from the lowest to the highest; by default the labels found, sorted."
+)
+class OrdinalClassifier(FlatClassifier):
+    """Linear classifier for ordered classes, with a certificate.
+
+    Minimises, with scores ``v = W x + b`` and the loss ``L(j, z) = |j - z|``::
+
+        alpha/2 |w|^2 + 1/n sum_i S(v_i, y_i)
+
+        max-margin:  S(v, y) = max_j [ |j - y| + v_j ] - v_y
+        max-min:     S(v, y) = 1/2 max_{i,j} [ v_i + v_j + |i - j| ] - v_y
+
+    Parameters
+    ----------
+    surrogate : {"max-margin", "max-min"}, default="max-min"
+    loss : "absolute" or array of shape (n_classes, n_classes), default="absolute"
+        What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
+        ``classes_``; max-margin takes any matrix, max-min the absolute loss.
+    %(parameters)s
+
+    Attributes
+    ----------
+    classes_ : array of the labels, from the lowest to the highest
+    coef_ : array of shape (n_classes, n_features)
+    intercept_ : array of shape (n_classes,)
+    %(attributes)s
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import OrdinalClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.randn(200, 3)
+    >>> y = np.digitize(X @ [1.0, 2.0, 0.0], [-1.0, 1.0])
+    >>> y = np.array(["low", "medium", "high"])[y]
+    >>> model = OrdinalClassifier(classes=["low", "medium", "high"], random_state=0).fit(X, y)
+    >>> round(-model.score(X, y), 1)  # mean distance to the true class
+    0.0
+    """
+
+    def __init__(
+        self,
+        surrogate: str = "max-min",
+        *,
+        loss: Any = "absolute",
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        solver: str = "auto",
+        order: str = "permutation",
+        average: bool = False,
+        check_every: int | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        classes: Any = None,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.surrogate = surrogate
+        self.loss = loss
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.order = order
+        self.average = average
+        self.check_every = check_every
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.classes = classes
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def _make_loss(self, costs: np.ndarray) -> LabelLoss:
+        if isinstance(self.loss, str):
+            if self.loss != "absolute":
+                raise ValueError(f"loss must be 'absolute' or a matrix; received {self.loss!r}.")
+            uniform = bool((costs == costs[0]).all())
+            if self.surrogate == "max-min" and not uniform:
+                raise incompatible(
+                    "max-min",
+                    "the absolute loss with a class_weight",
+                    "Weigh the examples with sample_weight, or use surrogate='max-margin'.",
+                )
+            return AbsoluteLoss(costs, uniform)
+        matrix = check_loss_matrix(self.loss, len(costs))
+        if self.surrogate == "max-min":
+            raise incompatible(
+                "max-min", "a loss matrix", "Use loss='absolute' or surrogate='max-margin'."
+            )
+        return MatrixLoss(np.ascontiguousarray(matrix * costs))
+
+    def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
+        distance = np.abs(self._scores(X).argmax(axis=1) - codes)
+        distance[codes < 0] = len(self.classes_) - 1
+        return -float(np.average(distance, weights=weights))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Minus the mean distance between predicted and true class, in classes.
+
+        Labels that the model does not know count as the largest possible distance, with a
+        warning.
+        """
+        return super().score(X, y, sample_weight)

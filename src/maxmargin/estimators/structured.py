@@ -1,0 +1,204 @@
+"""Any output space, described by a plain Python class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import check_sample_weight
+from ..solvers.interpreted import PythonProblem
+from ._base import StructuredEstimator, incompatible
+from ._docs import documented
+
+_METHODS = ("argmax", "joint_feature", "loss")
+
+
+@documented()
+class StructuredPredictor(StructuredEstimator):
+    """Structural SVM over an output space of your own, in about 30 lines of Python.
+
+    Minimises, with ``Phi = structure.joint_feature`` and ``L = structure.loss``::
+
+        alpha/2 |w|^2 + 1/n sum_i max_y [ L(y_i, y) + w @ Phi(x_i, y) - w @ Phi(x_i, y_i) ]
+
+    The same solvers and the same certificate as the compiled estimators, in interpreted code: the
+    time goes where your ``argmax`` spends it. Memory is n_examples x n_weights.
+
+    Parameters
+    ----------
+    structure : object with three methods
+        - ``argmax(x, weights, truth=None)``: the y that maximises ``weights @ Phi(x, y)``, plus
+          ``L(truth, y)`` if a truth is given. The certificate is as true as this is exact.
+        - ``joint_feature(x, y)``: the vector ``Phi(x, y)``.
+        - ``loss(truth, y)``: at least 0, and 0 if y is the truth.
+    surrogate : {"max-margin"}, default="max-margin"
+    alpha : float or "auto", default="auto"
+        Strength of the regularisation; "auto" is ``1 / total weight``, that is C = 1.
+    tol, max_iter, solver, order, average, check_every, warm_start, early_stopping, \
+validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
+        As in :class:`MulticlassClassifier`; ``n_jobs`` is ignored: Python code runs in one thread.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_weights,)
+    %(attributes)s
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import StructuredPredictor
+    >>> class Sign:
+    ...     def joint_feature(self, x, y):
+    ...         return y * np.asarray(x, float)
+    ...     def loss(self, truth, y):
+    ...         return float(truth != y)
+    ...     def argmax(self, x, weights, truth=None):
+    ...         def value(y):
+    ...             extra = 0.0 if truth is None else self.loss(truth, y)
+    ...             return weights @ self.joint_feature(x, y) + extra
+    ...         return max((-1, 1), key=value)
+    >>> model = StructuredPredictor(Sign(), random_state=0).fit([[1, 2], [-2, 1]], [1, -1])
+    >>> model.predict([[3, 0]])
+    [1]
+    """
+
+    def __init__(
+        self,
+        structure: Any = None,
+        *,
+        surrogate: str = "max-margin",
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        solver: str = "auto",
+        order: str = "permutation",
+        average: bool = False,
+        check_every: int | None = None,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.structure = structure
+        self.surrogate = surrogate
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.order = order
+        self.average = average
+        self.check_every = check_every
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(
+        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None
+    ) -> StructuredPredictor:
+        """Train on inputs and true outputs.
+
+        Parameters
+        ----------
+        X : sequence of n inputs, whatever ``structure`` takes
+        y : sequence of n outputs
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        settings = self._check_settings()
+        missing = [name for name in _METHODS if not callable(getattr(self.structure, name, None))]
+        if missing:
+            raise TypeError(
+                f"structure must have the methods {', '.join(_METHODS)}; "
+                f"{type(self.structure).__name__} lacks {', '.join(missing)}."
+            )
+        if self.surrogate != "max-margin":
+            raise incompatible(
+                self.surrogate, "structures in plain Python", "Use surrogate='max-margin'."
+            )
+        if len(X) == 0:
+            raise ValueError("X is empty; expected at least one example.")
+        if len(X) != len(y):
+            raise ValueError(f"X has {len(X)} examples but y has {len(y)}; expected as many.")
+        weights = check_sample_weight(sample_weight, len(X))
+        self._check_examples(X, y)
+        train, held_out = self._split(len(X), settings.rng)
+        problem = PythonProblem(
+            self.structure,
+            [X[i] for i in train],
+            [y[i] for i in train],
+            self._alpha_for(weights[train].sum()),
+            weights[train],
+        )
+        validate = None
+        if len(held_out):
+
+            def validate(weights_now: np.ndarray) -> float:
+                return -np.mean(
+                    [
+                        self.structure.loss(y[i], self.structure.argmax(X[i], weights_now))
+                        for i in held_out
+                    ]
+                )
+
+        self.coef_ = self._solve(problem, settings, validate).weights
+        return self
+
+    def _check_examples(self, X: Sequence[Any], y: Sequence[Any]) -> None:
+        """Joint features must be finite vectors of one length, and truths cost nothing."""
+        length = None
+        for i, (x, truth) in enumerate(zip(X, y, strict=True)):
+            vector = np.asarray(self.structure.joint_feature(x, truth), dtype=np.float64)
+            if length is None:
+                length = vector.shape
+            if vector.ndim != 1 or vector.shape != length:
+                raise ValueError(
+                    f"structure.joint_feature(X[{i}], y[{i}]) must be a vector of length "
+                    f"{length}; received shape {vector.shape}."
+                )
+            if not np.isfinite(vector).all():
+                raise ValueError(
+                    f"structure.joint_feature(X[{i}], y[{i}]) contains NaN or infinity; expected "
+                    "finite numbers."
+                )
+            loss = self.structure.loss(truth, truth)
+            if loss != 0:
+                raise ValueError(
+                    f"structure.loss(y[{i}], y[{i}]) must be 0, the truth costs nothing; "
+                    f"received {loss!r}."
+                )
+
+    def predict(self, X: Sequence[Any]) -> list:
+        """The best output of each input."""
+        check_is_fitted(self, "coef_")
+        return [self.structure.argmax(x, self.coef_) for x in X]
+
+    def decision_function(self, X: Sequence[Any]) -> np.ndarray:
+        """Score of the predicted output of each input."""
+        check_is_fitted(self, "coef_")
+        return np.array(
+            [
+                self.coef_ @ self.structure.joint_feature(x, y)
+                for x, y in zip(X, self.predict(X), strict=True)
+            ]
+        )
+
+    def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Minus the mean loss of the predictions."""
+        weights = check_sample_weight(sample_weight, len(X))
+        losses = [self.structure.loss(t, p) for t, p in zip(y, self.predict(X), strict=True)]
+        return -float(np.average(losses, weights=weights))

@@ -1,0 +1,183 @@
+"""Rows of features, dense or CSR, with an optional constant column that is never stored.
+
+A weight matrix is kept feature by class, ``(n_inputs, n_classes)``, so that the classes, over
+which every inner loop runs, are contiguous. The constant column of an intercept is its last row.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._kernels.jit import compiled, implements
+from .._kernels.protocol import add_row, clear_rows, row_product, score_rows
+from .._kernels.vector import add_scaled, add_scaled4
+
+# Below this density, products with a dense array are faster after compression.
+SPARSE_BELOW = 0.3
+
+
+class DenseRows(NamedTuple):
+    """Dense features: row r is ``values[r]``, then ``bias`` if it is not zero."""
+
+    values: np.ndarray
+    squares: np.ndarray
+    bias: float
+    n_inputs: int
+
+
+class SparseRows(NamedTuple):
+    """CSR features: row r has ``data`` at ``indices`` from ``indptr[r]`` to ``indptr[r+1]``."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    squares: np.ndarray
+    bias: float
+    n_inputs: int
+
+
+Rows = DenseRows | SparseRows
+
+
+def pack_rows(X, *, fit_intercept: bool, compress: bool = True) -> Rows:
+    """Pack a validated dense array or sparse matrix.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n_rows, n_features)
+    fit_intercept : bool
+        Whether every row gets a constant 1 behind its features.
+    compress : bool
+        Whether a mostly zero dense array may be stored as CSR; products are the same up to
+        the order of summation, and faster.
+    """
+    bias = 1.0 if fit_intercept else 0.0
+    n_inputs = X.shape[1] + int(fit_intercept)
+    if not sp.issparse(X):
+        X = np.ascontiguousarray(X)
+        if compress and X.size and np.count_nonzero(X) < SPARSE_BELOW * X.size:
+            X = sp.csr_array(X)
+        else:
+            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64) + bias
+            return DenseRows(X, squares, bias, n_inputs)
+    X = X.tocsr()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel() + bias
+    return SparseRows(
+        X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), squares, bias, n_inputs
+    )
+
+
+@implements(score_rows, DenseRows)
+def _score_dense(rows, matrix, first, last, out):
+    n_features = rows.values.shape[1]
+    quads = n_features - n_features % 4
+    for row in range(first, last):
+        x = rows.values[row]
+        scores = out[row - first]
+        scores[:] = 0.0
+        if rows.bias != 0.0:
+            add_scaled(scores, matrix[n_features], rows.bias)
+        # Four features at a time: the scores are read and written a quarter as often.
+        for f in range(0, quads, 4):
+            a, b, c, d = x[f], x[f + 1], x[f + 2], x[f + 3]
+            add_scaled4(scores, matrix[f], matrix[f + 1], matrix[f + 2], matrix[f + 3], a, b, c, d)
+        for f in range(quads, n_features):
+            add_scaled(scores, matrix[f], x[f])
+
+
+@implements(score_rows, SparseRows)
+def _score_sparse(rows, matrix, first, last, out):
+    at = rows.indices
+    for row in range(first, last):
+        scores = out[row - first]
+        scores[:] = 0.0
+        if rows.bias != 0.0:
+            add_scaled(scores, matrix[rows.n_inputs - 1], rows.bias)
+        end = rows.indptr[row + 1]
+        quads = end - (end - rows.indptr[row]) % 4
+        for p in range(rows.indptr[row], quads, 4):
+            add_scaled4(
+                scores,
+                matrix[at[p]],
+                matrix[at[p + 1]],
+                matrix[at[p + 2]],
+                matrix[at[p + 3]],
+                rows.data[p],
+                rows.data[p + 1],
+                rows.data[p + 2],
+                rows.data[p + 3],
+            )
+        for p in range(quads, end):
+            add_scaled(scores, matrix[at[p]], rows.data[p])
+
+
+@implements(add_row, DenseRows)
+def _add_dense(rows, matrix, row, values, scale):
+    n_features = rows.values.shape[1]
+    for f in range(n_features):
+        if rows.values[row, f] != 0.0:
+            add_scaled(matrix[f], values, scale * rows.values[row, f])
+    if rows.bias != 0.0:
+        add_scaled(matrix[n_features], values, scale * rows.bias)
+
+
+@implements(add_row, SparseRows)
+def _add_sparse(rows, matrix, row, values, scale):
+    for place in range(rows.indptr[row], rows.indptr[row + 1]):
+        add_scaled(matrix[rows.indices[place]], values, scale * rows.data[place])
+    if rows.bias != 0.0:
+        add_scaled(matrix[rows.n_inputs - 1], values, scale * rows.bias)
+
+
+@implements(clear_rows, DenseRows)
+def _clear_dense(rows, matrix, first, last):
+    matrix[:] = 0.0
+
+
+@implements(clear_rows, SparseRows)
+def _clear_sparse(rows, matrix, first, last):
+    for place in range(rows.indptr[first], rows.indptr[last]):
+        matrix[rows.indices[place]] = 0.0
+    matrix[rows.n_inputs - 1] = 0.0
+
+
+@implements(row_product, DenseRows)
+def _product_dense(rows, row, other):
+    total = rows.bias * rows.bias
+    for f in range(rows.values.shape[1]):
+        total += np.float64(rows.values[row, f]) * np.float64(rows.values[other, f])
+    return total
+
+
+@implements(row_product, SparseRows)
+def _product_sparse(rows, row, other):
+    total = rows.bias * rows.bias
+    a, a_end = rows.indptr[row], rows.indptr[row + 1]
+    b, b_end = rows.indptr[other], rows.indptr[other + 1]
+    while a < a_end and b < b_end:
+        fa, fb = rows.indices[a], rows.indices[b]
+        if fa == fb:
+            total += np.float64(rows.data[a]) * np.float64(rows.data[b])
+        if fa <= fb:
+            a += 1
+        if fb <= fa:
+            b += 1
+    return total
+
+
+@compiled
+def products_within(rows, indptr, wanted, out_indptr, out):
+    """Lower triangles of the Gram matrices of the wanted groups of rows, packed."""
+    for i in range(indptr.shape[0] - 1):
+        if wanted[i]:
+            place = out_indptr[i]
+            for row in range(indptr[i], indptr[i + 1]):
+                for other in range(indptr[i], row + 1):
+                    out[place] = row_product(rows, row, other)
+                    place += 1

@@ -1,0 +1,142 @@
+"""The compiled pass of block-coordinate Frank-Wolfe: one kernel for all structures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._kernels import protocol as generic
+from .._kernels.blocks import load_block, store_block
+from .._kernels.jit import compiled
+
+
+@compiled
+def build_sum_tree(values, tree):
+    """Binary tree of partial sums; leaf i is ``tree[n_leaves + i]``, the root is ``tree[1]``."""
+    half = tree.shape[0] // 2
+    tree[:] = 0.0
+    for i in range(values.shape[0]):
+        tree[half + i] = values[i]
+    for node in range(half - 1, 0, -1):
+        tree[node] = tree[2 * node] + tree[2 * node + 1]
+
+
+@compiled
+def set_in_sum_tree(tree, i, value):
+    """Change one leaf."""
+    node = tree.shape[0] // 2 + i
+    tree[node] = value
+    node //= 2
+    while node > 0:
+        tree[node] = tree[2 * node] + tree[2 * node + 1]
+        node //= 2
+
+
+@compiled
+def draw_from_sum_tree(tree, uniform):
+    """The leaf at which a share ``uniform`` of the total is passed."""
+    half = tree.shape[0] // 2
+    node = 1
+    rest = uniform * tree[1]
+    while node < half:
+        node *= 2
+        if rest >= tree[node] and tree[node + 1] > 0.0:
+            rest -= tree[node]
+            node += 1
+    return node - half
+
+
+@compiled
+def bcfw_steps(
+    surrogate,
+    structure,
+    rows,
+    scales,
+    exact,
+    order,
+    draws,
+    tree,
+    gaps,
+    weights,
+    blocks,
+    averaged,
+    n_before,
+):
+    """Visit blocks one after another and maximise the dual along one direction in each.
+
+    Parameters
+    ----------
+    scales : array
+        ``sample_weight_i / (alpha * total weight)``: the step of w in a block.
+    exact : bool
+        Whether to take the exact maximum of a block where the structure has one.
+    order, draws : arrays
+        The blocks to visit; or, if ``draws`` is not empty, uniform numbers that draw blocks in
+        proportion to ``gaps * sample weight`` from the sum tree.
+    averaged : array
+        Empty, or the correction by which the weighted average of all iterates differs from
+        the last one: ``average = weights - averaged / (t (t+1) / 2)`` after t steps.
+
+    Returns
+    -------
+    blocks, steps, gap
+        The storage of the dual, the number of steps, and the sum of the gaps met, weighted.
+    """
+    largest = generic.largest_block(structure)
+    buffers = np.empty((3, largest))
+    found = np.empty(largest, np.int32)
+    label_buffer = np.empty(generic.most_labels(structure), np.int32)
+    work = np.empty(generic.work_size(structure, rows))
+    by_gap = draws.shape[0] > 0
+    steps = draws.shape[0] if by_gap else order.shape[0]
+    gap_sum = 0.0
+    for step in range(steps):
+        i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
+        scale = scales[i]
+        if scale == 0.0:
+            continue
+        size = generic.block_size(structure, i)
+        low, high = generic.label_range(structure, i)
+        scores = buffers[0, :size]
+        mu = buffers[1, :size]
+        direction = buffers[2, :size]
+        generic.score_block(structure, rows, weights, i, scores)
+        load_block(blocks, i, mu)
+        upper, lower = generic.best_response(
+            surrogate, structure, i, scores, work, label_buffer[: high - low], direction
+        )
+        linear = 0.0
+        slope = 0.0
+        for part in range(size):
+            linear += mu[part] * scores[part]
+            direction[part] -= mu[part]
+            slope += direction[part] * scores[part]
+        gap = upper - linear - generic.concave_part(surrogate, structure, i, mu, work)
+        gaps[i] = gap
+        gap_sum += scale * gap
+        if by_gap:
+            set_in_sum_tree(tree, i, scale * max(gap, 0.0))
+        if gap <= 0.0:
+            continue
+        if exact and generic.block_maximum(
+            surrogate, structure, rows, i, scores, mu, scale, work, direction
+        ):
+            for part in range(size):
+                direction[part] -= mu[part]
+            gamma = 1.0
+        else:
+            curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
+            gamma = generic.line_step(
+                surrogate, structure, i, mu, direction, gap, slope, curvature, work
+            )
+        if gamma <= 0.0:
+            continue
+        for part in range(size):
+            mu[part] += gamma * direction[part]
+        blocks = store_block(blocks, i, mu, found)
+        generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
+        if averaged.shape[0] > 0:
+            t = n_before + step + 1.0
+            generic.add_block(
+                structure, rows, averaged, i, direction, -gamma * scale * t * (t - 1.0) / 2.0
+            )
+    return blocks, steps, gap_sum

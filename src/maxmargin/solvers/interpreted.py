@@ -1,0 +1,162 @@
+"""Structures written as plain Python classes, trained by the same solvers.
+
+A structure is any object with three methods:
+
+- ``argmax(x, weights, truth=None)``: the output y that maximises ``weights @ joint_feature(x, y)``,
+  plus ``loss(truth, y)`` if a truth is given;
+- ``joint_feature(x, y)``: the vector ``Phi(x, y)``;
+- ``loss(truth, y)``: how bad y is; zero for the truth itself.
+
+The dual block of an example is kept as its mean joint feature and mean loss: two numbers more
+than a weight vector an example, so memory grows with examples x weights. The compiled structures
+do better, because they know their parts. Steps, order and certificate are the same, and a
+structure written both ways gives the same iterates.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from .problem import Evaluation
+
+
+@runtime_checkable
+class PythonStructure(Protocol):
+    """What a structure in plain Python must offer."""
+
+    def argmax(self, x: Any, weights: np.ndarray, truth: Any = None) -> Any:
+        """Best output under ``weights``, plus the loss against ``truth`` if given."""
+
+    def joint_feature(self, x: Any, y: Any) -> np.ndarray:
+        """Feature vector of an input and an output."""
+
+    def loss(self, truth: Any, y: Any) -> float:
+        """Loss of predicting ``y`` when ``truth`` is right."""
+
+
+class MeanBlocks:
+    """Dual blocks: mean joint feature and mean loss of each example."""
+
+    def __init__(self, features: np.ndarray, losses: np.ndarray):
+        self.features = features
+        self.losses = losses
+
+
+class PythonProblem:
+    """A max-margin problem over a structure in plain Python; solvers see no difference.
+
+    Parameters
+    ----------
+    structure : PythonStructure
+    X, y : sequences
+        Inputs and true outputs.
+    alpha : float
+    sample_weight : array
+    """
+
+    surrogate = "max-margin"
+
+    def __init__(self, structure: PythonStructure, X, y, alpha: float, sample_weight):
+        self.structure = structure
+        self.X = X
+        self.y = y
+        self.rows = self  # what the compiled passes call rows is all that is known of the inputs
+        self.alpha = float(alpha)
+        self.sample_weight = np.asarray(sample_weight, dtype=np.float64)
+        self.total_weight = float(self.sample_weight.sum())
+        self.n_examples = len(X)
+        self.scales = self.sample_weight / (self.alpha * self.total_weight)
+        self.true_features = np.array(
+            [
+                np.asarray(structure.joint_feature(x, t), dtype=np.float64)
+                for x, t in zip(X, y, strict=True)
+            ]
+        )
+        self.n_weights = self.true_features.shape[1]
+
+    def start(self) -> MeanBlocks:
+        """Dual blocks at the truth: w = 0."""
+        return MeanBlocks(self.true_features.copy(), np.zeros(self.n_examples))
+
+    def accepts(self, blocks: Any) -> bool:
+        """Never: mean joint features of other data say nothing about these."""
+        return False
+
+    def weights_of(self, blocks: MeanBlocks) -> np.ndarray:
+        """``w(mu)``, from scratch."""
+        return self.scales @ (self.true_features - blocks.features)
+
+    def answer(self, i: int, weights: np.ndarray) -> tuple[np.ndarray, float]:
+        """Joint feature and loss of the loss-augmented argmax of example i."""
+        x, truth = self.X[i], self.y[i]
+        y = self.structure.argmax(x, weights, truth)
+        features = np.asarray(self.structure.joint_feature(x, y), dtype=np.float64)
+        return features, float(self.structure.loss(truth, y))
+
+    def evaluate(self, weights, blocks: MeanBlocks | None = None, gaps=None) -> Evaluation:
+        """True primal value at ``weights``, and dual value at ``blocks``."""
+        total = 0.0
+        for i in np.flatnonzero(self.sample_weight):
+            features, loss = self.answer(i, weights)
+            value = loss + weights @ (features - self.true_features[i])
+            total += self.sample_weight[i] * value
+            if blocks is not None and gaps is not None:
+                mean = weights @ (blocks.features[i] - self.true_features[i]) + blocks.losses[i]
+                gaps[i] = value - mean
+        penalty = 0.5 * self.alpha * float(weights @ weights)
+        dual = -np.inf
+        if blocks is not None:
+            dual = float(self.sample_weight @ blocks.losses) / self.total_weight - penalty
+        return Evaluation(penalty + total / self.total_weight, dual, 0.0)
+
+
+def bcfw_steps(
+    surrogate, structure, problem, scales, exact, order, draws, tree, gaps,
+    weights, blocks, averaged, n_before,
+):  # fmt: skip
+    """The pass of block-coordinate Frank-Wolfe, as the compiled kernel does it."""
+    from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
+
+    by_gap = len(draws) > 0
+    steps = len(draws) if by_gap else len(order)
+    gap_sum = 0.0
+    for step in range(steps):
+        i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
+        scale = scales[i]
+        if scale == 0.0:
+            continue
+        features, loss = problem.answer(i, weights)
+        direction = features - blocks.features[i]
+        gap = loss - blocks.losses[i] + float(weights @ direction)
+        gaps[i] = gap
+        gap_sum += scale * gap
+        if by_gap:
+            set_in_sum_tree(tree, i, scale * max(gap, 0.0))
+        if gap <= 0.0:
+            continue
+        curvature = scale * float(direction @ direction)
+        gamma = 1.0 if gap >= curvature else gap / curvature
+        blocks.features[i] += gamma * direction
+        blocks.losses[i] += gamma * (loss - blocks.losses[i])
+        weights -= gamma * scale * direction
+        if len(averaged):
+            t = n_before + step + 1.0
+            averaged -= gamma * scale * t * (t - 1.0) / 2.0 * direction
+    return blocks, steps, gap_sum
+
+
+def subgradient_steps(surrogate, structure, problem, factors, alpha, order, n_before, sums, late):
+    """The pass of the stochastic subgradient method, as the compiled kernel does it."""
+    concave = 0.0
+    for step, i in enumerate(order):
+        t = n_before + step
+        if factors[i] == 0.0:
+            continue
+        features, loss = problem.answer(i, sums / (alpha * t) if t > 0 else np.zeros_like(sums))
+        concave += factors[i] * loss
+        direction = problem.true_features[i] - features
+        sums += factors[i] * direction
+        late += factors[i] * t * direction
+    return concave

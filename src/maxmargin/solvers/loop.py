@@ -1,0 +1,170 @@
+"""The loop around every solver: when to check, when to stop, what to keep.
+
+A solver is a *stepper*: an object that moves a little when asked and can say where it is.
+
+- ``advance(seconds) -> float``: work for about that long; returns the passes done;
+- ``check() -> list of (weights, Evaluation)``: true values of its candidate weights, the best
+  dual value among them;
+- ``estimate() -> float``: a cheap guess of the gap, to decide when a check is worth a pass;
+- ``refresh()``: rebuild the weights from the dual state, so that rounding does not add up;
+- ``oracle_calls``, ``dual_state``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .._progress import ProgressReporter
+from .interrupt import InterruptGuard
+from .result import CONVERGED, EARLY_STOPPED, INTERRUPTED, MAX_ITER, STOPPED, Check, Result
+
+# Work between two looks at Ctrl-C and the progress bar.
+_SLICE_SECONDS = 0.05
+# Without news, the time between two checks grows with the passes done: checks cost a tenth or so.
+_CHECK_GROWTH = 1.15
+
+
+class Best:
+    """The best weights, dual value and validation score seen so far."""
+
+    def __init__(self) -> None:
+        self.weights: np.ndarray | None = None
+        self.primal = np.inf  # at these weights
+        self.lowest_primal = np.inf  # at any weights seen; the same unless a validation chooses
+        self.dual = -np.inf
+        self.oracle_error = 0.0
+        self.validation_score: float | None = None
+        self.checks_without_progress = 0
+
+    def update(self, candidates, validate: Callable[[np.ndarray], float] | None) -> None:
+        """Take in the candidates of a check."""
+        weights, evaluation = min(candidates, key=lambda candidate: candidate[1].primal)
+        self.dual = max([self.dual] + [found.dual for _, found in candidates])
+        self.lowest_primal = min(self.lowest_primal, evaluation.primal)
+        if validate is None:
+            better = evaluation.primal < self.primal or self.weights is None
+        else:
+            score = validate(weights)
+            better = self.validation_score is None or score > self.validation_score
+            self.checks_without_progress = 0 if better else self.checks_without_progress + 1
+            if better:
+                self.validation_score = score
+        if better:
+            self.weights = weights.copy()
+            self.primal = evaluation.primal
+            self.oracle_error = evaluation.oracle_error
+
+    def converged(self, tol: float) -> bool:
+        """Whether some weights seen are within the relative tolerance of the optimum."""
+        return self.lowest_primal - self.dual <= tol * abs(self.lowest_primal)
+
+    @property
+    def gap(self) -> float:
+        """Bound on the distance of the best weights to the optimum."""
+        return self.primal - self.dual
+
+
+def run(
+    stepper: Any,
+    *,
+    tol: float,
+    max_iter: int,
+    check_every: int | None = None,
+    callbacks: Sequence[Callable[[Check], Any]] = (),
+    validate: Callable[[np.ndarray], float] | None = None,
+    patience: int = 5,
+    verbose: int = 0,
+    name: str = "maxmargin",
+) -> Result:
+    """Run a stepper until its relative gap is at most ``tol``, and return the best it found.
+
+    Parameters
+    ----------
+    stepper : object
+        See the module's description.
+    tol : float
+        Stop when ``gap <= tol * primal``.
+    max_iter : int
+        Passes over the data at most.
+    check_every : int, optional
+        Passes between two checks; by default more and more, and whenever the guess of the gap
+        says that the end may be reached.
+    callbacks : sequence of callables
+        Called with every :class:`Check`; one that returns False stops the run.
+    validate : callable, optional
+        Score of weights on held-out data; the best scored weights are kept, and the run stops
+        after ``patience`` checks without a better score.
+    """
+    began = time.perf_counter()
+    best = Best()
+    history: list[Check] = []
+    passes = 0.0
+    next_check = 1.0
+    status = None
+
+    def check() -> str | None:
+        nonlocal next_check
+        best.update(stepper.check(), validate)
+        record = Check(
+            passes=passes,
+            seconds=time.perf_counter() - began,
+            primal=best.primal,
+            dual=best.dual,
+            gap=best.gap,
+            oracle_error=best.oracle_error,
+            oracle_calls=stepper.oracle_calls,
+            validation_score=best.validation_score,
+        )
+        history.append(record)
+        step = check_every or max(1.0, np.floor((_CHECK_GROWTH - 1.0) * passes))
+        next_check = passes + step
+        progress.update(record)
+        # Every callback hears of every check, also when one of them wants to stop.
+        asked_to_stop = [callback(record) is False for callback in callbacks]
+        if best.converged(tol):
+            return CONVERGED
+        if any(asked_to_stop):
+            return STOPPED
+        if validate is not None and best.checks_without_progress >= patience:
+            return EARLY_STOPPED
+        return None
+
+    with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name) as progress:
+        try:
+            status = check()
+            while status is None:
+                passes += stepper.advance(_SLICE_SECONDS)
+                at_end = passes >= max_iter - 1e-9
+                whole = abs(passes - round(passes)) < 1e-9
+                progress.pulse(passes - np.floor(passes), passes)
+                likely = whole and stepper.estimate() <= tol * abs(best.lowest_primal)
+                if guard.requested:
+                    check()
+                    status = INTERRUPTED
+                elif at_end or passes >= next_check - 1e-9 or (likely and check_every is None):
+                    if at_end:
+                        stepper.refresh()
+                    status = check()
+                    if status is None and at_end:
+                        status = MAX_ITER
+        except KeyboardInterrupt:
+            status = INTERRUPTED
+        if best.weights is None:  # interrupted before the first check was through
+            best.update(stepper.check(), None)
+    return Result(
+        weights=best.weights,
+        primal=best.primal,
+        dual=best.dual,
+        gap=best.gap,
+        oracle_error=best.oracle_error,
+        passes=passes,
+        oracle_calls=stepper.oracle_calls,
+        seconds=time.perf_counter() - began,
+        status=status,
+        history=history,
+        dual_state=stepper.dual_state,
+    )

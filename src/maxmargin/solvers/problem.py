@@ -1,0 +1,118 @@
+"""A training problem: packed data, a structure, a surrogate and a strength of regularisation.
+
+primal   P(w)  = alpha/2 |w|^2 + (1/W) sum_i s_i [ max_mu { H_i(mu) + v_i @ mu } - v_i @ phi(y_i) ]
+dual     D(mu) = (1/W) sum_i s_i H_i(mu_i) - alpha/2 |w(mu)|^2
+         w(mu) = 1/(alpha W) sum_i s_i Phi(x_i) (phi(y_i) - mu_i),        W = sum_i s_i
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+from .._kernels import passes
+from .._kernels.blocks import Blocks, empty_blocks
+from ..features.rows import Rows
+
+# Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
+_GROUPS = 64
+
+
+class Evaluation(NamedTuple):
+    """Values at one pair of weights and dual blocks."""
+
+    primal: float
+    dual: float  # minus infinity without dual blocks
+    oracle_error: float
+
+
+def group_bounds(n: int) -> np.ndarray:
+    """Bounds of the groups of examples that one thread handles at a time."""
+    return np.unique(np.linspace(0, n, min(n, _GROUPS) + 1).astype(np.int64))
+
+
+def for_groups(work, n: int, n_threads: int) -> list:
+    """Call ``work(first, last)`` for all groups, in threads, and return the answers in order."""
+    bounds = group_bounds(n)
+    pairs = list(zip(bounds[:-1], bounds[1:], strict=True))
+    if n_threads == 1 or len(pairs) < 2:
+        return [work(first, last) for first, last in pairs]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(lambda pair: work(*pair), pairs))
+
+
+class Problem:
+    """The compiled problem that solvers climb.
+
+    Parameters
+    ----------
+    structure, surrogate, rows : NamedTuples
+        Packed outputs, surrogate and features.
+    alpha : float
+        Strength of the regularisation.
+    sample_weight : array of shape (n_examples,)
+        Weights ``s_i`` of the examples.
+    n_threads : int
+        Threads for passes that evaluate; the answers do not depend on it.
+    """
+
+    def __init__(self, structure, surrogate, rows: Rows, alpha, sample_weight, n_threads=1):
+        self.structure = structure
+        self.surrogate = surrogate
+        self.rows = rows
+        self.alpha = float(alpha)
+        self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        self.total_weight = float(self.sample_weight.sum())
+        self.n_threads = n_threads
+        self.n_examples = len(self.sample_weight)
+        self.n_weights = structure.n_weights(rows.n_inputs)
+        self.scales = self.sample_weight / (self.alpha * self.total_weight)
+
+    def start(self) -> Blocks:
+        """Dual blocks at the truth: w = 0."""
+        expected = 4 * self.n_examples
+        return passes.truth_blocks(self.structure, empty_blocks(self.n_examples, expected))
+
+    def accepts(self, blocks: Blocks) -> bool:
+        """Whether dual blocks of an earlier run fit the outputs of this problem."""
+        if not isinstance(blocks, Blocks) or len(blocks.start) != self.n_examples:
+            return False
+        sizes = passes.block_sizes(self.structure)
+        largest = np.zeros(self.n_examples, np.int64)
+        for i in np.flatnonzero(blocks.count):
+            first = blocks.start[i]
+            largest[i] = blocks.index[first : first + blocks.count[i]].max()
+        return bool((largest < sizes).all())
+
+    def weights_of(self, blocks: Blocks) -> np.ndarray:
+        """``w(mu)``, from scratch."""
+        weights = np.zeros(self.n_weights)
+        passes.add_blocks(self.structure, self.rows, self.scales, blocks, weights)
+        return weights
+
+    def evaluate(self, weights, blocks: Blocks | None = None, gaps=None) -> Evaluation:
+        """True primal value at ``weights``, and dual value at ``blocks``.
+
+        The dual value holds for ``weights = w(blocks)``; ``gaps``, if given, receives the
+        gap of every block.
+        """
+        with_dual = blocks is not None
+        if blocks is None:
+            blocks = empty_blocks(0, 0)
+        if gaps is None:
+            gaps = np.empty(self.n_examples)
+
+        def work(first, last):
+            sums = np.empty(3)
+            passes.evaluate_blocks(
+                self.surrogate, self.structure, self.rows, self.sample_weight, weights,
+                blocks, with_dual, first, last, sums, gaps,
+            )  # fmt: skip
+            return sums
+
+        sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0)
+        loss, concave, error = sums / self.total_weight
+        penalty = 0.5 * self.alpha * float(weights @ weights)
+        return Evaluation(penalty + loss, concave - penalty if with_dual else -np.inf, error)

@@ -1,0 +1,66 @@
+"""What a solver hands back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+CONVERGED = "converged"
+MAX_ITER = "max_iter"
+INTERRUPTED = "interrupted"
+STOPPED = "stopped"  # by a callback
+EARLY_STOPPED = "early_stopped"  # by the validation score
+
+
+class Check(NamedTuple):
+    """One check of a run: all numbers are true ones, from a pass over the data.
+
+    Attributes
+    ----------
+    passes : float
+        Passes over the data so far.
+    seconds : float
+        Time since the start of the fit.
+    primal, dual : float
+        Smallest primal value and largest dual value known so far.
+    gap : float
+        ``primal - dual``: the best weights known are at most this far from the optimum.
+    oracle_error : float
+        How much of the gap is due to inexact oracles; 0 where all are exact.
+    oracle_calls : int
+        Oracle calls of the solver so far, without those of the checks.
+    validation_score : float or None
+        Score on held-out data, if there is any.
+    """
+
+    passes: float
+    seconds: float
+    primal: float
+    dual: float
+    gap: float
+    oracle_error: float
+    oracle_calls: int
+    validation_score: float | None = None
+
+
+@dataclass
+class Result:
+    """Weights with their certificate.
+
+    ``primal - dual = gap`` bounds the distance of ``weights`` to the optimal objective;
+    ``dual`` comes from a feasible point of the dual, so it stays true however the run ended.
+    """
+
+    weights: np.ndarray
+    primal: float
+    dual: float
+    gap: float
+    oracle_error: float
+    passes: float
+    oracle_calls: int
+    seconds: float
+    status: str
+    history: list[Check] = field(default_factory=list)
+    dual_state: Any = None

@@ -1,0 +1,303 @@
+"""Label sequences: ``y = (y_1, ..., y_T)`` with T of any length, K labels a position.
+
+``Phi(x, y)``: the sum over positions of ``e_{y_t} (outer) x_t``, the count of each transition
+``(y_t, y_{t+1})``, and, if wanted, the first and the last label. The parts of a block are the T*K
+labels at positions, then the K*K transitions summed over the sequence: transition weights do not
+depend on the position, so their marginals are needed in sum only. The loss is a sum of label
+losses, times ``loss_scale`` (1/T by default).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._kernels import protocol as generic
+from .._kernels.jit import compiled, implements
+from .._kernels.protocol import (
+    add_row,
+    clear_rows,
+    expected_label_loss,
+    label_loss,
+    score_rows,
+)
+from .._kernels.vector import add_scaled, copy, dot
+from .._kernels.viterbi import viterbi
+from ..features.rows import Rows, products_within
+from .losses import LabelLoss
+
+# Gram matrices of sequences up to this length are kept: at most 8 * 64 / 2 bytes a position.
+KEEP_PRODUCTS_UP_TO = 64
+
+
+class Chain(NamedTuple):
+    """Packed label sequences: sequence i holds positions ``indptr[i]`` to ``indptr[i+1]``."""
+
+    truth: np.ndarray
+    indptr: np.ndarray
+    longest: int
+    n_labels: int
+    loss: LabelLoss
+    loss_scale: np.ndarray
+    ends: bool  # whether the first and the last label have weights of their own
+    masked: bool  # whether any of the following forbids anything
+    transition_mask: np.ndarray  # 0 or -inf, (K, K)
+    first_mask: np.ndarray  # 0 or -inf, (K,)
+    last_mask: np.ndarray  # 0 or -inf, (K,)
+    allowed: np.ndarray  # (positions, K) bool, or (0, K): everything
+    products: np.ndarray  # packed lower triangles x_s @ x_t within a sequence
+    products_indptr: np.ndarray
+
+    def n_weights(self, n_inputs: int) -> int:
+        """Length of the weight vector: inputs, transitions, first, last."""
+        return (n_inputs + self.n_labels + 2 * self.ends) * self.n_labels
+
+
+def pack_products(rows: Rows, indptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gram matrices of the positions of each sequence that is not too long."""
+    lengths = np.diff(indptr)
+    wanted = lengths <= KEEP_PRODUCTS_UP_TO
+    sizes = np.where(wanted, lengths * (lengths + 1) // 2, 0)
+    products_indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    products = np.empty(int(products_indptr[-1]))
+    products_within(rows, indptr, wanted, products_indptr, products)
+    return products, products_indptr
+
+
+@implements(generic.n_blocks, Chain)
+def _n_blocks(structure):
+    return structure.indptr.shape[0] - 1
+
+
+@implements(generic.block_size, Chain)
+def _block_size(structure, i):
+    length = structure.indptr[i + 1] - structure.indptr[i]
+    return (length + structure.n_labels) * structure.n_labels
+
+
+@implements(generic.largest_block, Chain)
+def _largest_block(structure):
+    return (structure.longest + structure.n_labels) * structure.n_labels
+
+
+@implements(generic.most_labels, Chain)
+def _most_labels(structure):
+    return structure.longest
+
+
+@implements(generic.label_range, Chain)
+def _label_range(structure, i):
+    return structure.indptr[i], structure.indptr[i + 1]
+
+
+@implements(generic.work_size, Chain)
+def _work_size(structure, rows):
+    longest = structure.longest
+    # loss-augmented scores, then two sets of path scores, masked unaries and transitions
+    size = (4 * longest + 2 * structure.n_labels) * structure.n_labels + longest
+    if longest > KEEP_PRODUCTS_UP_TO:
+        size += (rows.n_inputs + 1) * structure.n_labels
+    return size
+
+
+@implements(generic.score_block, Chain)
+def _score_block(structure, rows, weights, i, scores):
+    n = structure.n_labels
+    first, last = structure.indptr[i], structure.indptr[i + 1]
+    length = last - first
+    split = rows.n_inputs * n
+    matrix = weights[:split].reshape(rows.n_inputs, n)
+    unary = scores[: length * n].reshape(length, n)
+    score_rows(rows, matrix, first, last, unary)
+    copy(scores[length * n :], weights[split : split + n * n])
+    if structure.ends:
+        ends = split + n * n
+        add_scaled(unary[0], weights[ends : ends + n], 1.0)
+        add_scaled(unary[length - 1], weights[ends + n :], 1.0)
+
+
+@implements(generic.add_block, Chain)
+def _add_block(structure, rows, weights, i, direction, scale):
+    n = structure.n_labels
+    first, last = structure.indptr[i], structure.indptr[i + 1]
+    length = last - first
+    split = rows.n_inputs * n
+    matrix = weights[:split].reshape(rows.n_inputs, n)
+    unary = direction[: length * n].reshape(length, n)
+    for t in range(length):
+        moves = False
+        for k in range(n):
+            if unary[t, k] != 0.0:
+                moves = True
+                break
+        if moves:
+            add_row(rows, matrix, first + t, unary[t], scale)
+    add_scaled(weights[split : split + n * n], direction[length * n :], scale)
+    if structure.ends:
+        ends = split + n * n
+        add_scaled(weights[ends : ends + n], unary[0], scale)
+        add_scaled(weights[ends + n :], unary[length - 1], scale)
+
+
+@compiled
+def _cross_products(rows, first, unary, moved_at, moved, scratch):
+    """Cross terms of a sequence too long to keep its Gram matrix: in weight space.
+
+    ``2 sum_{s<t} (x_s @ x_t) (d_s @ d_t)``, where the inner sum over s is the score of ``d_t``
+    under the weights ``sum_{s<t} x_s d_s``: linear in the length.
+    """
+    n = unary.shape[1]
+    split = rows.n_inputs * n
+    matrix = scratch[:split].reshape(rows.n_inputs, n)
+    scores = scratch[split : split + n].reshape(1, n)
+    clear_rows(rows, matrix, first, first + unary.shape[0])
+    total = 0.0
+    for a in range(moved):
+        t = int(moved_at[a])
+        score_rows(rows, matrix, first + t, first + t + 1, scores)
+        total += 2.0 * dot(scores[0], unary[t])
+        add_row(rows, matrix, first + t, unary[t], 1.0)
+    return total
+
+
+@implements(generic.squared_norm, Chain)
+def _squared_norm(structure, rows, i, direction, work):
+    n = structure.n_labels
+    first = structure.indptr[i]
+    length = structure.indptr[i + 1] - first
+    unary = direction[: length * n].reshape(length, n)
+    summed = direction[length * n :]
+    total = dot(summed, summed)
+    # Positions that move, and the length of their moves.
+    moved = 0
+    for t in range(length):
+        square = dot(unary[t], unary[t])
+        if structure.ends and t == 0:
+            total += square
+        if structure.ends and t == length - 1:
+            total += square
+        if square != 0.0:
+            total += square * rows.squares[first + t]
+            work[moved] = t
+            moved += 1
+    kept = structure.products_indptr[i + 1] > structure.products_indptr[i]
+    if not kept:
+        return total + _cross_products(rows, first, unary, work, moved, work[length:])
+    base = structure.products_indptr[i]
+    for a in range(1, moved):
+        t = int(work[a])
+        for b in range(a):
+            s = int(work[b])
+            inner = dot(unary[t], unary[s])
+            if inner != 0.0:
+                total += 2.0 * inner * structure.products[base + t * (t + 1) // 2 + s]
+    return total
+
+
+@implements(generic.decode, Chain)
+def _decode(structure, i, scores, work, labels):
+    n = structure.n_labels
+    first = structure.indptr[i]
+    length = structure.indptr[i + 1] - first
+    size = length * n
+    unary = scores[:size].reshape(length, n)
+    transitions = scores[size : size + n * n].reshape(n, n)
+    arrive = work[:size].reshape(length, n)
+    leave = work[size : 2 * size].reshape(length, n)
+    if not structure.masked:
+        return viterbi(unary, transitions, arrive, leave, labels)
+    masked = work[2 * size : 3 * size].reshape(length, n)
+    masked_transitions = work[3 * size : 3 * size + n * n].reshape(n, n)
+    for t in range(length):
+        for k in range(n):
+            masked[t, k] = unary[t, k]
+    if structure.allowed.shape[0] > 0:
+        for t in range(length):
+            for k in range(n):
+                if not structure.allowed[first + t, k]:
+                    masked[t, k] = -np.inf
+    for k in range(n):
+        masked[0, k] += structure.first_mask[k]
+        masked[length - 1, k] += structure.last_mask[k]
+    for j in range(n):
+        for k in range(n):
+            masked_transitions[j, k] = transitions[j, k] + structure.transition_mask[j, k]
+    return viterbi(masked, masked_transitions, arrive, leave, labels)
+
+
+@implements(generic.embed, Chain)
+def _embed(structure, i, labels, out):
+    n = structure.n_labels
+    length = structure.indptr[i + 1] - structure.indptr[i]
+    out[:] = 0.0
+    for t in range(length):
+        out[t * n + labels[t]] = 1.0
+    for t in range(length - 1):
+        out[(length + labels[t]) * n + labels[t + 1]] += 1.0
+
+
+@implements(generic.embed_truth, Chain)
+def _embed_truth(structure, i, out):
+    first, last = structure.indptr[i], structure.indptr[i + 1]
+    generic.embed(structure, i, structure.truth[first:last], out)
+
+
+@implements(generic.add_loss, Chain)
+def _add_loss(structure, i, out):
+    n = structure.n_labels
+    first = structure.indptr[i]
+    for t in range(structure.indptr[i + 1] - first):
+        true = structure.truth[first + t]
+        for k in range(n):
+            out[t * n + k] += structure.loss_scale[i] * label_loss(structure.loss, k, true)
+
+
+@implements(generic.expected_loss, Chain)
+def _expected_loss(structure, i, mu):
+    n = structure.n_labels
+    first = structure.indptr[i]
+    total = 0.0
+    for t in range(structure.indptr[i + 1] - first):
+        at = mu[t * n : (t + 1) * n]
+        total += expected_label_loss(structure.loss, at, structure.truth[first + t])
+    return structure.loss_scale[i] * total
+
+
+@implements(generic.linear_prox, Chain)
+def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
+    return False
+
+
+@compiled
+def max_marginals(structure, rows, weights, first, last, out):
+    """Best score of a whole sequence that has label k at position t, for all t and k."""
+    n = structure.n_labels
+    scores = np.empty(generic.largest_block(structure))
+    work = np.empty(generic.work_size(structure, rows))
+    labels = np.empty(structure.longest, np.int32)
+    backward = np.empty(n)
+    before = np.empty(n)
+    for i in range(first, last):
+        low, high = structure.indptr[i], structure.indptr[i + 1]
+        length = high - low
+        size = length * n
+        block = scores[: generic.block_size(structure, i)]
+        generic.score_block(structure, rows, weights, i, block)
+        generic.decode(structure, i, block, work, labels[:length])
+        leave = work[size : 2 * size].reshape(length, n)  # best path up to and with a label
+        unary = scores[:size].reshape(length, n)
+        transitions = scores[size : size + n * n].reshape(n, n)
+        if structure.masked:
+            unary = work[2 * size : 3 * size].reshape(length, n)
+            transitions = work[3 * size : 3 * size + n * n].reshape(n, n)
+        backward[:] = 0.0
+        for t in range(length - 1, -1, -1):
+            for k in range(n):
+                out[low + t, k] = leave[t, k] + backward[k]
+            for j in range(n):
+                best = -np.inf
+                for k in range(n):
+                    best = max(best, transitions[j, k] + unary[t, k] + backward[k])
+                before[j] = best
+            backward[:] = before

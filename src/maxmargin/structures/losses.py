@@ -1,0 +1,198 @@
+"""Losses of one label: 0-1, absolute, or any matrix; times a cost of the true class.
+
+``loss(j, z)`` is the cost of predicting class j when class z is true.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._kernels.jit import implements
+from .._kernels.protocol import (
+    expected_label_loss,
+    expected_losses,
+    label_loss,
+    max_min_label,
+    max_min_label_prox,
+)
+from .._kernels.simplex import clipped_difference, median_split
+
+
+class ZeroOneLoss(NamedTuple):
+    """``costs[z] * 1[j != z]``."""
+
+    costs: np.ndarray
+    uniform: bool
+
+
+class AbsoluteLoss(NamedTuple):
+    """``costs[z] * |j - z|``."""
+
+    costs: np.ndarray
+    uniform: bool
+
+
+class MatrixLoss(NamedTuple):
+    """``matrix[j, z]``, with the costs already inside."""
+
+    matrix: np.ndarray
+
+
+LabelLoss = ZeroOneLoss | AbsoluteLoss | MatrixLoss
+
+
+def dense_matrix(loss: LabelLoss, n_classes: int) -> np.ndarray:
+    """The loss as a matrix, rows predicted and columns true."""
+    if isinstance(loss, MatrixLoss):
+        return loss.matrix
+    labels = np.arange(n_classes)
+    distance = np.abs(labels[:, None] - labels[None, :]).astype(float)
+    if isinstance(loss, ZeroOneLoss):
+        distance = np.minimum(distance, 1.0)
+    return distance * loss.costs
+
+
+@implements(label_loss, ZeroOneLoss)
+def _zero_one(loss, predicted, true):
+    return 0.0 if predicted == true else loss.costs[true]
+
+
+@implements(label_loss, AbsoluteLoss)
+def _absolute(loss, predicted, true):
+    return abs(predicted - true) * loss.costs[true]
+
+
+@implements(label_loss, MatrixLoss)
+def _matrix(loss, predicted, true):
+    return loss.matrix[predicted, true]
+
+
+@implements(expected_label_loss, ZeroOneLoss)
+def _expected_true_zero_one(loss, mu, true):
+    return loss.costs[true] * (1.0 - mu[true])
+
+
+@implements(expected_label_loss, (AbsoluteLoss, MatrixLoss))
+def _expected_true(loss, mu, true):
+    total = 0.0
+    for k in range(mu.shape[0]):
+        total += mu[k] * label_loss(loss, k, true)
+    return total
+
+
+@implements(expected_losses, ZeroOneLoss)
+def _expected_zero_one(loss, mu, out):
+    total = 0.0
+    for z in range(mu.shape[0]):
+        total += loss.costs[z] * mu[z]
+    for j in range(mu.shape[0]):
+        out[j] = total - loss.costs[j] * mu[j]
+
+
+@implements(expected_losses, AbsoluteLoss)
+def _expected_absolute(loss, mu, out):
+    # Moving the prediction up by one adds the mass at or below it and removes the mass above.
+    n = mu.shape[0]
+    total = 0.0
+    start = 0.0
+    for z in range(n):
+        total += loss.costs[z] * mu[z]
+        start += z * loss.costs[z] * mu[z]
+    below = 0.0
+    out[0] = start
+    for j in range(1, n):
+        below += loss.costs[j - 1] * mu[j - 1]
+        out[j] = out[j - 1] + 2.0 * below - total
+
+
+@implements(expected_losses, MatrixLoss)
+def _expected_matrix(loss, mu, out):
+    n = mu.shape[0]
+    for j in range(n):
+        total = 0.0
+        for z in range(n):
+            total += loss.matrix[j, z] * mu[z]
+        out[j] = total
+
+
+@implements(max_min_label, ZeroOneLoss)
+def _max_min_zero_one(loss, scores, work, mu):
+    """The answer spreads ``mu_j`` in proportion to ``1 / costs_j`` over a prefix of the classes
+    sorted by ``u_j = scores_j + costs_j``; its value is
+    ``(sum_prefix u_j / c_j - 1) / sum_prefix 1 / c_j``, the best over all prefixes.
+
+    With equal costs s this is ``s + max_j (sum of the j best scores - s) / j``.
+    """
+    n = scores.shape[0]
+    for j in range(n):
+        work[j] = -(scores[j] + loss.costs[j])
+    order = np.argsort(work[:n])
+    best = -np.inf
+    size = 0
+    mass = 0.0
+    top = -1.0
+    for j in range(n):
+        k = order[j]
+        top -= work[k] / loss.costs[k]
+        mass += 1.0 / loss.costs[k]
+        if top / mass > best:
+            best = top / mass
+            size = j + 1
+    mu[:] = 0.0
+    mass = 0.0
+    for j in range(size):
+        mass += 1.0 / loss.costs[order[j]]
+    for j in range(size):
+        mu[order[j]] = 1.0 / (loss.costs[order[j]] * mass)
+    return best
+
+
+@implements(max_min_label, AbsoluteLoss)
+def _max_min_absolute(loss, scores, work, mu):
+    """``(1/2) max_{i<=j} (v_i + v_j + s (j - i))``: the best of ``v_i - s i`` seen so far, and
+    ``v_j + s j``."""
+    n = scores.shape[0]
+    s = loss.costs[0]
+    best = -np.inf
+    left = 0
+    low = 0
+    high = 0
+    for j in range(n):
+        if scores[j] - s * j > scores[left] - s * left:
+            left = j
+        value = 0.5 * (scores[left] + scores[j] + s * (j - left))
+        if value > best:
+            best = value
+            low = left
+            high = j
+    mu[:] = 0.0
+    mu[low] += 0.5
+    mu[high] += 0.5
+    return best
+
+
+@implements(max_min_label_prox, ZeroOneLoss)
+def _prox_zero_one(loss, scores, mu, curvature, work, out):
+    if not loss.uniform:
+        return False
+    n = scores.shape[0]
+    values = work[:n]
+    for j in range(n):
+        values[j] = scores[j] + curvature * mu[j]
+    clipped_difference(values, work[n:], curvature, loss.costs[0], out)
+    return True
+
+
+@implements(max_min_label_prox, AbsoluteLoss)
+def _prox_absolute(loss, scores, mu, curvature, work, out):
+    if not loss.uniform:
+        return False
+    median_split(scores, mu, curvature, loss.costs[0], work, out)
+    return True
+
+
+@implements(max_min_label_prox, MatrixLoss)
+def _prox_matrix(loss, scores, mu, curvature, work, out):
+    return False

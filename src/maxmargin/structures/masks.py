@@ -1,0 +1,204 @@
+"""Which label sequences are allowed: transitions, first and last labels, labels at positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._kernels.jit import compiled
+
+_SCHEMES = {
+    # scheme: prefix -> what may come next within the same chunk; who may open a chunk; who may
+    # end a sequence (or stand before something that opens a chunk)
+    "bio": ({"B": "I", "I": "I"}, "BO", "BIO"),
+    "bioes": ({"B": "IE", "I": "IE"}, "BSO", "ESO"),
+}
+
+
+class TransitionMasks(NamedTuple):
+    """What may follow what: True is allowed."""
+
+    transitions: np.ndarray  # (K, K), from row to column
+    first: np.ndarray  # (K,)
+    last: np.ndarray  # (K,)
+
+    @property
+    def forbids_anything(self) -> bool:
+        """Whether there is any constraint at all."""
+        return not all(mask.all() for mask in self)
+
+
+def transition_masks(constraints: Any, classes: np.ndarray) -> TransitionMasks:
+    """Masks from what a user gives: None, a scheme, a matrix, or what is forbidden.
+
+    Parameters
+    ----------
+    constraints : None, "bio", "bioes", (K, K) bool array, or dict
+        A matrix says which transitions are allowed, from row to column, in the order of
+        ``classes``. A dict lists what is forbidden: ``{"transitions": [(from, to), ...],
+        "first": [label, ...], "last": [label, ...]}``.
+    classes : array of K labels
+    """
+    K = len(classes)
+    free = TransitionMasks(np.ones((K, K), bool), np.ones(K, bool), np.ones(K, bool))
+    if constraints is None:
+        return free
+    if isinstance(constraints, str):
+        if constraints not in _SCHEMES:
+            raise ValueError(
+                f"constraints must be None, 'bio', 'bioes', a ({K}, {K}) matrix or a dict; "
+                f"received {constraints!r}."
+            )
+        return _scheme_masks(constraints, classes)
+    if isinstance(constraints, Mapping):
+        return _forbid(constraints, classes, free)
+    matrix = np.asarray(constraints)
+    if matrix.shape != (K, K) or matrix.dtype != bool:
+        raise ValueError(
+            f"constraints must be a bool matrix of shape ({K}, {K}), True where the label of the "
+            f"column may follow that of the row; received shape {matrix.shape}, {matrix.dtype}."
+        )
+    return free._replace(transitions=matrix.copy())
+
+
+def _forbid(constraints: Mapping, classes: np.ndarray, free: TransitionMasks) -> TransitionMasks:
+    unknown = set(constraints) - {"transitions", "first", "last"}
+    if unknown:
+        raise ValueError(
+            "constraints may have the keys 'transitions', 'first' and 'last'; received "
+            f"{sorted(map(str, unknown))}."
+        )
+    code = {label: k for k, label in enumerate(classes.tolist())}
+
+    def at(label: Any, where: str) -> int:
+        if label not in code:
+            raise ValueError(f"constraints[{where!r}] names {label!r}, which is no known label.")
+        return code[label]
+
+    for pair in constraints.get("transitions", ()):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError(f"constraints['transitions'] must hold pairs; received {pair!r}.")
+        free.transitions[at(pair[0], "transitions"), at(pair[1], "transitions")] = False
+    for label in constraints.get("first", ()):
+        free.first[at(label, "first")] = False
+    for label in constraints.get("last", ()):
+        free.last[at(label, "last")] = False
+    return free
+
+
+def _scheme_masks(scheme: str, classes: np.ndarray) -> TransitionMasks:
+    follow, opens, ends = _SCHEMES[scheme]
+    parsed = []
+    for label in classes.tolist():
+        prefix, _, kind = str(label).partition("-")
+        if prefix not in set(opens) | set(ends) | set("".join(follow)) | set(
+            "".join(follow.values())
+        ) or (prefix == "O") != (not kind):
+            raise ValueError(
+                f"constraints={scheme!r} needs labels like 'O' and 'B-kind'; received the label "
+                f"{label!r}."
+            )
+        parsed.append((prefix, kind))
+    K = len(parsed)
+    masks = TransitionMasks(np.zeros((K, K), bool), np.zeros(K, bool), np.zeros(K, bool))
+    for a, (prefix_a, kind_a) in enumerate(parsed):
+        masks.first[a] = prefix_a in opens
+        masks.last[a] = prefix_a in ends
+        for b, (prefix_b, kind_b) in enumerate(parsed):
+            inside = prefix_b in follow.get(prefix_a, "") and kind_a == kind_b
+            masks.transitions[a, b] = inside or (prefix_a in ends and prefix_b in opens)
+    return masks
+
+
+def allowed_positions(allowed: Any, lengths: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Stacked (positions, K) mask from a list with one entry a sequence.
+
+    An entry is None (everything), a (T, K) bool array in the order of ``classes``, or a list of T
+    collections of labels (None: any label).
+    """
+    K = len(classes)
+    if allowed is None:
+        return np.ones((0, K), bool)
+    if len(allowed) != len(lengths):
+        raise ValueError(
+            f"allowed has {len(allowed)} entries but X has {len(lengths)} sequences; expected one "
+            "entry for each, None where everything is allowed."
+        )
+    code = {label: k for k, label in enumerate(classes.tolist())}
+    stacked = np.ones((int(lengths.sum()), K), bool)
+    end = 0
+    for i, (entry, length) in enumerate(zip(allowed, lengths, strict=True)):
+        start, end = end, end + int(length)
+        if entry is None:
+            continue
+        if isinstance(entry, np.ndarray) and entry.ndim == 2:
+            if entry.shape != (length, K):
+                raise ValueError(
+                    f"allowed[{i}] must have shape ({length}, {K}), positions by classes; "
+                    f"received {entry.shape}."
+                )
+            stacked[start:end] = entry.astype(bool)
+            continue
+        if len(entry) != length:
+            raise ValueError(f"allowed[{i}] has {len(entry)} positions but X[{i}] has {length}.")
+        for t, labels in enumerate(entry):
+            if labels is None:
+                continue
+            stacked[start + t] = False
+            for label in [labels] if isinstance(labels, str) else labels:
+                if label not in code:
+                    raise ValueError(
+                        f"allowed[{i}][{t}] names {label!r}, which is not among the classes."
+                    )
+                stacked[start + t, code[label]] = True
+    return stacked
+
+
+@compiled
+def first_infeasible(indptr, transitions, first, last, allowed):
+    """Index of the first sequence that no labelling satisfies, or -1."""
+    n_labels = transitions.shape[0]
+    reach = np.empty(n_labels, np.bool_)
+    after = np.empty(n_labels, np.bool_)
+    for i in range(indptr.shape[0] - 1):
+        for position in range(indptr[i], indptr[i + 1]):
+            for k in range(n_labels):
+                after[k] = first[k]
+                if position > indptr[i]:
+                    after[k] = False
+                    for j in range(n_labels):
+                        if reach[j] and transitions[j, k]:
+                            after[k] = True
+                            break
+                if position == indptr[i + 1] - 1 and not last[k]:
+                    after[k] = False
+                if allowed.shape[0] > 0 and not allowed[position, k]:
+                    after[k] = False
+            reach[:] = after
+        if not reach.any():
+            return i
+    return -1
+
+
+def first_violation(
+    codes: np.ndarray, indptr: np.ndarray, masks: TransitionMasks, allowed: np.ndarray
+) -> tuple[int, int, str] | None:
+    """First place where given labels break the masks: sequence, position and what is wrong."""
+    starts, ends = indptr[:-1], indptr[1:] - 1
+    bad = np.zeros((4, len(codes)), bool)
+    bad[0, starts] = ~masks.first[codes[starts]]
+    bad[1, ends] = ~masks.last[codes[ends]]
+    inner = np.ones(len(codes), bool)
+    inner[starts] = False
+    follows = np.flatnonzero(inner)
+    bad[2, follows] = ~masks.transitions[codes[follows - 1], codes[follows]]
+    if len(allowed):
+        bad[3] = ~allowed[np.arange(len(codes)), codes]
+    if not bad.any():
+        return None
+    place = int(np.flatnonzero(bad.any(axis=0))[0])
+    kind = ("may not come first", "may not come last", "may not follow", "is not allowed there")
+    i = int(np.searchsorted(indptr, place, side="right") - 1)
+    return i, place - int(indptr[i]), kind[int(np.flatnonzero(bad[:, place])[0])]

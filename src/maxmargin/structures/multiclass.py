@@ -1,0 +1,167 @@
+"""One label out of K: the output space is ``{0, ..., K-1}``, its marginal polytope the simplex.
+
+``Phi(x, y) = e_y (outer) x``; with the absolute loss this is the ordinal structure.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._kernels import protocol as generic
+from .._kernels.jit import implements
+from .._kernels.protocol import (
+    add_row,
+    expected_label_loss,
+    expected_losses,
+    label_loss,
+    max_min_label,
+    max_min_label_prox,
+    score_rows,
+)
+from .._kernels.simplex import lower_envelope_step, project
+from .._kernels.vector import dot
+from .losses import LabelLoss
+
+
+class Multiclass(NamedTuple):
+    """Packed outputs of a multiclass problem: one true class a row."""
+
+    truth: np.ndarray
+    n_classes: int
+    loss: LabelLoss
+
+    def n_weights(self, n_inputs: int) -> int:
+        """Length of the weight vector."""
+        return n_inputs * self.n_classes
+
+
+@implements(generic.n_blocks, Multiclass)
+def _n_blocks(structure):
+    return structure.truth.shape[0]
+
+
+@implements(generic.block_size, Multiclass)
+def _block_size(structure, i):
+    return structure.n_classes
+
+
+@implements(generic.largest_block, Multiclass)
+def _largest_block(structure):
+    return structure.n_classes
+
+
+@implements(generic.most_labels, Multiclass)
+def _most_labels(structure):
+    return 1
+
+
+@implements(generic.label_range, Multiclass)
+def _label_range(structure, i):
+    return i, i + 1
+
+
+@implements(generic.work_size, Multiclass)
+def _work_size(structure, rows):
+    return 4 * structure.n_classes
+
+
+@implements(generic.score_block, Multiclass)
+def _score_block(structure, rows, weights, i, scores):
+    matrix = weights.reshape(rows.n_inputs, structure.n_classes)
+    score_rows(rows, matrix, i, i + 1, scores.reshape(1, structure.n_classes))
+
+
+@implements(generic.add_block, Multiclass)
+def _add_block(structure, rows, weights, i, direction, scale):
+    add_row(rows, weights.reshape(rows.n_inputs, structure.n_classes), i, direction, scale)
+
+
+@implements(generic.squared_norm, Multiclass)
+def _squared_norm(structure, rows, i, direction, work):
+    return rows.squares[i] * dot(direction, direction)
+
+
+@implements(generic.decode, Multiclass)
+def _decode(structure, i, scores, work, labels):
+    best = 0
+    for k in range(1, scores.shape[0]):
+        if scores[k] > scores[best]:
+            best = k
+    labels[0] = best
+    return scores[best]
+
+
+@implements(generic.embed, Multiclass)
+def _embed(structure, i, labels, out):
+    out[:] = 0.0
+    out[labels[0]] = 1.0
+
+
+@implements(generic.embed_truth, Multiclass)
+def _embed_truth(structure, i, out):
+    out[:] = 0.0
+    out[structure.truth[i]] = 1.0
+
+
+@implements(generic.add_loss, Multiclass)
+def _add_loss(structure, i, out):
+    for k in range(structure.n_classes):
+        out[k] += label_loss(structure.loss, k, structure.truth[i])
+
+
+@implements(generic.expected_loss, Multiclass)
+def _expected_loss(structure, i, mu):
+    return expected_label_loss(structure.loss, mu, structure.truth[i])
+
+
+@implements(generic.max_min, Multiclass)
+def _max_min(structure, i, scores, work, mu):
+    return max_min_label(structure.loss, scores, work, mu)
+
+
+@implements(generic.loss_floor, Multiclass)
+def _loss_floor(structure, i, mu, work):
+    n = structure.n_classes
+    expected_losses(structure.loss, mu, work[:n])
+    lowest = work[0]
+    for k in range(1, n):
+        lowest = min(lowest, work[k])
+    return lowest
+
+
+@implements(generic.loss_floor_step, Multiclass)
+def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
+    n = structure.n_classes
+    start, change = work[:n], work[n : 2 * n]
+    expected_losses(structure.loss, mu, start)
+    expected_losses(structure.loss, direction, change)
+    return lower_envelope_step(start, change, slope, curvature)
+
+
+@implements(generic.linear_prox, Multiclass)
+def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
+    # max over the simplex of (scores + loss) @ m - h/2 |m - mu|^2, h = scale |x|^2
+    n = structure.n_classes
+    curvature = scale * rows.squares[i]
+    if curvature <= 0.0:
+        return False
+    target = work[:n]
+    top = -np.inf
+    for k in range(n):
+        target[k] = scores[k] + label_loss(structure.loss, k, structure.truth[i])
+        if target[k] > top:
+            top = target[k]
+    for k in range(n):  # a shift does not move the projection, and keeps small steps exact
+        target[k] = mu[k] + (target[k] - top) / curvature
+    project(target, work[n:], 1.0, out)
+    return True
+
+
+@implements(generic.max_min_prox, Multiclass)
+def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
+    curvature = scale * rows.squares[i]
+    if curvature <= 0.0:
+        return False
+    return max_min_label_prox(structure.loss, scores, mu, curvature, work, out)

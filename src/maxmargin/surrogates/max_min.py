@@ -1,0 +1,39 @@
+"""Max-min margin (M4N): ``H_i(mu) = min_nu nu' A mu``, the smallest expected loss under mu.
+
+Concave and piecewise linear, the same for every example. Consistent for the loss, also where
+max-margin is not (no majority class).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .._kernels import protocol as generic
+from .._kernels.jit import implements
+
+
+class MaxMin(NamedTuple):
+    """``S_i(v) = max_mu [ min_nu nu' A mu + v @ mu ] - v @ phi(y_i)``."""
+
+    slope: float = 1.0
+
+
+@implements(generic.best_response, MaxMin)
+def _best_response(surrogate, structure, i, scores, work, labels, mu):
+    value = generic.max_min(structure, i, scores, work, mu)
+    return value, value
+
+
+@implements(generic.concave_part, MaxMin)
+def _concave_part(surrogate, structure, i, mu, work):
+    return generic.loss_floor(structure, i, mu, work)
+
+
+@implements(generic.line_step, MaxMin)
+def _line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, work):
+    return generic.loss_floor_step(structure, i, mu, direction, slope, curvature, work)
+
+
+@implements(generic.block_maximum, MaxMin)
+def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
+    return generic.max_min_prox(structure, rows, i, scores, mu, scale, work, out)

@@ -1,0 +1,31 @@
+"""Settings and fixtures shared by all tests."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import settings
+
+import realdata
+
+# The first example of a property compiles kernels, which no deadline allows for. Under CI the
+# examples are the same in every run, so that a failure there can be repeated.
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session")
+def ocr():
+    """The OCR words as (X, y, fold), read once; tests must not write to them."""
+    X, y, fold = realdata.load_ocr()
+    for array in (*X, *y, fold):
+        array.flags.writeable = False
+    return X, y, fold
+
+
+@pytest.fixture(scope="session")
+def data_file():
+    """The function :func:`realdata.data_file`, for tests that read a file themselves."""
+    return realdata.data_file
