@@ -24,7 +24,19 @@ _HOMES = {
     "load": "persistence",
 }
 
-__all__ = [*sorted(_HOMES), "__version__"]
+__all__ = [
+    "Check",
+    "ModelFileError",
+    "MulticlassClassifier",
+    "OrdinalClassifier",
+    "Result",
+    "SequenceLabeler",
+    "StructuredPredictor",
+    "UnseenLabelWarning",
+    "__version__",
+    "load",
+    "save",
+]
 
 if TYPE_CHECKING:
     from ._labels import UnseenLabelWarning

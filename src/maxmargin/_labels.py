@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
+
+from ._validation import check_number
 
 
 class UnseenLabelWarning(UserWarning):
@@ -19,11 +21,29 @@ def as_label_array(labels: Sequence[Any]) -> np.ndarray:
         return labels
     labels = list(labels)
     kinds = {type(label) for label in labels}
-    if kinds <= {str} or kinds <= {bool} or (kinds and all(_is_number(kind) for kind in kinds)):
-        return np.array(labels)
+    alike = kinds <= {str, np.str_} or kinds <= {bool, np.bool_}
+    if alike or (kinds and all(_is_number(kind) for kind in kinds)):
+        native = np.array(labels)
+        if native.tolist() == labels:  # large integers and final zero bytes may get lost
+            return native
     array = np.empty(len(labels), dtype=object)
     array[:] = labels  # tuples stay tuples
     return array
+
+
+def plain(label: Any) -> Any:
+    """The label as Python writes it: 'a' rather than np.str_('a')."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def place_in_sequences(indptr: np.ndarray, name: str = "y") -> Callable[[int], str]:
+    """Names of the places of labels that stand one after another: ``y[3][0]``."""
+
+    def place(at: int) -> str:
+        i = int(np.searchsorted(indptr, at, side="right") - 1)
+        return f"{name}[{i}][{at - indptr[i]}]"
+
+    return place
 
 
 def _is_number(kind: type) -> bool:
@@ -42,6 +62,49 @@ def find_classes(labels: Iterable[Any]) -> np.ndarray:
     return as_label_array(distinct)
 
 
+def _refuse_no_labels(labels: Any, place: Callable[[int], str]) -> None:
+    """Refuse NaN, which is not even equal to itself, and what cannot be a key."""
+    if isinstance(labels, np.ndarray) and labels.dtype != object:
+        missing = labels.dtype.kind in "fc" and np.isnan(labels)
+        bad = np.flatnonzero(missing)
+        if len(bad):
+            raise ValueError(
+                f"{place(int(bad[0]))} is NaN, which cannot be a label; drop the examples whose "
+                "label is not known."
+            )
+        return
+    for at, label in enumerate(labels):
+        try:
+            hash(label)
+        except TypeError:
+            raise ValueError(
+                f"{place(at)} is a {type(label).__name__}, which cannot be a label; labels must be "
+                f"hashable, such as numbers, strings or tuples; received {label!r}."
+            ) from None
+        if label is not None and label != label:
+            raise ValueError(
+                f"{place(at)} is {label!r}, which cannot be a label; drop the examples whose label "
+                "is not known."
+            )
+
+
+def _declared_classes(declared: Any) -> np.ndarray:
+    if not hasattr(declared, "__iter__"):
+        raise ValueError(f"classes must be a list of all labels; received {declared!r}.")
+    found = as_label_array(declared)
+    _refuse_no_labels(found, "classes[{}]".format)
+    seen: set = set()
+    for label in found.tolist():
+        if label in seen:
+            raise ValueError(f"classes names {label!r} twice; name every label once.")
+        seen.add(label)
+    if len(found) < 2:
+        raise ValueError(
+            f"classes must name at least 2 labels; received {len(found)}: {found.tolist()}."
+        )
+    return found
+
+
 class LabelCodes:
     """Translation between labels and codes.
 
@@ -56,19 +119,22 @@ class LabelCodes:
         self._code = {label: code for code, label in enumerate(classes.tolist())}
 
     @classmethod
-    def from_labels(cls, labels: Any, declared: Any, name: str = "y") -> LabelCodes:
-        """Codes of the labels found, or of the classes declared in advance."""
-        if declared is None:
-            found = find_classes(labels)
-        else:
-            found = as_label_array(declared)
-            if len(set(found.tolist())) != len(found):
-                raise ValueError("classes must not contain a label twice.")
+    def from_labels(
+        cls, labels: Any, declared: Any, place: Callable[[int], str] = "y[{}]".format
+    ) -> LabelCodes:
+        """Codes of the labels found, or of the classes declared in advance.
+
+        ``place`` names the place of a label in an error.
+        """
+        _refuse_no_labels(labels, place)
+        if declared is not None:
+            return cls(_declared_classes(declared))
+        found = find_classes(labels)
         if len(found) < 2:
-            only = f": {found[0]!r}" if len(found) else ""
+            only = f"1 class: {plain(found[0])!r}" if len(found) else "0 classes"
             raise ValueError(
-                f"{name} has {len(found)} class{only}; at least 2 classes are needed to learn "
-                "anything. Add examples of another class, or declare all labels with classes=."
+                f"y has {only}; at least 2 classes are needed to learn anything. Add examples of "
+                "another class, or declare all labels with classes=."
             )
         return cls(found)
 
@@ -77,12 +143,9 @@ class LabelCodes:
         codes = self.codes_or_minus_one(labels)
         if (codes < 0).any():
             at = int(np.flatnonzero(codes < 0)[0])
-            label = (
-                np.asarray(labels, dtype=object)[at] if not isinstance(labels, list) else labels[at]
-            )
             raise ValueError(
-                f"{where} holds the label {label!r} at position {at}, which is not among the "
-                f"{len(self.classes)} classes; declare it with classes= or correct it."
+                f"{where} holds the label {plain(labels[at])!r} at position {at}, which is not "
+                f"among the {len(self.classes)} classes; declare it with classes= or correct it."
             )
         return codes
 
@@ -91,8 +154,7 @@ class LabelCodes:
         if (
             isinstance(labels, np.ndarray)
             and labels.dtype.kind in "iufUS"
-            and self.classes.dtype.kind in "iufUS"
-            and (labels.dtype.kind in "US") == (self.classes.dtype.kind in "US")
+            and labels.dtype.kind == self.classes.dtype.kind
             and (self.classes[:-1] < self.classes[1:]).all()
         ):
             at = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
@@ -104,7 +166,7 @@ class LabelCodes:
 
 def warn_unseen(labels: Iterable[Any], stacklevel: int = 3) -> None:
     """Tell that labels at scoring are unknown to the model."""
-    listed = ", ".join(sorted({repr(label) for label in labels})[:5])
+    listed = ", ".join(sorted({repr(plain(label)) for label in labels})[:5])
     warnings.warn(
         f"y holds labels that the model has never seen ({listed}); they count as errors.",
         UnseenLabelWarning,
@@ -139,8 +201,10 @@ def class_costs(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> n
         ) from None
     for label, weight in items:
         if label not in known:
-            raise ValueError(f"class_weight names {label!r}, which is not among the classes.")
-        if not np.isfinite(weight) or weight < 0:
-            raise ValueError(f"class_weight[{label!r}] must be >= 0; received {weight!r}.")
+            raise ValueError(
+                f"class_weight names {label!r}, which is not among the classes; leave it out, or "
+                "declare it with classes=."
+            )
+        check_number(f"class_weight[{label!r}]", weight, at_least=0)
         costs[known[label]] = weight
     return costs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Iterable
 from typing import Any
@@ -20,7 +21,8 @@ def check_number(
         bound = f"a finite number > {above:g}"
     if at_least is not None:
         bound = f"a finite number >= {at_least:g}"
-    fits = isinstance(value, numbers.Real) and not isinstance(value, bool) and np.isfinite(value)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    fits = is_number and -math.inf < value < math.inf
     if (
         not fits
         or (above is not None and not value > above)
@@ -37,6 +39,13 @@ def check_integer(name: str, value: Any, at_least: int) -> int:
     return int(value)
 
 
+def check_switch(name: str, value: Any) -> bool:
+    """True or False; a word such as "no" would count as True."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False; received {value!r}.")
+    return bool(value)
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """One of some names."""
     choices = tuple(choices)
@@ -48,7 +57,8 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 def check_n_jobs(n_jobs: int | None) -> int:
     """Number of threads, by joblib's rules (-1: all cores)."""
-    if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
+    fits = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool) and n_jobs != 0
+    if n_jobs is not None and not fits:
         raise ValueError(f"n_jobs must be None or an integer other than 0; received {n_jobs!r}.")
     return max(1, effective_n_jobs(n_jobs))
 
@@ -57,6 +67,10 @@ def check_callbacks(callbacks: Any) -> tuple:
     """None, one callable, or several."""
     if callbacks is None:
         return ()
+    if not callable(callbacks) and not isinstance(callbacks, (list, tuple)):
+        raise TypeError(
+            f"callbacks must be a callable or a list of callables; received {callbacks!r}."
+        )
     listed = (callbacks,) if callable(callbacks) else tuple(callbacks)
     for position, callback in enumerate(listed):
         if not callable(callback):
@@ -66,15 +80,21 @@ def check_callbacks(callbacks: Any) -> tuple:
     return listed
 
 
+def first_not_finite(values: np.ndarray) -> int:
+    """Flat index of the first NaN or infinity, or -1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(values, dtype=np.float64)):  # one fast pass for the usual case
+            return -1
+    finite = np.isfinite(values)
+    return -1 if finite.all() else int(np.flatnonzero(~finite.ravel())[0])
+
+
 def check_finite(X: Any, name: str) -> None:
     """Refuse NaN and infinity, with their place."""
     values = X.data if sp.issparse(X) else X
-    if np.isfinite(np.sum(values, dtype=np.float64)):  # one fast pass for the usual case
+    first = first_not_finite(values)
+    if first < 0:
         return
-    finite = np.isfinite(values)
-    if finite.all():  # only the sum overflowed
-        return
-    first = int(np.flatnonzero(~finite.ravel())[0])
     if sp.issparse(X):
         row = int(np.searchsorted(X.indptr, first, side="right") - 1)
         column = int(X.indices[first])
@@ -85,6 +105,38 @@ def check_finite(X: Any, name: str) -> None:
         f"{name} contains {found} at row {row}, column {column}; expected finite numbers. "
         "Impute missing values first, for example with sklearn.impute.SimpleImputer."
     )
+
+
+def check_rows_of_numbers(X: Any, name: str, row_name: str = "row") -> None:
+    """Refuse rows of different lengths and text among numbers, with their place.
+
+    Slow, and so for the case only that numpy could not make a matrix of numbers.
+    """
+    width = None
+    for row, values in enumerate(X):
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            return  # no rows
+        width = len(values) if width is None else width
+        if len(values) != width:
+            raise ValueError(
+                f"{name} has {len(values)} features at {row_name} {row} but {width} at "
+                f"{row_name} 0; expected as many everywhere."
+            )
+        for column, value in enumerate(values):
+            if isinstance(value, str) and not _reads_as_number(value):
+                raise ValueError(
+                    f"{name} holds {str(value)!r} at {row_name} {row}, column {column}; expected "
+                    "numbers. Encode categories first, for example with "
+                    "sklearn.preprocessing.OneHotEncoder."
+                )
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def check_sample_weight(sample_weight: Any, n: int, unit: str = "example") -> np.ndarray:
@@ -104,7 +156,8 @@ def check_sample_weight(sample_weight: Any, n: int, unit: str = "example") -> np
     bad = np.flatnonzero(~np.isfinite(weights) | (weights < 0.0))
     if len(bad):
         raise ValueError(
-            f"sample_weight must be finite and >= 0; received {weights[bad[0]]} at index {bad[0]}."
+            f"sample_weight must be finite and >= 0; received {weights[bad[0]]} at index {bad[0]}. "
+            f"A weight of 0 leaves the {unit} out."
         )
     if not weights.any():
         raise ValueError(f"sample_weight is zero for all {n} {unit}s; at least one must count.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import protocol as generic
-from .blocks import load_block, store_block
+from .blocks import store_block
 from .jit import compiled
 
 
@@ -25,12 +25,13 @@ def truth_blocks(structure, blocks):
 def add_blocks(structure, rows, scales, blocks, weights):
     """``weights += sum_i scales_i Phi(x_i) (phi(y_i) - mu_i)``."""
     buffers = np.empty((2, generic.largest_block(structure)))
+    parts = np.empty(generic.most_parts(structure), np.int32)
     for i in range(generic.n_blocks(structure)):
         if scales[i] == 0.0:
             continue
         size = generic.block_size(structure, i)
         mu = buffers[0, :size]
-        load_block(blocks, i, mu)
+        generic.load_dual(structure, blocks, i, parts, mu)
         direction = buffers[1, :size]
         generic.embed_truth(structure, i, direction)
         for part in range(size):
@@ -49,6 +50,7 @@ def evaluate_blocks(
     """
     buffers = np.empty((3, generic.largest_block(structure)))
     labels = np.empty(generic.most_labels(structure), np.int32)
+    parts = np.empty(generic.most_parts(structure), np.int32)
     work = np.empty(generic.work_size(structure, rows))
     sums[:] = 0.0
     for i in range(first, last):
@@ -71,7 +73,7 @@ def evaluate_blocks(
         sums[0] += sample_weight[i] * (upper - true_score)
         sums[2] += sample_weight[i] * (upper - lower)
         if with_dual:
-            load_block(blocks, i, other)
+            generic.load_dual(structure, blocks, i, parts, other)
             concave = generic.concave_part(surrogate, structure, i, other, work)
             linear = 0.0
             for part in range(size):
@@ -90,12 +92,3 @@ def decode_blocks(structure, rows, weights, first, last, labels, values):
         low, high = generic.label_range(structure, i)
         generic.score_block(structure, rows, weights, i, scores)
         values[i] = generic.decode(structure, i, scores, work, labels[low:high])
-
-
-@compiled
-def block_sizes(structure):
-    """Number of parts of every example."""
-    sizes = np.empty(generic.n_blocks(structure), np.int64)
-    for i in range(sizes.shape[0]):
-        sizes[i] = generic.block_size(structure, i)
-    return sizes

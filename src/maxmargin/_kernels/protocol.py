@@ -117,6 +117,23 @@ def decode(structure, i, scores, work, labels):
     _must_be_compiled("decode")
 
 
+def most_parts(structure):
+    """Number of parts that one output of the largest example is made of."""
+    _must_be_compiled("most_parts")
+
+
+def output_parts(structure, i, labels, parts):
+    """Write the indices of the parts that an output is made of (some maybe twice), return how
+    many."""
+    _must_be_compiled("output_parts")
+
+
+def add_gram(structure, rows, i, direction, scale, scores):
+    """``scores += scale * Phi(x_i)' Phi(x_i) direction``: how the scores of a block change when
+    the weights move along its own direction. Returns False where that is not cheap."""
+    _must_be_compiled("add_gram")
+
+
 def embed(structure, i, labels, out):
     """Write the indicator vector of the parts of an output."""
     _must_be_compiled("embed")
@@ -165,6 +182,14 @@ def linear_prox(structure, rows, i, scores, mu, scale, work, out):
 def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     """Exact block maximum for the max-min H; returns False where the structure has none."""
     _must_be_compiled("max_min_prox")
+
+
+# --- storage of the dual ---------------------------------------------------------------------
+
+
+def load_dual(structure, dual, i, parts, out):
+    """Write the marginals of example i; ``parts`` is scratch for the parts of an output."""
+    _must_be_compiled("load_dual")
 
 
 # --- surrogates ----------------------------------------------------------------------------

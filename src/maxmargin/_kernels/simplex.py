@@ -59,46 +59,152 @@ def project(values, work, mass, out):
 
 
 @compiled
-def _project_gain(scores, mu, slope, middle, curvature, work, mass, out):
-    """Projection of ``mu + (scores + slope * |. - middle|) / curvature``, shifted."""
+def _project_gain(scores, mu, costs, middle, curvature, work, out):
+    """Projection of ``mu + (scores + costs * |. - middle|) / curvature``, and its balance:
+    the cost-weighted mass below ``middle`` minus that above."""
     n = scores.shape[0]
     top = -np.inf
     for z in range(n):
-        work[z] = scores[z] + slope * abs(z - middle)
+        work[z] = scores[z] + costs[z] * abs(z - middle)
         top = max(top, work[z])
-    for z in range(n):
+    for z in range(n):  # a shift does not move the projection, and keeps small steps exact
         work[z] = mu[z] + (work[z] - top) / curvature
-    project(work[:n], work[n:], mass, out)
+    project(work[:n], work[n:], 1.0, out)
+    balance = 0.0
+    for z in range(n):
+        if z < middle:
+            balance += costs[z] * out[z]
+        elif z > middle:
+            balance -= costs[z] * out[z]
+    return balance
 
 
 @compiled
-def median_split(scores, mu, curvature, slope, work, out):
-    """Exact max-min block for the loss ``slope * |y - z|``.
+def median_split(scores, mu, curvature, costs, work, out):
+    """Exact max-min block for the loss ``costs[z] * |y - z|``.
 
-    The inner minimum is attained at a median of m, so the maximum of
-    ``min_j sum_z slope |j - z| m_z + scores @ m - curvature/2 |m - mu|^2`` is either the projection
-    with the loss to one class that is a median of the result, found by bisection, or it has half
-    of its mass below and half above a place between two classes: two projections.
+    For a fixed mixture of predictions with mean p the block maximum is a projection; the best
+    mixture puts its mass on the two classes around p, where its loss to z is ``costs[z] |z - p|``.
+    What remains is convex in the single number p, and its derivative is the balance of the
+    projection: bisection over the classes, then between two of them.
     """
     n = scores.shape[0]
     low, high = 0, n - 1
-    while True:
+    while low < high:
         middle = (low + high) // 2
-        _project_gain(scores, mu, slope, middle, curvature, work, 1.0, out)
-        below = 0.0
-        for z in range(middle):
-            below += out[z]
-        if below > 0.5:
-            high = middle - 1
-        elif below + out[middle] < 0.5:
-            low = middle + 1
+        balance = _project_gain(scores, mu, costs, middle, curvature, work, out)
+        if balance + costs[middle] * out[middle] >= 0.0:  # the derivative to the right
+            high = middle
         else:
-            return
-        if low > high:
+            low = middle + 1
+    # `low` is the first class with a derivative >= 0 to its right: stop there if it is the
+    # minimum, else between it and the class before.
+    balance = _project_gain(scores, mu, costs, low, curvature, work, out)
+    if low == 0 or balance - costs[low] * out[low] <= 0.0:
+        return
+    left, right = low - 1.0, low * 1.0
+    for _ in range(100):
+        place = 0.5 * (left + right)
+        if place <= left or place >= right:
             break
-    # low = high + 1: class `high` is too low a median, class `low` too high a one.
-    _project_gain(scores[:low], mu[:low], slope, low, curvature, work, 0.5, out[:low])
-    _project_gain(scores[low:], mu[low:], slope, -1, curvature, work, 0.5, out[low:])
+        balance = _project_gain(scores, mu, costs, place, curvature, work, out)
+        if balance == 0.0:
+            break
+        if balance > 0.0:
+            right = place
+        else:
+            left = place
+
+
+@compiled
+def _capped_residuals(values, costs, curvature, tau, cap):
+    """The two residuals of :func:`capped_projection`, and their derivatives by tau and cap."""
+    mass, price = -1.0, -1.0
+    mass_tau, mass_cap, price_tau, price_cap = 0.0, 0.0, 0.0, 0.0
+    for j in range(values.shape[0]):
+        inner = (values[j] - tau) / curvature
+        limit = cap / costs[j]
+        if inner >= limit:
+            mass += limit
+            mass_cap += 1.0 / costs[j]
+            price += curvature * (inner - limit) / costs[j]
+            price_tau -= 1.0 / costs[j]
+            price_cap -= curvature / (costs[j] * costs[j])
+        elif inner > 0.0:
+            mass += inner
+            mass_tau -= 1.0 / curvature
+    return mass, price, mass_tau, mass_cap, price_tau, price_cap
+
+
+@compiled
+def _capped_by_bisection(values, costs, curvature, lowest, top):
+    """tau and cap by bisection in each other: slow and sure."""
+    cap_low, cap_high = 0.0, 0.0
+    for j in range(costs.shape[0]):
+        cap_low += 1.0 / costs[j]
+        cap_high = max(cap_high, costs[j])
+    cap_low = 1.0 / cap_low
+    tau = top
+    for _ in range(80):
+        cap = 0.5 * (cap_low + cap_high)
+        tau_low, tau_high = lowest - curvature, top
+        for _ in range(80):
+            tau = 0.5 * (tau_low + tau_high)
+            if _capped_residuals(values, costs, curvature, tau, cap)[0] > 0.0:
+                tau_low = tau
+            else:
+                tau_high = tau
+        if _capped_residuals(values, costs, curvature, tau, cap)[1] > 0.0:
+            cap_low = cap
+        else:
+            cap_high = cap
+    return tau, cap
+
+
+@compiled
+def capped_projection(values, costs, curvature, out):
+    """Exact max-min block for the loss ``costs[z] * 1[y != z]``, all costs positive.
+
+    With ``values = scores + costs + curvature * mu0``, maximise
+    ``values @ m - curvature/2 |m|^2 - max_j costs_j m_j`` over the simplex. The solution is
+    ``m_j = clip((values_j - tau) / curvature, 0, cap / costs_j)``, where ``sum m_j = 1`` and
+    ``sum (values_j - tau - curvature cap / costs_j)_+ / costs_j = 1``: two equations in tau and
+    cap, linear once it is known who is at 0 and who at the cap. Newton's method on them, and
+    bisection where that does not settle.
+    """
+    n = values.shape[0]
+    top, lowest, cheapest = values[0], values[0], costs[0]
+    for j in range(1, n):
+        top = max(top, values[j])
+        lowest = min(lowest, values[j])
+        cheapest = min(cheapest, costs[j])
+    tau, cap = top - curvature, 0.5 * cheapest
+    settled = False
+    for _ in range(30):
+        mass, price, mass_tau, mass_cap, price_tau, price_cap = _capped_residuals(
+            values, costs, curvature, tau, cap
+        )
+        determinant = mass_tau * price_cap - mass_cap * price_tau
+        if determinant == 0.0:
+            break
+        step_tau = (mass_cap * price - price_cap * mass) / determinant
+        step_cap = (price_tau * mass - mass_tau * price) / determinant
+        tau += step_tau
+        cap += step_cap
+        if cap <= 0.0:
+            break
+        if abs(step_tau) <= 1e-14 * (abs(tau) + abs(top)) and abs(step_cap) <= 1e-14 * cap:
+            settled = True
+            break
+    if not settled:
+        tau, cap = _capped_by_bisection(values, costs, curvature, lowest, top)
+    total = 0.0
+    for j in range(n):
+        inner = (values[j] - tau) / curvature
+        out[j] = min(max(inner, 0.0), cap / costs[j])
+        total += out[j]
+    for j in range(n):  # rounding only
+        out[j] /= total
 
 
 @compiled

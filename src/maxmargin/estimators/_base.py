@@ -19,7 +19,7 @@ from .._validation import (
     check_n_jobs,
     check_number,
 )
-from ..solvers.bcfw import ORDERS, BlockFrankWolfe
+from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
 from ..solvers.loop import run
 from ..solvers.result import MAX_ITER, Result
 from ..solvers.subgradient import Subgradient
@@ -27,7 +27,7 @@ from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin}
-SOLVERS = ("auto", "bcfw", "subgradient")
+SOLVERS = ("auto", "bcfw", "pairwise", "subgradient")
 
 
 class Settings(NamedTuple):
@@ -49,10 +49,14 @@ class StructuredEstimator(BaseEstimator):
         check_choice("surrogate", self.surrogate, SURROGATES)
         check_choice("solver", self.solver, SOLVERS)
         check_choice("order", self.order, ORDERS)
-        if self.solver == "subgradient" and self.order != "permutation":
+        if not isinstance(self.average, (bool, np.bool_)):
+            check_number("average", self.average, at_least=0)
+        if self.check_every is not None:
+            check_integer("check_every", self.check_every, 1)
+        if self.solver == "pairwise" and self.surrogate != "max-margin":
             raise ValueError(
-                "solver='subgradient' needs order='permutation': its dual value is true only if "
-                f"all examples are visited equally often; received order={self.order!r}."
+                "solver='pairwise' needs a surrogate whose answers are single outputs: use "
+                f"surrogate='max-margin' or solver='bcfw'; received surrogate={self.surrogate!r}."
             )
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0)
@@ -73,9 +77,9 @@ class StructuredEstimator(BaseEstimator):
             ),
         )
 
-    def _alpha_for(self, total_weight: float) -> float:
-        """``alpha``, where "auto" is one over the total weight: C = 1."""
-        return 1.0 / total_weight if isinstance(self.alpha, str) else float(self.alpha)
+    def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
+        """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
+        return positions / total_weight if isinstance(self.alpha, str) else float(self.alpha)
 
     def _split(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Indices of training and held-out examples."""
@@ -100,12 +104,13 @@ class StructuredEstimator(BaseEstimator):
         if self.solver == "subgradient":
             stepper: Any = Subgradient(problem, rng=settings.rng)
         else:
-            stepper = BlockFrankWolfe(
+            method = PairwiseFrankWolfe if self._solver_name() == "pairwise" else BlockFrankWolfe
+            stepper = method(
                 problem,
                 order=self.order,
                 average=self.average,
                 rng=settings.rng,
-                dual_state=getattr(self, "_dual", None) if self.warm_start else None,
+                dual_state=self._dual_for(problem),
             )
         result = run(
             stepper,
@@ -130,6 +135,17 @@ class StructuredEstimator(BaseEstimator):
             )
         return result
 
+    def _solver_name(self) -> str:
+        """The solver that is meant by "auto"."""
+        return "bcfw" if self.solver == "auto" else self.solver
+
+    def _dual_for(self, problem: Any) -> Any:
+        """The dual state of the previous fit, if it is wanted and feasible for this problem."""
+        before = getattr(self, "_dual", None)
+        if not self.warm_start or before is None or before[0] != problem.signature():
+            return None
+        return before[1]
+
     def _keep_certificate(self, result: Result, problem: Any) -> None:
         self.alpha_ = problem.alpha
         self.primal_ = result.primal
@@ -140,7 +156,9 @@ class StructuredEstimator(BaseEstimator):
         self.n_iter_ = max(1, math.ceil(result.passes - 1e-9))
         self.n_oracle_calls_ = result.oracle_calls
         self.history_ = result.history
-        self._dual = result.dual_state if self.warm_start else None
+        self._dual = None
+        if self.warm_start and result.dual_state is not None and problem.signature() is not None:
+            self._dual = (problem.signature(), result.dual_state)
 
 
 def incompatible(surrogate: str, what: str, remedy: str) -> ValueError:

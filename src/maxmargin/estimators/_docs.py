@@ -5,20 +5,24 @@ from __future__ import annotations
 PARAMETERS = """\
     alpha : float or "auto", default="auto"
         Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``. In terms of a C that
-        multiplies the *sum* of the losses, ``alpha = 1 / (C * total weight)``; "auto" is C = 1.
+        multiplies the *sum* of the losses, ``alpha = 1 / (C * total weight)``. "auto" is
+        %(alpha_note)s
     tol : float, default=0.01
         Stop when the duality gap is at most ``tol * primal``: the objective is then proven to be
         within that fraction of the optimum.
     max_iter : int, default=1000
         Passes over the data at most; a fit that ends there warns with the gap it reached.
-    solver : {"auto", "bcfw", "subgradient"}, default="auto"
-        Block-coordinate Frank-Wolfe with exact steps ("auto" takes it), or the stochastic
-        subgradient method as a baseline.
-    order : {"permutation", "uniform", "gap"}, default="permutation"
-        How "bcfw" chooses examples: in a new random order each pass, uniformly, or in proportion
-        to their last known gap.
-    average : bool, default=%(average)s
-        Also keep the weighted average of the iterates, and return it when it is better.
+    solver : {"auto", "bcfw", "pairwise", "subgradient"}, default="auto"
+        Block-coordinate Frank-Wolfe with exact steps; the same with steps between remembered
+        outputs (max-margin only), faster where a block has no exact maximum and the gap is to
+        become small; or the stochastic subgradient method as a baseline. "auto" is "%(auto)s".
+    order : {"permutation", "active", "uniform", "gap"}, default="%(order)s"
+        How "bcfw" and "pairwise" choose examples: in a new random order each pass; the same, with
+        most rounds only over examples that still have a gap; uniformly; or in proportion to their
+        last known gap. The subgradient method always takes a new random order each pass.
+    average : bool or float, default=True
+        Also keep the average of the iterates, the t-th weighted by ``t ** average``, and return it
+        when it is better; True is 3.
     check_every : int, optional
         Passes between two true evaluations of primal, dual and gap; by default increasingly
         rarely, and when the solver believes to be done.
@@ -67,7 +71,13 @@ def documented(**values: str):
     """Class decorator: fill the shared parts into a docstring."""
 
     def fill(cls):
-        parts = {"average": "False", "classes_note": ".", **values}
+        parts = {
+            "order": "permutation",
+            "auto": "bcfw",
+            "alpha_note": "C = 1.",
+            "classes_note": ".",
+            **values,
+        }
         text = cls.__doc__.replace("    %(parameters)s", PARAMETERS % parts)
         cls.__doc__ = text.replace("    %(attributes)s", ATTRIBUTES)
         return cls

@@ -13,7 +13,7 @@ from ._docs import documented
 from ._flat import FlatClassifier
 
 
-@documented()
+@documented(order="active")
 class MulticlassClassifier(FlatClassifier):
     """Linear multiclass classifier with a certificate.
 
@@ -62,8 +62,8 @@ class MulticlassClassifier(FlatClassifier):
         tol: float = 1e-2,
         max_iter: int = 1000,
         solver: str = "auto",
-        order: str = "permutation",
-        average: bool = False,
+        order: str = "active",
+        average: bool | float = True,
         check_every: int | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,

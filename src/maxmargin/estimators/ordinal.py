@@ -63,8 +63,8 @@ class OrdinalClassifier(FlatClassifier):
         tol: float = 1e-2,
         max_iter: int = 1000,
         solver: str = "auto",
-        order: str = "permutation",
-        average: bool = False,
+        order: str = "active",
+        average: bool | float = True,
         check_every: int | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -103,14 +103,7 @@ class OrdinalClassifier(FlatClassifier):
         if isinstance(self.loss, str):
             if self.loss != "absolute":
                 raise ValueError(f"loss must be 'absolute' or a matrix; received {self.loss!r}.")
-            uniform = bool((costs == costs[0]).all())
-            if self.surrogate == "max-min" and not uniform:
-                raise incompatible(
-                    "max-min",
-                    "the absolute loss with a class_weight",
-                    "Weigh the examples with sample_weight, or use surrogate='max-margin'.",
-                )
-            return AbsoluteLoss(costs, uniform)
+            return AbsoluteLoss(costs, bool((costs == costs[0]).all()))
         matrix = check_loss_matrix(self.loss, len(costs))
         if self.surrogate == "max-min":
             raise incompatible(

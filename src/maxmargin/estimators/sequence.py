@@ -34,7 +34,11 @@ from ._base import SURROGATES, StructuredEstimator, incompatible
 from ._docs import documented
 
 
-@documented(average="True")
+@documented(
+    auto="pairwise",
+    alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the total
+        weight, or 1 over it if ``normalize_loss=False``.""",
+)
 class SequenceLabeler(StructuredEstimator):
     """Labels sequences with a linear chain: a label for every position.
 
@@ -98,7 +102,7 @@ class SequenceLabeler(StructuredEstimator):
         max_iter: int = 1000,
         solver: str = "auto",
         order: str = "permutation",
-        average: bool = True,
+        average: bool | float = True,
         check_every: int | None = None,
         fit_intercept: bool = True,
         class_weight: Any = None,
@@ -184,12 +188,14 @@ class SequenceLabeler(StructuredEstimator):
         train, held_out = self._split(len(used), settings.rng)
         part, truth_part, allowed_part = take_part(packed, truth, allowed, used[train])
         rows = pack_rows(part.X, fit_intercept=self.fit_intercept)
+        part_weights = weights[used[train]]
+        mean_length = np.average(np.diff(part.indptr), weights=part_weights)
         problem = Problem(
             self._chain(part.indptr, masks, allowed_part, rows, loss, truth_part),
             SURROGATES[self.surrogate](),
             rows,
-            self._alpha_for(weights[used[train]].sum()),
-            weights[used[train]],
+            self._alpha_for(part_weights.sum(), mean_length if self.normalize_loss else 1.0),
+            part_weights,
             settings.n_threads,
         )
         validate = None
@@ -206,6 +212,9 @@ class SequenceLabeler(StructuredEstimator):
         self._set_weights(result.weights)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
+
+    def _solver_name(self) -> str:
+        return "pairwise" if self.solver == "auto" else self.solver
 
     def _make_loss(self, costs: np.ndarray) -> LabelLoss:
         if isinstance(self.loss, str):

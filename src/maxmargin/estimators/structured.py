@@ -75,7 +75,7 @@ validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
         max_iter: int = 1000,
         solver: str = "auto",
         order: str = "permutation",
-        average: bool = False,
+        average: bool | float = True,
         check_every: int | None = None,
         warm_start: bool = False,
         early_stopping: bool = False,

@@ -6,12 +6,15 @@ names) as CRFsuite takes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction import DictVectorizer
+
+from .._validation import check_rows_of_numbers, first_not_finite
 
 _REMEDY = "pass a list with one (T, d) array, CSR matrix or list of T feature dicts a sequence"
 
@@ -25,14 +28,29 @@ class PackedSequences(NamedTuple):
 
 def take_list(X: Any, name: str = "X") -> list:
     """A non-empty list of sequences."""
-    if sp.issparse(X) or isinstance(X, (str, bytes, Mapping)) or not hasattr(X, "__iter__"):
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype != object:
         raise ValueError(
-            f"{name} must be a list of sequences, but is a {type(X).__name__}; {_REMEDY}."
+            f"{name} must be a list of sequences, but is one array of shape {X.shape}; if this is "
+            f"one sequence, wrap it in a list: [{name}]."
+        )
+    single = (str, bytes, Mapping)
+    if sp.issparse(X) or isinstance(X, single) or hasattr(X, "columns") or not _iterable(X):
+        raise ValueError(
+            f"{name} must be a list of sequences; received {type(X).__name__}; {_REMEDY}."
         )
     listed = list(X)
     if not listed:
         raise ValueError(f"{name} is empty; expected at least one sequence.")
+    if isinstance(listed[0], Mapping):
+        raise ValueError(
+            f"{name} must be a list of sequences, but {name}[0] is a dict; if this is one sequence "
+            f"of feature dicts, wrap it in a list: [{name}]."
+        )
     return listed
+
+
+def _iterable(value: Any) -> bool:
+    return hasattr(value, "__iter__")
 
 
 def pack(X: Any, vectorizer: DictVectorizer | None = None) -> PackedSequences:
@@ -42,7 +60,8 @@ def pack(X: Any, vectorizer: DictVectorizer | None = None) -> PackedSequences:
         return _pack_dicts(sequences, vectorizer)
     if vectorizer is not None:
         raise ValueError(
-            "X[0] is an array, but the model was fitted on feature dicts; pass lists of dicts."
+            "X[0] is no list of feature dicts, but the model was fitted on them; pass lists of "
+            "dicts."
         )
     if any(sp.issparse(x) for x in sequences):
         matrices = [_take_sparse(x, i) for i, x in enumerate(sequences)]
@@ -73,26 +92,39 @@ def _refuse_empty(i: int) -> None:
 
 
 def _take_dense(x: Any, i: int) -> np.ndarray:
+    if not _iterable(x) or isinstance(x, str):
+        raise ValueError(f"X[{i}] must be a sequence; received {type(x).__name__}; {_REMEDY}.")
     try:
         array = np.asarray(x)
-        if array.dtype.kind not in "fiub":
+        if array.dtype == object:
             array = array.astype(np.float64)
     except (TypeError, ValueError):
-        raise ValueError(
-            f"X[{i}] must hold numbers, but could not be converted to a float array; {_REMEDY}."
-        ) from None
+        array = np.empty(0, "U")
+    if array.dtype.kind not in "fiub":
+        _refuse_no_numbers(x, i, array.dtype)
     if array.ndim == 1 and array.size == 0:
         _refuse_empty(i)
     if array.ndim != 2:
         raise ValueError(
-            f"X[{i}] must have shape (length, n_features); received shape {array.shape}. "
-            f"If this is one sequence, wrap it in a list; {_REMEDY}."
+            f"X[{i}] must have shape (length, n_features); received shape {array.shape}; {_REMEDY}."
         )
     return array
 
 
+def _refuse_no_numbers(x: Any, i: int, dtype: np.dtype) -> None:
+    if any(isinstance(position, Mapping) for position in x):
+        raise ValueError(
+            f"X[{i}] holds feature dicts, but X[0] is an array; describe all sequences in one way."
+        )
+    if dtype.kind == "U":  # also where numpy could not make an array at all
+        check_rows_of_numbers(x, f"X[{i}]", "position")
+    raise ValueError(f"X[{i}] must hold real numbers; received {dtype}; {_REMEDY}.")
+
+
 def _take_sparse(x: Any, i: int) -> Any:
     matrix = sp.csr_array(x if sp.issparse(x) else _take_dense(x, i))
+    if matrix.dtype.kind not in "fiub":
+        raise ValueError(f"X[{i}] must hold real numbers; received {matrix.dtype}.")
     if matrix.dtype not in (np.float32, np.float64):
         matrix = matrix.astype(np.float64)
     return matrix
@@ -107,12 +139,12 @@ def _check_widths(widths: list[int]) -> None:
             )
 
 
-def _check_finite(packed: PackedSequences) -> None:
+def _check_finite(packed: PackedSequences, names: Any = None) -> None:
     sparse = sp.issparse(packed.X)
     values = packed.X.data if sparse else packed.X
-    if np.isfinite(np.sum(values, dtype=np.float64)) or np.isfinite(values).all():
+    first = first_not_finite(values)
+    if first < 0:
         return
-    first = int(np.flatnonzero(~np.isfinite(values).ravel())[0])
     if sparse:
         row = int(np.searchsorted(packed.X.indptr, first, side="right") - 1)
         column = int(packed.X.indices[first])
@@ -120,8 +152,9 @@ def _check_finite(packed: PackedSequences) -> None:
         row, column = divmod(first, packed.X.shape[1])
     i = int(np.searchsorted(packed.indptr, row, side="right") - 1)
     found = "NaN" if np.isnan(values.ravel()[first]) else "infinity (inf)"
+    feature = column if names is None else repr(names[column])
     raise ValueError(
-        f"X[{i}] contains {found} at position {row - packed.indptr[i]}, feature {column}; "
+        f"X[{i}] contains {found} at position {row - packed.indptr[i]}, feature {feature}; "
         "expected finite numbers. Impute or drop it first."
     )
 
@@ -162,12 +195,20 @@ def flat_positions(sequences: list) -> tuple[list[Mapping], np.ndarray]:
     return positions, np.array(indptr, dtype=np.int64)
 
 
+# Values that need no look: features are mostly these.
+_PLAIN = {str, float, int, bool}
+
+
 def _as_dict(features: Any, i: int, t: int) -> Mapping:
     if isinstance(features, Mapping):
-        if any(isinstance(value, Mapping) for value in features.values()):
-            return dict(_flatten(features, ""))
-        return features
+        usual = all(type(name) is str for name in features)
+        if usual and all(type(value) in _PLAIN for value in features.values()):
+            return features
+        return dict(_flatten(features, "", f"X[{i}][{t}]"))
     if isinstance(features, (list, tuple, set, frozenset)):
+        for name in features:
+            if not isinstance(name, str):
+                raise ValueError(f"X[{i}][{t}] must be a list of feature names; found {name!r}.")
         return dict.fromkeys(features, 1.0)
     raise ValueError(
         f"X[{i}][{t}] must be a dict of features or a list of feature names; received "
@@ -175,13 +216,30 @@ def _as_dict(features: Any, i: int, t: int) -> Mapping:
     )
 
 
-def _flatten(features: Mapping, prefix: str):
-    """Nested dicts as CRFsuite reads them: ``{"a": {"b": 1}}`` is the feature "a:b"."""
+def _flatten(features: Mapping, prefix: str, where: str) -> Iterator[tuple[str, Any]]:
+    """Values as CRFsuite reads them.
+
+    ``{"a": {"b": 1}}`` is the feature "a:b", and ``{"a": ["b", "c"]}`` are "a:b" and "a:c".
+    """
     for name, value in features.items():
+        if not isinstance(name, str):
+            raise ValueError(f"{where} has the feature name {name!r}; names must be strings.")
+        key = f"{prefix}{name}"
         if isinstance(value, Mapping):
-            yield from _flatten(value, f"{prefix}{name}:")
+            yield from _flatten(value, f"{key}:", where)
+        elif isinstance(value, np.bool_):
+            yield key, bool(value)
+        elif isinstance(value, (str, Real)):
+            yield key, value
+        elif isinstance(value, (list, tuple, set, frozenset)) and all(
+            isinstance(item, str) for item in value
+        ):
+            yield from ((f"{key}:{item}", 1.0) for item in value)
         else:
-            yield f"{prefix}{name}", value
+            raise ValueError(
+                f"{where}[{key!r}] must be a number, a string, a list of strings or a dict of "
+                f"these; received {value!r}."
+            )
 
 
 def _pack_dicts(sequences: list, vectorizer: DictVectorizer | None) -> PackedSequences:
@@ -191,12 +249,6 @@ def _pack_dicts(sequences: list, vectorizer: DictVectorizer | None) -> PackedSeq
             "(length, n_features)."
         )
     positions, indptr = flat_positions(sequences)
-    try:
-        X = vectorizer.transform(positions).tocsr()
-    except TypeError as error:
-        raise ValueError(
-            f"X holds a feature value that is no number, string or list of strings: {error}"
-        ) from None
-    packed = PackedSequences(X, indptr)
-    _check_finite(packed)
+    packed = PackedSequences(vectorizer.transform(positions).tocsr(), indptr)
+    _check_finite(packed, vectorizer.feature_names_)
     return packed

@@ -59,6 +59,7 @@ def bcfw_steps(
     weights,
     blocks,
     averaged,
+    power,
     n_before,
 ):
     """Visit blocks one after another and maximise the dual along one direction in each.
@@ -74,7 +75,8 @@ def bcfw_steps(
         proportion to ``gaps * sample weight`` from the sum tree.
     averaged : array
         Empty, or the correction by which the weighted average of all iterates differs from
-        the last one: ``average = weights - averaged / (t (t+1) / 2)`` after t steps.
+        the last one: ``average = weights - averaged / t ** power`` after t steps, when the
+        iterates up to step t have weight ``t ** power`` together.
 
     Returns
     -------
@@ -135,8 +137,6 @@ def bcfw_steps(
         blocks = store_block(blocks, i, mu, found)
         generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
         if averaged.shape[0] > 0:
-            t = n_before + step + 1.0
-            generic.add_block(
-                structure, rows, averaged, i, direction, -gamma * scale * t * (t - 1.0) / 2.0
-            )
+            before = (n_before + step) ** power
+            generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
     return blocks, steps, gap_sum

@@ -80,9 +80,8 @@ class PythonProblem:
         """Dual blocks at the truth: w = 0."""
         return MeanBlocks(self.true_features.copy(), np.zeros(self.n_examples))
 
-    def accepts(self, blocks: Any) -> bool:
-        """Never: mean joint features of other data say nothing about these."""
-        return False
+    def signature(self) -> None:
+        """None: mean joint features of other data say nothing about these."""
 
     def weights_of(self, blocks: MeanBlocks) -> np.ndarray:
         """``w(mu)``, from scratch."""
@@ -114,7 +113,7 @@ class PythonProblem:
 
 def bcfw_steps(
     surrogate, structure, problem, scales, exact, order, draws, tree, gaps,
-    weights, blocks, averaged, n_before,
+    weights, blocks, averaged, power, n_before,
 ):  # fmt: skip
     """The pass of block-coordinate Frank-Wolfe, as the compiled kernel does it."""
     from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
@@ -142,8 +141,7 @@ def bcfw_steps(
         blocks.losses[i] += gamma * (loss - blocks.losses[i])
         weights -= gamma * scale * direction
         if len(averaged):
-            t = n_before + step + 1.0
-            averaged -= gamma * scale * t * (t - 1.0) / 2.0 * direction
+            averaged -= gamma * scale * (n_before + step) ** power * direction
     return blocks, steps, gap_sum
 
 

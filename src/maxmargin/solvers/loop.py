@@ -2,10 +2,12 @@
 
 A solver is a *stepper*: an object that moves a little when asked and can say where it is.
 
-- ``advance(seconds) -> float``: work for about that long; returns the passes done;
+- ``advance(seconds, most) -> float``: work for about that long and at most for so many passes;
+  returns the passes done;
 - ``check() -> list of (weights, Evaluation)``: true values of its candidate weights, the best
   dual value among them;
 - ``estimate() -> float``: a cheap guess of the gap, to decide when a check is worth a pass;
+- ``between_rounds``: whether it has finished what it had planned, so that a guess makes sense;
 - ``refresh()``: rebuild the weights from the dual state, so that rounding does not add up;
 - ``oracle_calls``, ``dual_state``.
 """
@@ -24,8 +26,11 @@ from .result import CONVERGED, EARLY_STOPPED, INTERRUPTED, MAX_ITER, STOPPED, Ch
 
 # Work between two looks at Ctrl-C and the progress bar.
 _SLICE_SECONDS = 0.05
-# Without news, the time between two checks grows with the passes done: checks cost a tenth or so.
-_CHECK_GROWTH = 1.15
+# A check costs about a pass. Without news from the solver, the next one comes when the passes
+# done have grown by this factor.
+_CHECK_GROWTH = 1.5
+# A guess may be too good: a check that it asked for in vain is not repeated before this growth.
+_GUESS_GROWTH = 1.05
 
 
 class Best:
@@ -91,8 +96,8 @@ def run(
     max_iter : int
         Passes over the data at most.
     check_every : int, optional
-        Passes between two checks; by default more and more, and whenever the guess of the gap
-        says that the end may be reached.
+        Passes between two checks; by default more and more (one with a validation), and whenever
+        the guess of the gap says that the end may be reached.
     callbacks : sequence of callables
         Called with every :class:`Check`; one that returns False stops the run.
     validate : callable, optional
@@ -103,11 +108,12 @@ def run(
     best = Best()
     history: list[Check] = []
     passes = 0.0
-    next_check = 1.0
+    next_check, last_check = 1.0, 0.0
     status = None
 
     def check() -> str | None:
-        nonlocal next_check
+        nonlocal next_check, last_check
+        last_check = passes
         best.update(stepper.check(), validate)
         record = Check(
             passes=passes,
@@ -120,8 +126,8 @@ def run(
             validation_score=best.validation_score,
         )
         history.append(record)
-        step = check_every or max(1.0, np.floor((_CHECK_GROWTH - 1.0) * passes))
-        next_check = passes + step
+        step = check_every or (1.0 if validate else np.floor((_CHECK_GROWTH - 1.0) * passes))
+        next_check = passes + max(1.0, step)
         progress.update(record)
         # Every callback hears of every check, also when one of them wants to stop.
         asked_to_stop = [callback(record) is False for callback in callbacks]
@@ -137,15 +143,19 @@ def run(
         try:
             status = check()
             while status is None:
-                passes += stepper.advance(_SLICE_SECONDS)
+                passes += stepper.advance(_SLICE_SECONDS, max_iter - passes)
                 at_end = passes >= max_iter - 1e-9
-                whole = abs(passes - round(passes)) < 1e-9
                 progress.pulse(passes - np.floor(passes), passes)
-                likely = whole and stepper.estimate() <= tol * abs(best.lowest_primal)
+                likely = (
+                    check_every is None
+                    and stepper.between_rounds
+                    and passes >= max(last_check + 1.0, _GUESS_GROWTH * last_check)
+                    and stepper.estimate() <= tol * abs(best.lowest_primal)
+                )
                 if guard.requested:
                     check()
                     status = INTERRUPTED
-                elif at_end or passes >= next_check - 1e-9 or (likely and check_every is None):
+                elif at_end or likely or passes >= next_check - 1e-9:
                     if at_end:
                         stepper.refresh()
                     status = check()

@@ -7,12 +7,14 @@ dual     D(mu) = (1/W) sum_i s_i H_i(mu_i) - alpha/2 |w(mu)|^2
 
 from __future__ import annotations
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from .._kernels import passes
+from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks
 from ..features.rows import Rows
 
@@ -75,24 +77,27 @@ class Problem:
         expected = 4 * self.n_examples
         return passes.truth_blocks(self.structure, empty_blocks(self.n_examples, expected))
 
-    def accepts(self, blocks: Blocks) -> bool:
-        """Whether dual blocks of an earlier run fit the outputs of this problem."""
-        if not isinstance(blocks, Blocks) or len(blocks.start) != self.n_examples:
-            return False
-        sizes = passes.block_sizes(self.structure)
-        largest = np.zeros(self.n_examples, np.int64)
-        for i in np.flatnonzero(blocks.count):
-            first = blocks.start[i]
-            largest[i] = blocks.index[first : first + blocks.count[i]].max()
-        return bool((largest < sizes).all())
+    def start_atoms(self) -> Atoms:
+        """The same point as a mixture of outputs."""
+        atoms = empty_atoms(self.n_examples, len(self.structure.truth))
+        return truth_atoms(self.structure, self.structure.truth, atoms)
 
-    def weights_of(self, blocks: Blocks) -> np.ndarray:
+    def signature(self) -> bytes:
+        """Hash of the output spaces of all examples: a dual state is feasible wherever it agrees.
+
+        Features, weights, losses and alpha may change: the weights are rebuilt from the state.
+        """
+        digest = hashlib.sha256(repr(type(self.structure)).encode())
+        digest.update(self.structure.output_space())
+        return digest.digest()
+
+    def weights_of(self, blocks: Blocks | Atoms) -> np.ndarray:
         """``w(mu)``, from scratch."""
         weights = np.zeros(self.n_weights)
         passes.add_blocks(self.structure, self.rows, self.scales, blocks, weights)
         return weights
 
-    def evaluate(self, weights, blocks: Blocks | None = None, gaps=None) -> Evaluation:
+    def evaluate(self, weights, blocks: Blocks | Atoms | None = None, gaps=None) -> Evaluation:
         """True primal value at ``weights``, and dual value at ``blocks``.
 
         The dual value holds for ``weights = w(blocks)``; ``gaps``, if given, receives the

@@ -79,10 +79,15 @@ class Subgradient:
         compiled_problem = isinstance(problem, Problem)
         self._steps = subgradient_steps if compiled_problem else interpreted.subgradient_steps
 
-    def advance(self, seconds: float) -> float:
+    @property
+    def between_rounds(self) -> bool:
+        """Whether the pass is finished."""
+        return not len(self._pending)
+
+    def advance(self, seconds: float, most: float) -> float:
         """Take steps for about ``seconds``, at most to the end of the pass."""
         n = self.problem.n_examples
-        if not len(self._pending):
+        if self.between_rounds:
             self._pending = self.rng.permutation(n)
         count = max(1, int(self._per_second * seconds)) if self._per_second else min(n, 64)
         order, self._pending = self._pending[:count], self._pending[count:]
@@ -109,7 +114,7 @@ class Subgradient:
         last = self.sums / (alpha * t)
         average = (t * self.sums - self.late) * (2.0 / (alpha * t * (t + 1.0)))
         at_last = self.problem.evaluate(last)
-        if not len(self._pending):  # whole passes only: see the module's description
+        if self.between_rounds:  # whole passes only: see the module's description
             dual = self._concave / t - 0.5 * alpha * float(last @ last)
             at_last = at_last._replace(dual=dual)
         return [(last, at_last), (average, self.problem.evaluate(average))]

@@ -53,6 +53,11 @@ class Chain(NamedTuple):
         """Length of the weight vector: inputs, transitions, first, last."""
         return (n_inputs + self.n_labels + 2 * self.ends) * self.n_labels
 
+    def output_space(self) -> bytes:
+        """What decides which outputs are possible."""
+        masks = (self.transition_mask, self.first_mask, self.last_mask, self.allowed)
+        return b"".join(array.tobytes() for array in (self.indptr, *masks))
+
 
 def pack_products(rows: Rows, indptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gram matrices of the positions of each sequence that is not too long."""
@@ -224,6 +229,44 @@ def _decode(structure, i, scores, work, labels):
         for k in range(n):
             masked_transitions[j, k] = transitions[j, k] + structure.transition_mask[j, k]
     return viterbi(masked, masked_transitions, arrive, leave, labels)
+
+
+@implements(generic.most_parts, Chain)
+def _most_parts(structure):
+    return 2 * structure.longest
+
+
+@implements(generic.output_parts, Chain)
+def _output_parts(structure, i, labels, parts):
+    n = structure.n_labels
+    length = labels.shape[0]
+    for t in range(length):
+        parts[t] = t * n + labels[t]
+    for t in range(length - 1):
+        parts[length + t] = (length + labels[t]) * n + labels[t + 1]
+    return 2 * length - 1
+
+
+@implements(generic.add_gram, Chain)
+def _add_gram(structure, rows, i, direction, scale, scores):
+    if structure.products_indptr[i + 1] == structure.products_indptr[i]:
+        return False
+    n = structure.n_labels
+    length = structure.indptr[i + 1] - structure.indptr[i]
+    base = structure.products_indptr[i]
+    moves = direction[: length * n].reshape(length, n)
+    unary = scores[: length * n].reshape(length, n)
+    for s in range(length):
+        if dot(moves[s], moves[s]) == 0.0:
+            continue
+        for t in range(length):
+            place = s * (s + 1) // 2 + t if t <= s else t * (t + 1) // 2 + s
+            add_scaled(unary[t], moves[s], scale * structure.products[base + place])
+    add_scaled(scores[length * n :], direction[length * n :], scale)
+    if structure.ends:
+        add_scaled(unary[0], moves[0], scale)
+        add_scaled(unary[length - 1], moves[length - 1], scale)
+    return True
 
 
 @implements(generic.embed, Chain)

@@ -17,7 +17,7 @@ from .._kernels.protocol import (
     max_min_label,
     max_min_label_prox,
 )
-from .._kernels.simplex import clipped_difference, median_split
+from .._kernels.simplex import capped_projection, clipped_difference, median_split
 
 
 class ZeroOneLoss(NamedTuple):
@@ -151,45 +151,61 @@ def _max_min_zero_one(loss, scores, work, mu):
 
 @implements(max_min_label, AbsoluteLoss)
 def _max_min_absolute(loss, scores, work, mu):
-    """``(1/2) max_{i<=j} (v_i + v_j + s (j - i))``: the best of ``v_i - s i`` seen so far, and
-    ``v_j + s j``."""
+    """The answer sits on two classes a <= b, balanced so that ``c_a mu_a = c_b mu_b``; its value is
+    ``(c_b v_a + c_a v_b + c_a c_b (b - a)) / (c_a + c_b)``, the best over all pairs.
+
+    With equal costs s this is ``(1/2) max_{a<=b} (v_a + v_b + s (b - a))``, where the best a is
+    that of ``v_a - s a`` so far: linear time.
+    """
     n = scores.shape[0]
-    s = loss.costs[0]
+    costs = loss.costs
     best = -np.inf
-    left = 0
     low = 0
     high = 0
-    for j in range(n):
-        if scores[j] - s * j > scores[left] - s * left:
-            left = j
-        value = 0.5 * (scores[left] + scores[j] + s * (j - left))
-        if value > best:
-            best = value
-            low = left
-            high = j
+    left = 0
+    for b in range(n):
+        if loss.uniform:
+            if scores[b] - costs[0] * b > scores[left] - costs[0] * left:
+                left = b
+            first = left
+            end = left + 1
+        else:
+            first = 0
+            end = b + 1
+        for a in range(first, end):
+            both = costs[a] + costs[b]
+            share = costs[b] / both if both > 0.0 else 0.5
+            value = share * (scores[a] + costs[a] * (b - a)) + (1.0 - share) * scores[b]
+            if value > best:
+                best = value
+                low = a
+                high = b
+    both = costs[low] + costs[high]
+    share = costs[high] / both if both > 0.0 else 0.5
     mu[:] = 0.0
-    mu[low] += 0.5
-    mu[high] += 0.5
+    mu[low] += share
+    mu[high] += 1.0 - share
     return best
 
 
 @implements(max_min_label_prox, ZeroOneLoss)
 def _prox_zero_one(loss, scores, mu, curvature, work, out):
-    if not loss.uniform:
-        return False
     n = scores.shape[0]
     values = work[:n]
+    if loss.uniform:
+        for j in range(n):
+            values[j] = scores[j] + curvature * mu[j]
+        clipped_difference(values, work[n:], curvature, loss.costs[0], out)
+        return True
     for j in range(n):
-        values[j] = scores[j] + curvature * mu[j]
-    clipped_difference(values, work[n:], curvature, loss.costs[0], out)
+        values[j] = scores[j] + loss.costs[j] + curvature * mu[j]
+    capped_projection(values, loss.costs, curvature, out)
     return True
 
 
 @implements(max_min_label_prox, AbsoluteLoss)
 def _prox_absolute(loss, scores, mu, curvature, work, out):
-    if not loss.uniform:
-        return False
-    median_split(scores, mu, curvature, loss.costs[0], work, out)
+    median_split(scores, mu, curvature, loss.costs, work, out)
     return True
 
 

@@ -74,12 +74,20 @@ def _forbid(constraints: Mapping, classes: np.ndarray, free: TransitionMasks) ->
 
     def at(label: Any, where: str) -> int:
         if label not in code:
-            raise ValueError(f"constraints[{where!r}] names {label!r}, which is no known label.")
+            raise ValueError(
+                f"constraints[{where!r}] names {label!r}, which is no known label; correct it, or "
+                "declare it with classes=."
+            )
         return code[label]
 
+    for where, listed in constraints.items():
+        if isinstance(listed, str) or not hasattr(listed, "__iter__"):
+            raise ValueError(f"constraints[{where!r}] must be a list; received {listed!r}.")
     for pair in constraints.get("transitions", ()):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ValueError(f"constraints['transitions'] must hold pairs; received {pair!r}.")
+            raise ValueError(
+                f"constraints['transitions'] must hold pairs (from, to); received {pair!r}."
+            )
         free.transitions[at(pair[0], "transitions"), at(pair[1], "transitions")] = False
     for label in constraints.get("first", ()):
         free.first[at(label, "first")] = False
@@ -112,20 +120,18 @@ def _scheme_masks(scheme: str, classes: np.ndarray) -> TransitionMasks:
     return masks
 
 
-def allowed_positions(allowed: Any, lengths: np.ndarray, classes: np.ndarray) -> np.ndarray:
+def allowed_positions(
+    allowed: Any, lengths: np.ndarray, classes: np.ndarray, name: str = "allowed"
+) -> np.ndarray:
     """Stacked (positions, K) mask from a list with one entry a sequence.
 
     An entry is None (everything), a (T, K) bool array in the order of ``classes``, or a list of T
-    collections of labels (None: any label).
+    collections of labels (None: any label; a string is one label).
     """
     K = len(classes)
     if allowed is None:
         return np.ones((0, K), bool)
-    if len(allowed) != len(lengths):
-        raise ValueError(
-            f"allowed has {len(allowed)} entries but X has {len(lengths)} sequences; expected one "
-            "entry for each, None where everything is allowed."
-        )
+    _check_entries(allowed, lengths, name)
     code = {label: k for k, label in enumerate(classes.tolist())}
     stacked = np.ones((int(lengths.sum()), K), bool)
     end = 0
@@ -134,26 +140,82 @@ def allowed_positions(allowed: Any, lengths: np.ndarray, classes: np.ndarray) ->
         if entry is None:
             continue
         if isinstance(entry, np.ndarray) and entry.ndim == 2:
-            if entry.shape != (length, K):
+            if entry.shape != (length, K) or entry.dtype != bool:
                 raise ValueError(
-                    f"allowed[{i}] must have shape ({length}, {K}), positions by classes; "
-                    f"received {entry.shape}."
+                    f"{name}[{i}] must be a bool array of shape ({length}, {K}), positions by "
+                    f"classes; received shape {entry.shape}, {entry.dtype}."
                 )
-            stacked[start:end] = entry.astype(bool)
+            stacked[start:end] = entry
             continue
-        if len(entry) != length:
-            raise ValueError(f"allowed[{i}] has {len(entry)} positions but X[{i}] has {length}.")
+        _check_length(entry, int(length), i, name)
         for t, labels in enumerate(entry):
-            if labels is None:
-                continue
-            stacked[start + t] = False
-            for label in [labels] if isinstance(labels, str) else labels:
-                if label not in code:
-                    raise ValueError(
-                        f"allowed[{i}][{t}] names {label!r}, which is not among the classes."
-                    )
-                stacked[start + t, code[label]] = True
+            if labels is not None:
+                stacked[start + t] = False
+                stacked[start + t, _codes_of(labels, code, f"{name}[{i}][{t}]")] = True
     return stacked
+
+
+def known_positions(partial_y: Any, lengths: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Stacked (positions, K) mask from labels already known: one entry a sequence.
+
+    An entry is None (nothing is known) or a list of T labels, None where they are not known.
+    """
+    _check_entries(partial_y, lengths, "partial_y")
+    for i, (entry, length) in enumerate(zip(partial_y, lengths, strict=True)):
+        if entry is not None:
+            _check_length(entry, int(length), i, "partial_y")
+    wrapped = [
+        None if entry is None else [None if label is None else [label] for label in entry]
+        for entry in partial_y
+    ]
+    return allowed_positions(wrapped, lengths, classes, "partial_y")
+
+
+def _check_entries(entries: Any, lengths: np.ndarray, name: str) -> None:
+    if isinstance(entries, (str, Mapping)) or not hasattr(entries, "__len__"):
+        raise ValueError(
+            f"{name} must be a list with one entry for each sequence, None where nothing is said "
+            f"about it; received {type(entries).__name__}."
+        )
+    if len(entries) != len(lengths):
+        raise ValueError(
+            f"{name} has {len(entries)} entries but X has {len(lengths)} sequences; expected one "
+            "entry for each, None where nothing is said about it."
+        )
+
+
+def _check_length(entry: Any, length: int, i: int, name: str) -> None:
+    if isinstance(entry, (Mapping, set, frozenset)) or not hasattr(entry, "__len__"):
+        raise ValueError(
+            f"{name}[{i}] must have one entry for each of the {length} positions of X[{i}]; "
+            f"received {entry!r}."
+        )
+    if len(entry) != length:
+        raise ValueError(
+            f"{name}[{i}] has {len(entry)} positions but X[{i}] has {length}; expected one entry "
+            "for each, None where nothing is said about it."
+        )
+
+
+def _codes_of(labels: Any, code: dict, where: str) -> list[int]:
+    """Codes of some labels that are allowed at one place."""
+    listed = [labels] if isinstance(labels, str) else labels
+    if not hasattr(listed, "__iter__"):
+        raise ValueError(f"{where} must be a list of labels or None; received {labels!r}.")
+    codes = []
+    for label in listed:
+        # True is equal to 1: a row of a mask would be read as labels.
+        mask = isinstance(label, (bool, np.bool_)) and not any(type(k) is bool for k in code)
+        if mask:
+            raise ValueError(f"{where} holds bools; pass the mask of a sequence as a numpy array.")
+        try:
+            codes.append(code[label])
+        except (KeyError, TypeError):
+            raise ValueError(
+                f"{where} names {label!r}, which is not among the classes; correct it, or declare "
+                "it with classes= in training."
+            ) from None
+    return codes
 
 
 @compiled

@@ -21,7 +21,7 @@ from .._kernels.protocol import (
     score_rows,
 )
 from .._kernels.simplex import lower_envelope_step, project
-from .._kernels.vector import dot
+from .._kernels.vector import add_scaled, dot
 from .losses import LabelLoss
 
 
@@ -35,6 +35,10 @@ class Multiclass(NamedTuple):
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector."""
         return n_inputs * self.n_classes
+
+    def output_space(self) -> bytes:
+        """What decides which outputs are possible."""
+        return repr((len(self.truth), self.n_classes)).encode()
 
 
 @implements(generic.n_blocks, Multiclass)
@@ -91,6 +95,23 @@ def _decode(structure, i, scores, work, labels):
             best = k
     labels[0] = best
     return scores[best]
+
+
+@implements(generic.most_parts, Multiclass)
+def _most_parts(structure):
+    return 1
+
+
+@implements(generic.output_parts, Multiclass)
+def _output_parts(structure, i, labels, parts):
+    parts[0] = labels[0]
+    return 1
+
+
+@implements(generic.add_gram, Multiclass)
+def _add_gram(structure, rows, i, direction, scale, scores):
+    add_scaled(scores, direction, scale * rows.squares[i])
+    return True
 
 
 @implements(generic.embed, Multiclass)

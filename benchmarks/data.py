@@ -1,0 +1,57 @@
+"""Data of the benchmarks, from the folder ``MAXMARGIN_DATA`` or ``../shared/data``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def load_npz(name: str) -> dict[str, np.ndarray]:
+    """All arrays of a data file."""
+    chosen = os.environ.get("MAXMARGIN_DATA")
+    folder = Path(chosen) if chosen else REPOSITORY.parent / "shared" / "data"
+    path = folder / f"{name}.npz"
+    if not path.is_file():
+        raise SystemExit(f"{path} is missing: set MAXMARGIN_DATA to a folder that holds it")
+    with np.load(path, allow_pickle=False) as arrays:
+        return {key: arrays[key] for key in arrays.files}
+
+
+def letter() -> tuple[np.ndarray, np.ndarray]:
+    """The 16000 training examples of uci_letter, standardised, with a constant column."""
+    data = load_npz("uci_letter")
+    X = data["X"][data["is_train"]].astype(np.float64)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    return np.hstack([X, np.ones((len(X), 1))]), data["y"][data["is_train"]].astype(np.int64)
+
+
+class Words(NamedTuple):
+    """Handwritten words: a (length, 128) array of pixels and the labels 0..25 of each."""
+
+    X: list[np.ndarray]
+    y: list[np.ndarray]
+
+    @property
+    def n_letters(self) -> int:
+        return sum(map(len, self.y))
+
+    def error(self, predicted: list) -> float:
+        """Fraction of letters that are wrong."""
+        found = np.concatenate([np.asarray(labels, dtype=np.int64) for labels in predicted])
+        return float(np.mean(found != np.concatenate(self.y)))
+
+
+def words(split: str = "all") -> Words:
+    """OCR letters: "train" is folds 1 to 9 (6251 words), "test" fold 0, "all" both."""
+    data = load_npz("ocr_letters")
+    cuts = data["offsets"][1:-1]
+    pixels = np.unpackbits(data["pixels_packed"], axis=1).astype(np.float64)
+    X, y = np.split(pixels, cuts), np.split(data["labels"].astype(np.int64), cuts)
+    wanted = {"train": data["fold"] != 0, "test": data["fold"] == 0}.get(split, data["fold"] >= 0)
+    chosen = np.flatnonzero(wanted)
+    return Words([X[i] for i in chosen], [y[i] for i in chosen])

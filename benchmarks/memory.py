@@ -1,0 +1,79 @@
+"""Memory of a fit on the handwritten words: how far the peak of a process rises above its data.
+
+Two processes load the same words; one of them fits. The difference of their peaks is the fit with
+everything that it imports and compiles. The part that grows with the data is
+
+    features as CSR       12 bytes a non-zero, 16 a row
+    Gram matrices          8 bytes a pair of positions of a word, each pair once
+    dual                  the non-zeros of the blocks, or the outputs remembered
+    weights                8 bytes each, a few copies
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+from .data import words
+from .harness import Line, Sample
+
+PYSTRUCT_MB = 418.0
+
+_CODE = """
+import resource, sys
+from benchmarks.data import words
+train = words("train")
+if sys.argv[1] != "load":
+    from maxmargin import SequenceLabeler
+    model = SequenceLabeler(
+        alpha=1 / len(train.X), solver=sys.argv[1], tol=0, max_iter=10, random_state=0
+    )
+    model.fit(train.X, train.y)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def peak_mb(what: str) -> float:
+    """Peak memory of a process, in MB (Linux reports kB, macOS bytes)."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CODE, what],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(done.stdout) / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def packed_mb() -> tuple[float, float]:
+    """Size of the packed features and of the Gram matrices, by the formula."""
+    train = words("train")
+    lengths = np.array([len(y) for y in train.y])
+    ones = sum(np.count_nonzero(x) for x in train.X)
+    features = 12 * ones + 16 * lengths.sum()
+    return features / 1e6, 8 * np.sum(lengths * (lengths + 1) // 2) / 1e6
+
+
+def run(repeats: int) -> list[Line]:
+    """Both solvers of sequences."""
+    features, products = packed_mb()
+    lines = []
+    for solver in ("bcfw", "pairwise"):
+        grown = Sample([peak_mb(solver) - peak_mb("load") for _ in range(min(repeats, 3))])
+        lines.append(
+            Line(
+                "memory",
+                f"OCR letters (6251 words), solver={solver!r}: growth of the process by a fit",
+                "MB",
+                grown,
+                Sample([PYSTRUCT_MB]),
+                "PyStruct, whole process",
+                peer_is_constant=True,
+                note=f"of this, by the formula: features {features:.0f} MB, Gram matrices "
+                f"{products:.1f} MB",
+            )
+        )
+    return lines

@@ -1,0 +1,148 @@
+"""The compiled pass of block-coordinate pairwise Frank-Wolfe over remembered outputs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._kernels import protocol as generic
+from .._kernels.atoms import append_atom, find_atom, remove_atom
+from .._kernels.jit import compiled
+from .._kernels.vector import add_scaled
+from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
+
+# Steps over remembered outputs end when the best of them gains less than this share of the
+# first step's gain, or after this many.
+_ENOUGH = 0.1
+_MOST_STEPS = 20
+
+
+@compiled
+def _score_atoms(structure, atoms, i, length, gains, parts, n_parts, scores):
+    """Parts of all remembered outputs of example i, and their scores."""
+    for a in range(atoms.count[i]):
+        first = atoms.labels_start[i] + a * length
+        n_parts[a] = generic.output_parts(
+            structure, i, atoms.labels[first : first + length], parts[a]
+        )
+        total = 0.0
+        for p in range(n_parts[a]):
+            total += gains[parts[a, p]]
+        scores[a] = total
+
+
+@compiled
+def _extremes(atoms, i, scores):
+    """The best remembered output, and the worst that has any weight."""
+    best, worst = 0, -1
+    for a in range(atoms.count[i]):
+        if scores[a] > scores[best]:
+            best = a
+        if atoms.weight[atoms.start[i] + a] > 0.0 and (worst < 0 or scores[a] < scores[worst]):
+            worst = a
+    return best, worst
+
+
+@compiled
+def pairwise_steps(
+    surrogate,
+    structure,
+    rows,
+    scales,
+    exact,
+    order,
+    draws,
+    tree,
+    gaps,
+    weights,
+    atoms,
+    averaged,
+    power,
+    n_before,
+):
+    """Visit examples: ask the oracle for a new output, then move mass between remembered ones.
+
+    A step moves mass from the worst output to the best, as far as the dual rises. The scores of
+    the block follow through its own Gram matrix, so that only the sum of all moves touches the
+    weights. Arguments and answer are those of ``bcfw_steps``; ``surrogate`` must have a linear H.
+    """
+    largest = generic.largest_block(structure)
+    gains_buffer = np.empty(largest)
+    pair_buffer = np.zeros(largest)
+    total_buffer = np.empty(largest)
+    output_buffer = np.empty(generic.most_labels(structure), np.int32)
+    work = np.empty(generic.work_size(structure, rows))
+    capacity = 16
+    parts = np.empty((capacity, generic.most_parts(structure)), np.int32)
+    n_parts = np.empty(capacity, np.int64)
+    scores = np.empty(capacity)
+    by_gap = draws.shape[0] > 0
+    steps = draws.shape[0] if by_gap else order.shape[0]
+    gap_sum = 0.0
+    for step in range(steps):
+        i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
+        scale = scales[i]
+        if scale == 0.0:
+            continue
+        size = generic.block_size(structure, i)
+        low, high = generic.label_range(structure, i)
+        length = high - low
+        output = output_buffer[:length]
+        gains = gains_buffer[:size]
+        generic.score_block(structure, rows, weights, i, gains)
+        generic.add_loss(structure, i, gains)
+        value = generic.decode(structure, i, gains, work, output)
+        if atoms.count[i] + 1 > capacity:
+            capacity = 2 * (atoms.count[i] + 1)
+            parts = np.empty((capacity, parts.shape[1]), np.int32)
+            n_parts = np.empty(capacity, np.int64)
+            scores = np.empty(capacity)
+        _score_atoms(structure, atoms, i, length, gains, parts, n_parts, scores)
+        gap = value
+        for a in range(atoms.count[i]):
+            gap -= atoms.weight[atoms.start[i] + a] * scores[a]
+        gaps[i] = gap
+        gap_sum += scale * gap
+        if by_gap:
+            set_in_sum_tree(tree, i, scale * max(gap, 0.0))
+        if gap <= 0.0:
+            continue
+        if find_atom(atoms, i, output) < 0:
+            atoms = append_atom(structure, atoms, i, output, 0.0)
+            _score_atoms(structure, atoms, i, length, gains, parts, n_parts, scores)
+        total = total_buffer[:size]
+        total[:] = 0.0
+        pair = pair_buffer[:size]
+        first_gain = 0.0
+        for inner in range(_MOST_STEPS):
+            best, worst = _extremes(atoms, i, scores)
+            gain = scores[best] - scores[worst]
+            if inner == 0:
+                first_gain = gain
+            if gain <= _ENOUGH * first_gain and inner > 0 or gain <= 0.0:
+                break
+            for p in range(n_parts[best]):
+                pair[parts[best, p]] += 1.0
+            for p in range(n_parts[worst]):
+                pair[parts[worst, p]] -= 1.0
+            curvature = scale * generic.squared_norm(structure, rows, i, pair, work)
+            available = atoms.weight[atoms.start[i] + worst]
+            emptied = gain >= available * curvature
+            gamma = available if emptied else gain / curvature
+            atoms.weight[atoms.start[i] + best] += gamma
+            atoms.weight[atoms.start[i] + worst] -= gamma
+            add_scaled(total, pair, gamma)
+            cheap = generic.add_gram(structure, rows, i, pair, -gamma * scale, gains)
+            for p in range(n_parts[best]):
+                pair[parts[best, p]] = 0.0
+            for p in range(n_parts[worst]):
+                pair[parts[worst, p]] = 0.0
+            if emptied:
+                remove_atom(atoms, i, worst, length)
+            if not cheap:
+                break
+            _score_atoms(structure, atoms, i, length, gains, parts, n_parts, scores)
+        generic.add_block(structure, rows, weights, i, total, -scale)
+        if averaged.shape[0] > 0:
+            before = (n_before + step) ** power
+            generic.add_block(structure, rows, averaged, i, total, -scale * before)
+    return atoms, steps, gap_sum

@@ -1,0 +1,110 @@
+"""Storage of the dual blocks: whatever is stored comes back, however the pool had to move."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from maxmargin._kernels.blocks import NEGLIGIBLE, empty_blocks, load_block, store_block
+
+# Most parts of a dual block are zero; some stand just below and just above what is kept.
+parts = st.one_of(
+    st.just(0.0),
+    st.just(0.0),
+    st.floats(0.0, 1.0),
+    st.sampled_from([NEGLIGIBLE, 0.5 * NEGLIGIBLE, np.nextafter(NEGLIGIBLE, 1.0), -0.0]),
+)
+
+
+@st.composite
+def histories(draw):
+    """Sizes of the blocks, room at the start, and a sequence of (block, new value)."""
+    sizes = draw(st.lists(st.integers(1, 40), min_size=1, max_size=6))
+    expected = draw(st.integers(0, 60))
+    stores = []
+    for i in draw(st.lists(st.integers(0, len(sizes) - 1), max_size=25)):
+        stores.append((i, draw(hnp.arrays(np.float64, sizes[i], elements=parts))))
+    return sizes, expected, stores
+
+
+def assert_holds(blocks, model, sizes):
+    """Every block reads as the model says, over whatever stood in the target before."""
+    for i, size in enumerate(sizes):
+        out = np.full(size, np.nan)
+        load_block(blocks, i, out)
+        np.testing.assert_array_equal(out, model.get(i, np.zeros(size)))
+
+
+def assert_sound(blocks):
+    """Places of the blocks do not overlap and lie within the used part of the pool."""
+    assert len(blocks.index) == len(blocks.value)
+    assert blocks.used[0] <= len(blocks.index)
+    assert (blocks.count <= blocks.room).all()
+    owner = np.zeros(blocks.used[0], int)
+    for first, room in zip(blocks.start, blocks.room, strict=True):
+        assert first + room <= blocks.used[0]
+        owner[first : first + room] += 1
+    assert owner.max(initial=0) <= 1
+
+
+@settings(max_examples=200)
+@given(histories())
+def test_stored_blocks_come_back(history):
+    sizes, expected, stores = history
+    blocks = empty_blocks(len(sizes), expected)
+    found = np.empty(max(sizes), np.int32)
+    model = {}
+    for i, mu in stores:
+        given_mu = mu.copy()
+        blocks = store_block(blocks, i, mu, found)
+        np.testing.assert_array_equal(mu, given_mu)
+        model[i] = np.where(mu > NEGLIGIBLE, mu, 0.0)
+        assert_holds(blocks, model, sizes)
+        assert_sound(blocks)
+
+
+def test_the_pool_grows_and_stays_near_what_it_holds():
+    random = np.random.RandomState(0)
+    n, size = 50, 30
+    blocks = empty_blocks(n, 0)
+    first_length = len(blocks.index)
+    found = np.empty(size, np.int32)
+    model = {}
+    for _ in range(2000):
+        i = random.randint(n)
+        mu = random.random_sample(size) * (random.random_sample(size) < random.random_sample())
+        blocks = store_block(blocks, i, mu, found)
+        model[i] = mu
+    assert_holds(blocks, model, [size] * n)
+    assert_sound(blocks)
+    assert len(blocks.index) > first_length
+    # Every block has room for at most 3/2 of the most it ever held, plus 2; the pool, 3/2 of that.
+    assert len(blocks.index) <= 1.5 * n * (1.5 * size + 2) + 1.5 * size + 2
+
+
+def test_a_block_that_fits_its_place_is_not_moved():
+    blocks = empty_blocks(2, 100)
+    found = np.empty(10, np.int32)
+    blocks = store_block(blocks, 0, np.full(10, 0.1), found)
+    blocks = store_block(blocks, 1, np.full(10, 0.1), found)
+    used, start = blocks.used[0], blocks.start.copy()
+    for kept in range(10, -1, -1):
+        mu = np.zeros(10)
+        mu[:kept] = 0.5
+        blocks = store_block(blocks, 0, mu, found)
+        assert blocks.used[0] == used
+        assert blocks.count[0] == kept
+    np.testing.assert_array_equal(blocks.start, start)
+
+
+def test_blocks_of_many_parts_keep_only_what_is_not_zero():
+    size = 5000
+    blocks = empty_blocks(1, 16)
+    mu = np.zeros(size)
+    mu[[0, 7, 8, 63, 64, 4995, 4999]] = np.arange(1.0, 8.0)
+    blocks = store_block(blocks, 0, mu, np.empty(size, np.int32))
+    assert blocks.count[0] == 7
+    assert blocks.nbytes < 1000
+    assert_holds(blocks, {0: mu}, [size])

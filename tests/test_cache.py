@@ -1,0 +1,101 @@
+"""The cache of compiled code: written once, found by the next process, never out of date."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import maxmargin
+
+PACKAGE = Path(maxmargin.__file__).parent
+
+FIT = """
+import numpy as np
+from maxmargin import MulticlassClassifier
+from maxmargin._kernels import passes
+from maxmargin.solvers import _bcfw_kernel
+
+X = np.random.RandomState(0).randn(12, 3)
+model = MulticlassClassifier(random_state=0).fit(X, np.arange(12) % 3)
+model.score(X, np.arange(12) % 3)
+for kernel in (
+    _bcfw_kernel.bcfw_steps,
+    passes.evaluate_blocks,
+    passes.truth_blocks,
+    passes.add_blocks,
+):
+    found = kernel.stats
+    print(kernel.__name__, sum(found.cache_hits.values()), sum(found.cache_misses.values()))
+print(model.primal_.hex())
+"""
+
+FOLDER = "from maxmargin._kernels.jit import cache_folder; print(cache_folder())"
+
+
+def run(code, cache, source=PACKAGE.parent):
+    """Standard output of a fresh process that imports the package from ``source``."""
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(source)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of the package's sources, to be edited."""
+    shutil.copytree(
+        PACKAGE, tmp_path / "source" / "maxmargin", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    return tmp_path / "source"
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    *first, value = run(FIT, tmp_path)
+    assert [line.split()[1:] for line in first] == [["0", "1"]] * 4
+    written = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+    assert any(path.suffix == ".nbi" for path in written)
+    assert any(path.suffix == ".nbc" for path in written)
+    assert len(list((tmp_path / "maxmargin").iterdir())) == 1  # one folder for these sources
+    *second, again = run(FIT, tmp_path)
+    assert [line.split()[1:] for line in second] == [["1", "0"]] * 4
+    assert [line.split()[0] for line in second] == [line.split()[0] for line in first]
+    assert again == value
+    assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == written
+
+
+def test_the_same_sources_share_a_folder_wherever_they_stand(copied, tmp_path):
+    assert run(FOLDER, tmp_path) == run(FOLDER, tmp_path, copied)
+
+
+@pytest.mark.parametrize(
+    "edited", ["_kernels/vector.py", "structures/losses.py", "estimators/multiclass.py"]
+)
+def test_an_edit_of_any_source_starts_a_new_folder(copied, tmp_path, edited):
+    path = copied / "maxmargin" / edited
+    before = run(FOLDER, tmp_path, copied)
+    times = path.stat()
+    path.write_text(path.read_text() + "\n# edited\n")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # contents count, not time stamps
+    assert run(FOLDER, tmp_path, copied) != before
+
+
+def test_a_source_more_or_under_another_name_starts_a_new_folder(copied, tmp_path):
+    found = {run(FOLDER, tmp_path, copied)[0]}
+    extra = copied / "maxmargin" / "structures" / "extra.py"
+    extra.write_text("")
+    found.add(run(FOLDER, tmp_path, copied)[0])
+    extra.rename(extra.with_name("other.py"))
+    found.add(run(FOLDER, tmp_path, copied)[0])
+    assert len(found) == 3
+
+
+def test_the_folder_stands_below_the_chosen_one(tmp_path):
+    [folder] = run(FOLDER, tmp_path)
+    assert Path(folder).parent == tmp_path / "maxmargin"

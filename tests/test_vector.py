@@ -1,0 +1,168 @@
+"""Vector operations on short rows, for every length that mixes their chunks of 8, 4, 2 and 1."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from numba.core.errors import TypingError
+
+from maxmargin._kernels import vector
+
+LENGTHS = range(1, 71)
+OUTSIDE = -777.25  # what stands around a row, and must still stand there afterwards
+
+
+@numba.njit
+def add_scaled(out, row, factor):
+    vector.add_scaled(out, row, factor)
+
+
+@numba.njit
+def add_scaled4(out, rows, factors):
+    a, b, c, d = factors[0], factors[1], factors[2], factors[3]
+    vector.add_scaled4(out, rows[0], rows[1], rows[2], rows[3], a, b, c, d)
+
+
+@numba.njit
+def copy(out, row):
+    vector.copy(out, row)
+
+
+@numba.njit
+def dot(left, right):
+    return vector.dot(left, right)
+
+
+@numba.njit
+def max_plus(old, matrix, new):
+    vector.max_plus(old, matrix, new)
+
+
+@numba.njit
+def mask_above(row, offset, bound):
+    return vector.mask_above(row, offset, bound)
+
+
+@numba.njit
+def lowest_bit(mask):
+    return vector.lowest_bit(mask)
+
+
+def framed(values):
+    """A row inside a larger array, at an odd place, and that array."""
+    around = np.full(len(values) + 20, OUTSIDE)
+    around[9 : 9 + len(values)] = values
+    return around[9 : 9 + len(values)], around
+
+
+def assert_frame_untouched(around, length):
+    outside = np.delete(around, slice(9, 9 + length))
+    np.testing.assert_array_equal(outside, OUTSIDE)
+
+
+@pytest.fixture
+def random():
+    return np.random.RandomState(0)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_add_scaled(random, length):
+    before, row = random.randn(2, length)
+    out, around = framed(before)
+    source, source_around = framed(row)
+    add_scaled(out, source, -1.7)
+    np.testing.assert_allclose(out, before - 1.7 * row, rtol=0, atol=1e-14)
+    assert_frame_untouched(around, length)
+    np.testing.assert_array_equal(source_around, framed(row)[1])
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_add_scaled4(random, length):
+    before = random.randn(length)
+    rows, factors = random.randn(4, length), random.randn(4)
+    given = rows.copy()
+    out, around = framed(before)
+    add_scaled4(out, rows, factors)
+    np.testing.assert_allclose(out, before + factors @ given, rtol=0, atol=1e-14)
+    assert_frame_untouched(around, length)
+    np.testing.assert_array_equal(rows, given)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_copy(random, length):
+    row = random.randn(length)
+    row[random.randint(length)] = -np.inf
+    out, around = framed(random.randn(length))
+    copy(out, row)
+    np.testing.assert_array_equal(out, row)
+    assert_frame_untouched(around, length)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_dot(random, length):
+    left, right = random.randn(2, length)
+    found = dot(framed(left)[0], framed(right)[0])
+    assert found == pytest.approx(left @ right, rel=0, abs=1e-13)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("n_rows", [1, 2, 7])
+def test_max_plus(random, n_rows, length):
+    old, matrix = random.randn(n_rows), random.randn(n_rows, length)
+    matrix[random.random_sample(matrix.shape) < 0.3] = -np.inf
+    matrix[:, random.randint(length)] = -np.inf  # a label that nothing may precede
+    old[random.randint(n_rows)] = -np.inf
+    new, around = framed(random.randn(length))
+    max_plus(old, matrix, new)
+    np.testing.assert_array_equal(new, (old[:, None] + matrix).max(axis=0))
+    assert_frame_untouched(around, length)
+
+
+def test_max_plus_takes_the_largest_wherever_it_stands():
+    for best in range(9):
+        old = np.zeros(9)
+        old[best] = 1.0
+        new = np.empty(11)
+        max_plus(old, np.zeros((9, 11)), new)
+        np.testing.assert_array_equal(new, 1.0)
+
+
+@pytest.mark.parametrize("length", range(8, 71))
+def test_mask_above(random, length):
+    bound = 0.25
+    row = random.choice([bound, np.nextafter(bound, 1.0), -1.0, 2.0], length)
+    for offset in range(length - 7):
+        mask = mask_above(framed(row)[0], offset, bound)
+        wanted = sum(1 << j for j in range(8) if row[offset + j] > bound)
+        assert mask == wanted
+
+
+def test_lowest_bit():
+    for place in range(63):
+        assert lowest_bit(1 << place) == place
+    for mask in range(1, 256):
+        assert lowest_bit(mask) == [bit for bit in range(8) if mask >> bit & 1][0]
+
+
+def refused(function, *arguments):
+    with pytest.raises(TypingError):
+        function(*arguments)
+
+
+def test_rows_that_are_not_contiguous_doubles_are_refused():
+    # Read as what they are not, they would give garbage without a word.
+    row, narrow, strided = np.ones(8), np.ones(8, np.float32), np.ones(16)[::2]
+    for wrong in (narrow, strided):
+        refused(add_scaled, row, wrong, 1.0)
+        refused(add_scaled, wrong, row, 1.0)
+        refused(copy, row, wrong)
+        refused(dot, row, wrong)
+        refused(max_plus, wrong, np.ones((8, 8)), row)
+        refused(mask_above, wrong, 0, 0.0)
+
+
+def test_max_plus_refuses_a_matrix_that_is_not_of_contiguous_doubles():
+    row = np.ones(8)
+    refused(max_plus, row, np.ones((8, 8)).T[:, ::-1], row)
+    refused(max_plus, row, np.ones((8, 8), np.float32), row)
