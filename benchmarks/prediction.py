@@ -21,7 +21,9 @@ def our_sides(train: Words, everything: Words) -> dict:
     as_dicts = [[dict.fromkeys(letter, 1.0) for letter in x] for x in crfsuite.features(everything)]
     settings = {"tol": 0, "max_iter": 3, "random_state": 0}
     on_arrays = SequenceLabeler(**settings).fit(train.X, train.y)
-    on_dicts = SequenceLabeler(**settings).fit(as_dicts[: len(train.X)], everything.y[: len(train.X)])
+    on_dicts = SequenceLabeler(**settings).fit(
+        as_dicts[: len(train.X)], everything.y[: len(train.X)]
+    )
     return {
         "arrays": (on_arrays, everything.X),
         "CSR matrices": (on_arrays, as_csr),
@@ -46,7 +48,8 @@ def run(repeats: int) -> list[Line]:
     sides["items"] = lambda _: seconds(lambda: [tagger.tag(x) for x in items])
     alternate(1, sides)  # compiles, and warms every cache
     found = {
-        kind: sample.rate(everything.n_letters) for kind, sample in alternate(repeats, sides).items()
+        kind: sample.rate(everything.n_letters)
+        for kind, sample in alternate(repeats, sides).items()
     }
     return [_line(*pair, found) for pair in _PAIRS]
 

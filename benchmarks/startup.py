@@ -65,7 +65,9 @@ def run(repeats: int) -> list[Line]:
         with tempfile.TemporaryDirectory() as folder:
             cold.append(_first_fits(folder))
     lines = [
-        Line("startup", "import of the estimators", "s", Sample(imports), target=Target("at most", 1))
+        Line(
+            "startup", "import of the estimators", "s", Sample(imports), target=Target("at most", 1)
+        )
     ]
     for state, runs, most in (("warm", warm, 1.0), ("cold", cold, 30.0)):
         for task in ("sequence", "multiclass"):

@@ -13,7 +13,6 @@ import pytest
 
 from maxmargin import MulticlassClassifier, OrdinalClassifier, SequenceLabeler
 from maxmargin.estimators._base import StructuredEstimator
-from maxmargin.solvers._bcfw_kernel import bcfw_steps
 from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
 from maxmargin.solvers.subgradient import Subgradient
 
@@ -274,7 +273,7 @@ def test_the_dual_rises_to_the_optimum_and_the_gap_is_true(name, method, order):
         assert gaps.min() >= -1e-9
         dual = found.dual
         first_gap = first_gap or found.primal - found.dual
-        stepper.advance(float(check % 2))  # one step, or to the end of the pass
+        stepper.advance(1.0, check % 2)  # one step, or to the end of the round
     assert optimum - dual < 0.5 * first_gap
 
 
@@ -284,7 +283,7 @@ def test_the_average_has_a_true_primal(method):
     problem = packed_problem(chain_model(True), X, y, weights)
     stepper = make_stepper(method, problem, average=True)
     for _ in range(10):
-        stepper.advance(0.0)
+        stepper.advance(1.0, 1)
         for w, found in stepper.check():
             assert found.primal == pytest.approx(primal_value(examples, weights, w), abs=1e-12)
     (last, _), (average, at_average) = stepper.check()
@@ -292,21 +291,18 @@ def test_the_average_has_a_true_primal(method):
     assert at_average.dual == -np.inf  # a dual value belongs to w(mu) only
 
 
-def test_the_average_weighs_iterates_by_their_number():
-    problem, _ = make_problem("max-margin")
-    blocks, weights = problem.start(), np.zeros(problem.n_weights)
-    averaged, gaps = np.zeros(problem.n_weights), np.zeros(problem.n_examples)
-    total = np.zeros(problem.n_weights)
-    none = np.empty(0)
-    for step, i in enumerate(np.random.RandomState(0).randint(0, problem.n_examples, 80)):
-        blocks, _, _ = bcfw_steps(
-            problem.surrogate, problem.structure, problem.rows, problem.scales, True,
-            np.array([i]), none, none, gaps, weights, blocks, averaged, step,
-        )  # fmt: skip
-        total += (step + 1) * weights
-        wanted = total / ((step + 1) * (step + 2) / 2)
-        found = weights - averaged / ((step + 1) * (step + 2) / 2)
-        np.testing.assert_allclose(found, wanted, atol=1e-12)
+@pytest.mark.parametrize(("average", "power"), [(1, 1), (3, 3), (True, 3)])
+@pytest.mark.parametrize(("name", "method"), [("max-margin", "exact"), ("chain", "pairwise")])
+def test_the_average_weighs_iterates_by_a_power_of_their_number(name, method, average, power):
+    stepper = make_stepper(method, make_problem(name)[0], average=average)
+    total, mass = 0.0, 0.0
+    for step in range(1, 60):
+        stepper.advance(0.0, 0)
+        assert stepper.oracle_calls == step
+        total = total + step**power * stepper.weights
+        mass += step**power
+        found = stepper.check()[1][0]
+        np.testing.assert_allclose(found, total / mass, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["max-margin", "chain"])
@@ -315,7 +311,7 @@ def test_the_subgradient_method_has_a_true_dual(name):
     stepper = Subgradient(problem, rng=np.random.RandomState(0))
     n, best = problem.n_examples, -np.inf
     while stepper.oracle_calls < 100 * n:
-        stepper.advance(0.0)
+        stepper.advance(0.0, 1)
         (_, last), (_, average) = stepper.check()
         assert max(last.dual, average.dual) <= optimum + 1e-9
         assert min(last.primal, average.primal) >= optimum - 1e-8

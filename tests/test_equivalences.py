@@ -217,8 +217,7 @@ def test_sequences_of_length_one_are_rows(iris, order):
             np.testing.assert_allclose(v[: len(w)], w, rtol=0, atol=1e-10)
             np.testing.assert_array_equal(v[len(w) :], 0.0)
             np.testing.assert_allclose(found_other, found, rtol=0, atol=1e-12)
-        one.advance(60.0)
-        other.advance(60.0)
+        assert one.advance(60.0, 1) == other.advance(60.0, 1)
     assert np.abs(one.weights).max() > 0.1
 
 
@@ -258,7 +257,7 @@ WARM = {"warm_start": True, "tol": 1e-7}
 
 
 def test_a_refit_continues(iris):
-    model = flat(**WARM).fit(*iris)
+    model = flat(average=False, **WARM).fit(*iris)
     assert model.n_oracle_calls_ > 0
     before = weights_of(model)
     assert_continued(model.fit(*iris))

@@ -21,7 +21,7 @@ def fit(ocr, on_fold_zero, passes, **settings):
     chosen = (fold == 0) == on_fold_zero
     train, test = np.flatnonzero(chosen), np.flatnonzero(~chosen)
     model = SequenceLabeler(
-        alpha=1.0 / len(train), solver="bcfw", order="permutation", average=True,
+        alpha=1.0 / len(train), solver="bcfw", order="permutation", average=1,
         fit_intercept=True, boundary_weights=True, normalize_loss=True, tol=0.0,
         max_iter=passes, check_every=passes, random_state=0,
     )  # fmt: skip
@@ -58,7 +58,7 @@ def test_large_training_set(ocr, passes, primal, error):
     assert found == pytest.approx(error, abs=0.00005)
 
 
-def test_pairwise_steps_go_further_and_their_certificate_agrees(ocr):
-    plain, _ = fit(ocr, True, 10)
-    model, _ = fit(ocr, True, 10, solver="pairwise")
-    assert plain.dual_ < model.dual_ < model.primal_ < plain.primal_
+def test_the_certificates_of_two_solvers_agree(ocr):
+    plain, _ = fit(ocr, True, 20)
+    model, _ = fit(ocr, True, 20, solver="pairwise")
+    assert plain.dual_ < model.dual_ < min(model.primal_, plain.primal_)

@@ -173,8 +173,8 @@ def outputs_of(length, K, masks, start=0):
 
 @numba.njit
 def linear_maps(structure, rows, weights, i, labels, other, moved, parts, scores, followed):
-    """Score of an output y; for d = phi(y) - phi(other) / 2, ``|Phi d|^2`` and ``moved += 0.7 Phi d``;
-    the scores at ``moved`` before and after, the latter through the Gram matrix if it is kept."""
+    """Score of an output y; with d = phi(y) - phi(other) / 2, ``|Phi d|^2``, ``moved += 0.7 Phi d``,
+    and the scores at the new ``moved``: directly, and from the old ones by the Gram matrix."""
     size = generic.block_size(structure, i)
     direction, away = np.empty(size), np.empty(size)
     generic.score_block(structure, rows, weights, i, scores)

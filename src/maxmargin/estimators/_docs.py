@@ -63,6 +63,8 @@ ATTRIBUTES = """\
     n_oracle_calls_ : int
     history_ : list of Check
         Primal, dual, gap and time at every check; ``pandas.DataFrame(model.history_)`` works.
+    dual_nbytes_ : int
+        Memory of the dual state at the end of the fit.
     alpha_ : float
         The strength of the regularisation that was used."""
 

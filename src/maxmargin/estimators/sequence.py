@@ -8,18 +8,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._kernels.passes import decode_blocks
-from .._labels import LabelCodes, as_label_array, class_costs, warn_unseen
+from .._labels import LabelCodes, class_costs, warn_unseen
 from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
 from ..features.rows import pack_rows
-from ..features.sequences import (
-    PackedSequences,
-    flat_positions,
-    holds_dicts,
-    new_vectorizer,
-    pack,
-    take_list,
-)
+from ..features.sequences import pack, take_list
 from ..solvers.problem import Problem, for_groups
 from ..structures.chain import Chain, max_marginals, pack_products
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
@@ -27,17 +19,23 @@ from ..structures.masks import (
     TransitionMasks,
     allowed_positions,
     first_infeasible,
-    first_violation,
     transition_masks,
 )
 from ._base import SURROGATES, StructuredEstimator, incompatible
 from ._docs import documented
+from ._sequence_data import (
+    LabelledSequences,
+    check_lengths,
+    decode_all,
+    flatten_labels,
+    take_labelled,
+)
 
 
 @documented(
     auto="pairwise",
-    alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the total
-        weight, or 1 over it if ``normalize_loss=False``.""",
+    alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
+        total weight, or 1 over it if ``normalize_loss=False``.""",
 )
 class SequenceLabeler(StructuredEstimator):
     """Labels sequences with a linear chain: a label for every position.
@@ -143,7 +141,13 @@ class SequenceLabeler(StructuredEstimator):
     # --- training ---------------------------------------------------------------------------
 
     def fit(
-        self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None, allowed: Any = None
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        *,
+        position_weight: Any = None,
+        allowed: Any = None,
     ) -> SequenceLabeler:
         """Train on sequences and their labels.
 
@@ -154,6 +158,8 @@ class SequenceLabeler(StructuredEstimator):
         y : list of n sequences of T hashable labels
         sample_weight : array of shape (n,), optional
             Weights of the sequences; 2 is the same as having a sequence twice.
+        position_weight : list of n arrays of shape (T,), optional
+            Factors of the loss at each position; 0 where a mistake does not matter.
         allowed : list of n entries, optional
             Which labels are possible where: None, a (T, n_classes) bool array, or a list of T
             collections of labels.
@@ -165,53 +171,41 @@ class SequenceLabeler(StructuredEstimator):
         settings = self._check_settings()
         if self.surrogate != "max-margin":
             raise incompatible(self.surrogate, "sequences", "Use surrogate='max-margin'.")
-        sequences = take_list(X)
-        labels, lengths = flatten_labels(y, sequences)
-        weights = check_sample_weight(sample_weight, len(sequences), "sequence")
-        self.vectorizer_ = None
-        if holds_dicts(sequences):
-            self.vectorizer_ = new_vectorizer().fit(flat_positions(sequences)[0])
-        packed = pack(sequences, self.vectorizer_)
-        check_lengths(lengths, packed.indptr)
-        codes = LabelCodes.from_labels(labels, self.classes)
-        truth = encode_positions(codes, labels, packed.indptr)
-        masks = transition_masks(self.constraints, codes.classes)
-        allowed = allowed_positions(allowed, lengths, codes.classes)
-        self._refuse_violations(truth, packed.indptr, masks, allowed, codes.classes)
-        self.n_features_in_ = packed.X.shape[1]
-        self.classes_ = codes.classes
-        counts = np.bincount(
-            truth, weights=np.repeat(weights, lengths), minlength=len(codes.classes)
-        )
-        loss = self._make_loss(class_costs(self.class_weight, codes.classes, counts))
-        used = np.flatnonzero(weights > 0)
+        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes)
+        masks = transition_masks(self.constraints, classes)
+        data.restrict(allowed, masks, classes)
+        data.weigh(sample_weight, position_weight, self.normalize_loss)
+        self.n_features_in_ = data.X.shape[1]
+        self.classes_ = classes
+        loss = self._make_loss(class_costs(self.class_weight, classes, data.counts(len(classes))))
+        used = np.flatnonzero(data.weights > 0)
         train, held_out = self._split(len(used), settings.rng)
-        part, truth_part, allowed_part = take_part(packed, truth, allowed, used[train])
+        part = data.take(used[train])
         rows = pack_rows(part.X, fit_intercept=self.fit_intercept)
-        part_weights = weights[used[train]]
-        mean_length = np.average(np.diff(part.indptr), weights=part_weights)
+        mean_length = np.average(np.diff(part.indptr), weights=part.weights)
         problem = Problem(
-            self._chain(part.indptr, masks, allowed_part, rows, loss, truth_part),
+            self._chain(part.indptr, masks, part.allowed, rows, loss, part),
             SURROGATES[self.surrogate](),
             rows,
-            self._alpha_for(part_weights.sum(), mean_length if self.normalize_loss else 1.0),
-            part_weights,
+            self._alpha_for(part.weights.sum(), mean_length if self.normalize_loss else 1.0),
+            part.weights,
             settings.n_threads,
         )
         validate = None
         if len(held_out):
-            part, truth_part, allowed_part = take_part(packed, truth, allowed, used[held_out])
-            held_rows = pack_rows(part.X, fit_intercept=self.fit_intercept)
-            held_chain = self._chain(part.indptr, masks, allowed_part, held_rows)
-
-            def validate(weights_now: np.ndarray) -> float:
-                found = decode_all(held_chain, held_rows, weights_now, settings.n_threads)
-                return float(np.mean(found == truth_part))
-
+            validate = self._validation(data.take(used[held_out]), masks, settings.n_threads)
         result = self._solve(problem, settings, validate)
         self._set_weights(result.weights)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
+
+    def _validation(self, data: LabelledSequences, masks: TransitionMasks, n_threads: int):
+        """Fraction of right labels on held-out sequences, as a function of the weights."""
+        rows = pack_rows(data.X, fit_intercept=self.fit_intercept)
+        chain = self._chain(data.indptr, masks, data.allowed, rows)
+        return lambda weights: float(
+            np.mean(decode_all(chain, rows, weights, n_threads) == data.truth)
+        )
 
     def _solver_name(self) -> str:
         return "pairwise" if self.solver == "auto" else self.solver
@@ -224,36 +218,21 @@ class SequenceLabeler(StructuredEstimator):
         matrix = check_loss_matrix(self.loss, len(costs))
         return MatrixLoss(np.ascontiguousarray(matrix * costs))
 
-    def _refuse_violations(self, truth, indptr, masks, allowed, classes) -> None:
-        """Labels that the constraints forbid, and sequences without any allowed labelling."""
-        found = first_violation(truth, indptr, masks, allowed)
-        if found is not None:
-            i, t, what = found
-            label = classes[truth[indptr[i] + t]]
-            after = f" {classes[truth[indptr[i] + t - 1]]!r}" if what == "may not follow" else ""
-            raise ValueError(
-                f"y[{i}][{t}] is {label!r}, which {what}{after} by the constraints; correct the "
-                "labels or allow it."
-            )
-
-    def _chain(self, indptr, masks, allowed, rows, loss=None, truth=None) -> Chain:
-        """Pack a structure, for training with a loss and a truth, for prediction without."""
+    def _chain(self, indptr, masks, allowed, rows, loss=None, labelled=None) -> Chain:
+        """Pack a structure, for training with a loss and labels, for prediction without."""
         K = len(self.classes_)
-        lengths = np.diff(indptr)
         products, products_indptr = np.empty(0), np.zeros(len(indptr), np.int64)
-        if truth is None:
-            truth = np.empty(0, np.int32)
-        else:
+        if labelled is not None:
             products, products_indptr = pack_products(rows, indptr)
         no_loss = ZeroOneLoss(np.ones(K), True)
         penalties = [np.where(mask, 0.0, -np.inf) for mask in masks]
         return Chain(
-            truth=truth,
+            truth=np.empty(0, np.int32) if labelled is None else labelled.truth,
             indptr=indptr,
-            longest=int(lengths.max()),
+            longest=int(np.diff(indptr).max()),
             n_labels=K,
             loss=no_loss if loss is None else loss,
-            loss_scale=1.0 / lengths if self.normalize_loss else np.ones(len(lengths)),
+            loss_scale=np.empty(0) if labelled is None else labelled.loss_scale,
             ends=bool(self.boundary_weights),
             masked=bool(masks.forbids_anything or len(allowed)),
             transition_mask=penalties[0],
@@ -355,8 +334,9 @@ class SequenceLabeler(StructuredEstimator):
 
         Labels that the model does not know count as errors, with a warning.
         """
-        chain, rows = self._prepare(X, None)
-        labels, lengths = flatten_labels(y, take_list(X))
+        sequences = take_list(X)
+        labels, lengths = flatten_labels(y, sequences)
+        chain, rows = self._prepare(sequences, None)
         check_lengths(lengths, chain.indptr)
         weights = check_sample_weight(sample_weight, len(lengths), "sequence")
         codes = LabelCodes(self.classes_).codes_or_minus_one(labels)
@@ -364,72 +344,3 @@ class SequenceLabeler(StructuredEstimator):
             warn_unseen([labels[t] for t in np.flatnonzero(codes < 0)])
         found = decode_all(chain, rows, self.weights_, check_n_jobs(self.n_jobs))
         return float(np.average(found == codes, weights=np.repeat(weights, lengths)))
-
-
-def decode_all(chain: Chain, rows, weights: np.ndarray, n_threads: int) -> np.ndarray:
-    """Codes of the best labels of all positions."""
-    codes = np.empty(int(chain.indptr[-1]), np.int32)
-    values = np.empty(len(chain.indptr) - 1)
-    for_groups(
-        lambda first, last: decode_blocks(chain, rows, weights, first, last, codes, values),
-        len(values),
-        n_threads,
-    )
-    return codes
-
-
-def flatten_labels(y: Any, sequences: list) -> tuple[Any, np.ndarray]:
-    """Labels of all positions, and the number of labels of each sequence."""
-    if y is None:
-        raise ValueError("y is None; expected a list with the labels of each sequence.")
-    y = list(y)
-    if len(y) != len(sequences):
-        raise ValueError(
-            f"X has {len(sequences)} sequences but y has {len(y)}; expected one sequence of "
-            "labels for each."
-        )
-    for i, labels in enumerate(y):
-        if not hasattr(labels, "__len__"):
-            raise ValueError(
-                f"y[{i}] must be a sequence of labels, one for each position of X[{i}]; "
-                f"received {labels!r}."
-            )
-    lengths = np.array([len(labels) for labels in y], dtype=np.int64)
-    if all(isinstance(labels, np.ndarray) and labels.ndim == 1 for labels in y):
-        return np.concatenate(y), lengths
-    return as_label_array([label for labels in y for label in labels]), lengths
-
-
-def check_lengths(lengths: np.ndarray, indptr: np.ndarray) -> None:
-    """Every sequence must have as many labels as positions."""
-    wrong = np.flatnonzero(lengths != np.diff(indptr))
-    if len(wrong):
-        i = int(wrong[0])
-        raise ValueError(
-            f"X[{i}] has {indptr[i + 1] - indptr[i]} positions but y[{i}] has {lengths[i]} "
-            "labels; expected one label for each position."
-        )
-
-
-def encode_positions(codes: LabelCodes, labels: Any, indptr: np.ndarray) -> np.ndarray:
-    """Codes of all labels; an unknown one is named by sequence and position."""
-    found = codes.codes_or_minus_one(labels)
-    if (found < 0).any():
-        place = int(np.flatnonzero(found < 0)[0])
-        i = int(np.searchsorted(indptr, place, side="right") - 1)
-        raise ValueError(
-            f"y[{i}][{place - indptr[i]}] is {labels[place]!r}, which is not among the declared "
-            "classes; add it to classes= or correct it."
-        )
-    return found
-
-
-def take_part(packed: PackedSequences, truth, allowed, indices: np.ndarray):
-    """Sequences ``indices`` of packed data, with their truth and masks."""
-    n = len(packed.indptr) - 1
-    if len(indices) == n:
-        return packed, truth, allowed
-    lengths = np.diff(packed.indptr)[indices]
-    positions = np.concatenate([np.arange(packed.indptr[i], packed.indptr[i + 1]) for i in indices])
-    part = PackedSequences(packed.X[positions], np.concatenate([[0], np.cumsum(lengths)]))
-    return part, truth[positions], allowed[positions] if len(allowed) else allowed

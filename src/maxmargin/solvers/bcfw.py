@@ -74,6 +74,7 @@ class BlockFrankWolfe:
         self.power = 1.0 + (3.0 if average is True else float(average))
         self.gaps = np.zeros(problem.n_examples)
         self.oracle_calls = 0
+        self._fresh_at = 0
         self._pending = np.empty(0, np.int64)  # rest of the round under way
         self._round = 0
         self._per_second = 0.0
@@ -149,9 +150,13 @@ class BlockFrankWolfe:
             candidates.append((average, self.problem.evaluate(average)))
         return candidates
 
-    def refresh(self) -> None:
-        """Rebuild the weights from the dual blocks."""
-        self.weights = self.problem.weights_of(self.dual_state)
+    def refresh(self) -> bool:
+        """Rebuild the weights from the dual state."""
+        stale = self._fresh_at != self.oracle_calls
+        if stale:
+            self.weights = self.problem.weights_of(self.dual_state)
+            self._fresh_at = self.oracle_calls
+        return stale
 
 
 class PairwiseFrankWolfe(BlockFrankWolfe):

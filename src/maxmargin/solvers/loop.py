@@ -8,7 +8,8 @@ A solver is a *stepper*: an object that moves a little when asked and can say wh
   dual value among them;
 - ``estimate() -> float``: a cheap guess of the gap, to decide when a check is worth a pass;
 - ``between_rounds``: whether it has finished what it had planned, so that a guess makes sense;
-- ``refresh()``: rebuild the weights from the dual state, so that rounding does not add up;
+- ``refresh() -> bool``: rebuild the weights from the dual state, so that rounding does not add up;
+  False if they are fresh;
 - ``oracle_calls``, ``dual_state``.
 """
 
@@ -159,6 +160,8 @@ def run(
                     if at_end:
                         stepper.refresh()
                     status = check()
+                    if status == CONVERGED and stepper.refresh():
+                        status = check()  # once more, free of rounding errors
                     if status is None and at_end:
                         status = MAX_ITER
         except KeyboardInterrupt:

@@ -71,6 +71,8 @@ class Problem:
         self.n_examples = len(self.sample_weight)
         self.n_weights = structure.n_weights(rows.n_inputs)
         self.scales = self.sample_weight / (self.alpha * self.total_weight)
+        # Stands in where there is no dual state: passes are compiled for one kind of state.
+        self._no_dual: Blocks | Atoms = empty_blocks(0, 0)
 
     def start(self) -> Blocks:
         """Dual blocks at the truth: w = 0."""
@@ -79,6 +81,7 @@ class Problem:
 
     def start_atoms(self) -> Atoms:
         """The same point as a mixture of outputs."""
+        self._no_dual = empty_atoms(0, 0)
         atoms = empty_atoms(self.n_examples, len(self.structure.truth))
         return truth_atoms(self.structure, self.structure.truth, atoms)
 
@@ -105,7 +108,7 @@ class Problem:
         """
         with_dual = blocks is not None
         if blocks is None:
-            blocks = empty_blocks(0, 0)
+            blocks = self._no_dual
         if gaps is None:
             gaps = np.empty(self.n_examples)
 

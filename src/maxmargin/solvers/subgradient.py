@@ -119,5 +119,6 @@ class Subgradient:
             at_last = at_last._replace(dual=dual)
         return [(last, at_last), (average, self.problem.evaluate(average))]
 
-    def refresh(self) -> None:
+    def refresh(self) -> bool:
         """Nothing to rebuild: the weights are a plain sum."""
+        return False

@@ -4,7 +4,7 @@
 ``(y_t, y_{t+1})``, and, if wanted, the first and the last label. The parts of a block are the T*K
 labels at positions, then the K*K transitions summed over the sequence: transition weights do not
 depend on the position, so their marginals are needed in sum only. The loss is a sum of label
-losses, times ``loss_scale`` (1/T by default).
+losses, that of position t times ``loss_scale[t]`` (1/T by default).
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def _add_loss(structure, i, out):
     for t in range(structure.indptr[i + 1] - first):
         true = structure.truth[first + t]
         for k in range(n):
-            out[t * n + k] += structure.loss_scale[i] * label_loss(structure.loss, k, true)
+            out[t * n + k] += structure.loss_scale[first + t] * label_loss(structure.loss, k, true)
 
 
 @implements(generic.expected_loss, Chain)
@@ -303,8 +303,9 @@ def _expected_loss(structure, i, mu):
     total = 0.0
     for t in range(structure.indptr[i + 1] - first):
         at = mu[t * n : (t + 1) * n]
-        total += expected_label_loss(structure.loss, at, structure.truth[first + t])
-    return structure.loss_scale[i] * total
+        lost = expected_label_loss(structure.loss, at, structure.truth[first + t])
+        total += structure.loss_scale[first + t] * lost
+    return total
 
 
 @implements(generic.linear_prox, Chain)

@@ -1,0 +1,175 @@
+"""Labelled sequences between the user and the solver: flat, encoded, checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.feature_extraction import DictVectorizer
+
+from .._kernels.passes import decode_blocks
+from .._labels import LabelCodes, as_label_array
+from .._validation import check_sample_weight
+from ..features.sequences import flat_positions, holds_dicts, new_vectorizer, pack, take_list
+from ..solvers.problem import for_groups
+from ..structures.chain import Chain
+from ..structures.masks import TransitionMasks, allowed_positions, first_violation
+
+
+@dataclass
+class LabelledSequences:
+    """Features, codes of the labels, masks and weights of all positions, below each other."""
+
+    X: Any
+    indptr: np.ndarray
+    truth: np.ndarray
+    allowed: np.ndarray
+    weights: np.ndarray
+    loss_scale: np.ndarray
+
+    def restrict(self, allowed: Any, masks: TransitionMasks, classes: np.ndarray) -> None:
+        """Take in what is allowed where, and refuse labels that are not."""
+        self.allowed = allowed_positions(allowed, np.diff(self.indptr), classes)
+        found = first_violation(self.truth, self.indptr, masks, self.allowed)
+        if found is None:
+            return
+        i, t, what = found
+        place = self.indptr[i] + t
+        before = ""
+        if what == "may not follow":
+            before = f" {classes[self.truth[place - 1]]!r}"
+        raise ValueError(
+            f"y[{i}][{t}] is {classes[self.truth[place]]!r}, which {what}{before} by the "
+            "constraints; correct the labels or allow it."
+        )
+
+    def weigh(self, sample_weight: Any, position_weight: Any, normalize: bool) -> None:
+        """Take in weights of sequences and of positions."""
+        lengths = np.diff(self.indptr)
+        self.weights = check_sample_weight(sample_weight, len(lengths), "sequence")
+        self.loss_scale = np.ones(int(self.indptr[-1]))
+        if position_weight is not None:
+            self.loss_scale = flatten_position_weights(position_weight, lengths)
+        if normalize:
+            self.loss_scale /= np.repeat(lengths, lengths)
+
+    def counts(self, n_classes: int) -> np.ndarray:
+        """Weighted frequency of each class."""
+        weights = np.repeat(self.weights, np.diff(self.indptr))
+        return np.bincount(self.truth, weights=weights, minlength=n_classes)
+
+    def take(self, indices: np.ndarray) -> LabelledSequences:
+        """Some of the sequences."""
+        if len(indices) == len(self.indptr) - 1:
+            return self
+        lengths = np.diff(self.indptr)[indices]
+        at = np.concatenate([np.arange(self.indptr[i], self.indptr[i + 1]) for i in indices])
+        return LabelledSequences(
+            self.X[at],
+            np.concatenate([[0], np.cumsum(lengths)]),
+            self.truth[at],
+            self.allowed[at] if len(self.allowed) else self.allowed,
+            self.weights[indices],
+            self.loss_scale[at],
+        )
+
+
+def take_labelled(
+    X: Any, y: Any, declared: Any
+) -> tuple[LabelledSequences, np.ndarray, DictVectorizer | None]:
+    """Pack sequences with their labels; also the classes and, for dicts, the vectorizer."""
+    sequences = take_list(X)
+    labels, lengths = flatten_labels(y, sequences)
+    vectorizer = None
+    if holds_dicts(sequences):
+        vectorizer = new_vectorizer().fit(flat_positions(sequences)[0])
+    packed = pack(sequences, vectorizer)
+    check_lengths(lengths, packed.indptr)
+    codes = LabelCodes.from_labels(labels, declared)
+    truth = encode_positions(codes, labels, packed.indptr)
+    K = len(codes.classes)
+    data = LabelledSequences(
+        packed.X, packed.indptr, truth, np.ones((0, K), bool), np.ones(len(lengths)), np.empty(0)
+    )
+    return data, codes.classes, vectorizer
+
+
+def flatten_position_weights(position_weight: Any, lengths: np.ndarray) -> np.ndarray:
+    """Weights of all positions: finite, not negative, one for each."""
+    if len(position_weight) != len(lengths):
+        raise ValueError(
+            f"position_weight has {len(position_weight)} entries but X has {len(lengths)} "
+            "sequences; expected one array for each."
+        )
+    for i, (entry, length) in enumerate(zip(position_weight, lengths, strict=True)):
+        values = np.asarray(entry, dtype=np.float64)
+        if values.shape != (length,):
+            raise ValueError(
+                f"position_weight[{i}] must have shape ({length},), one number for each position "
+                f"of X[{i}]; received shape {values.shape}."
+            )
+        if not np.isfinite(values).all() or (values < 0).any():
+            t = int(np.flatnonzero(~np.isfinite(values) | (values < 0))[0])
+            raise ValueError(
+                f"position_weight[{i}][{t}] must be finite and >= 0; received {values[t]}."
+            )
+    return np.concatenate([np.asarray(entry, dtype=np.float64) for entry in position_weight])
+
+
+def decode_all(chain: Chain, rows, weights: np.ndarray, n_threads: int) -> np.ndarray:
+    """Codes of the best labels of all positions."""
+    codes = np.empty(int(chain.indptr[-1]), np.int32)
+    values = np.empty(len(chain.indptr) - 1)
+    for_groups(
+        lambda first, last: decode_blocks(chain, rows, weights, first, last, codes, values),
+        len(values),
+        n_threads,
+    )
+    return codes
+
+
+def flatten_labels(y: Any, sequences: list) -> tuple[Any, np.ndarray]:
+    """Labels of all positions, and the number of labels of each sequence."""
+    if y is None:
+        raise ValueError("y is None; expected a list with the labels of each sequence.")
+    y = list(y)
+    if len(y) != len(sequences):
+        raise ValueError(
+            f"X has {len(sequences)} sequences but y has {len(y)}; expected one sequence of "
+            "labels for each."
+        )
+    for i, labels in enumerate(y):
+        if not hasattr(labels, "__len__"):
+            raise ValueError(
+                f"y[{i}] must be a sequence of labels, one for each position of X[{i}]; "
+                f"received {labels!r}."
+            )
+    lengths = np.array([len(labels) for labels in y], dtype=np.int64)
+    if all(isinstance(labels, np.ndarray) and labels.ndim == 1 for labels in y):
+        return np.concatenate(y), lengths
+    return as_label_array([label for labels in y for label in labels]), lengths
+
+
+def check_lengths(lengths: np.ndarray, indptr: np.ndarray) -> None:
+    """Every sequence must have as many labels as positions."""
+    wrong = np.flatnonzero(lengths != np.diff(indptr))
+    if len(wrong):
+        i = int(wrong[0])
+        raise ValueError(
+            f"X[{i}] has {indptr[i + 1] - indptr[i]} positions but y[{i}] has {lengths[i]} "
+            "labels; expected one label for each position."
+        )
+
+
+def encode_positions(codes: LabelCodes, labels: Any, indptr: np.ndarray) -> np.ndarray:
+    """Codes of all labels; an unknown one is named by sequence and position."""
+    found = codes.codes_or_minus_one(labels)
+    if (found < 0).any():
+        place = int(np.flatnonzero(found < 0)[0])
+        i = int(np.searchsorted(indptr, place, side="right") - 1)
+        raise ValueError(
+            f"y[{i}][{place - indptr[i]}] is {labels[place]!r}, which is not among the declared "
+            "classes; add it to classes= or correct it."
+        )
+    return found
