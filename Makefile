@@ -10,16 +10,22 @@ DEV := $(VENV)/.installed-dev
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench lint format clean
+.PHONY: help demo test test-oldest bench lint format clean
 
 help:  ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 10
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
 
 demo: $(BASE)  ## a short tour of the library
 	@$(PY) -m maxmargin.demo
 
 test: $(DEV)  ## run the tests
 	@$(PY) -m pytest -n 2 --dist loadfile -q
+
+test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
+	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
+	    -c oldest.txt -e '.[dev,io,plot]'
+	@.venv-oldest/bin/python -m pytest -n 2 --dist loadfile -q
 
 bench: $(DEV)  ## compare with other libraries on this machine
 	@$(PY) -m benchmarks
@@ -34,7 +40,7 @@ format: $(DEV)  ## let ruff repair what it can
 	$(PY) -m ruff format .
 
 clean:  ## remove the environment, caches and build products
-	rm -rf $(VENV) .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf $(VENV) .venv-oldest .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # No dependency on pyproject.toml: an environment is made once, its contents are kept up to date.

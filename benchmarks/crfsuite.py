@@ -1,8 +1,9 @@
 """CRFsuite on the handwritten words, described to it as to us.
 
 Our model has a weight for every pixel and letter, for every letter (intercept), for the first and
-the last letter of a word, and for every transition. CRFsuite makes the same weights from attributes:
-one for every pixel that is on, one that is always there, one at each end of a word.
+the last letter of a word, and for every transition. CRFsuite makes the same weights from
+attributes: one for every pixel that is on, one that is always there, one at each end of a word.
+Without the last three its test error is a point or two higher.
 """
 
 from __future__ import annotations
@@ -54,5 +55,5 @@ def train(algorithm: str, described: Features, words: Words, **parameters) -> Tr
         trainer.train(path)
         ended = time.perf_counter()
         tagger = pycrfsuite.Tagger()
-        tagger.open_inmemory(Path(path).read_bytes())
+        tagger.open(path)
     return Trained(tagger, ended - handed_over, ended - began)

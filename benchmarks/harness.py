@@ -42,12 +42,6 @@ class Target:
             return line.ours.median <= self.value
         return line.ours.median >= self.value
 
-    def text(self, unit: str) -> str:
-        if self.kind == "ratio":
-            return f"≥ {self.value:g}×"
-        sign = "≤" if self.kind == "at most" else "≥"
-        return f"{sign} {self.value:,g} {unit}"
-
 
 @dataclass(frozen=True)
 class Line:

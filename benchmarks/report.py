@@ -65,9 +65,17 @@ def cells(line: Line) -> tuple[str, ...]:
         spread(line.ours, line.unit),
         peer,
         "" if line.ratio is None else f"{number(line.ratio)}×",
-        line.target.text(line.unit) if line.target else "",
+        _target(line),
         "" if line.reached is None else ("yes" if line.reached else "no"),
     )
+
+
+def _target(line: Line) -> str:
+    if line.target is None:
+        return ""
+    sign = "≤" if line.target.kind == "at most" else "≥"
+    value = f"{line.target.value:,g}" if line.target.value < 1e6 else number(line.target.value)
+    return f"{sign} {value}" + ("×" if line.target.kind == "ratio" else f" {line.unit}")
 
 
 def markdown(lines: list[Line], repeats: int) -> str:

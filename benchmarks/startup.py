@@ -64,11 +64,8 @@ def run(repeats: int) -> list[Line]:
     for _ in range(min(repeats, 3)):  # half a minute each
         with tempfile.TemporaryDirectory() as folder:
             cold.append(_first_fits(folder))
-    lines = [
-        Line(
-            "startup", "import of the estimators", "s", Sample(imports), target=Target("at most", 1)
-        )
-    ]
+    most = Target("at most", 1.0)
+    lines = [Line("startup", "import of the estimators", "s", Sample(imports), target=most)]
     for state, runs, most in (("warm", warm, 1.0), ("cold", cold, 30.0)):
         for task in ("sequence", "multiclass"):
             sample = Sample([run[task] for run in runs])

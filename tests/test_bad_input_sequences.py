@@ -205,6 +205,19 @@ BAD_WEIGHTS = {
     "all zero": ([0, 0, 0], r"sample_weight is zero for all 3 sequences; at least one must count"),
     "text": (["a", "b", "c"], r"sample_weight must be an array of 3 numbers"),
 }
+BAD_POSITION_WEIGHTS = {
+    "too few": ([np.ones(3)], r"position_weight has 1 entries but X has 3 sequences; expected one"),
+    "too short": (
+        [np.ones(3), np.ones(1), np.ones(4)],
+        r"position_weight\[1\] must have shape \(2,\), one number for each position.*\(1,\)",
+    ),
+    "negative": (
+        [np.ones(3), [1, -1], np.ones(4)],
+        r"position_weight\[1\]\[1\] must be finite and >= 0; received -1",
+    ),
+    "text": ([[1] * 3, ["a", "b"], [1] * 4], r"position_weight\[1\] must hold numbers; received"),
+    "number": (3, r"position_weight must be a list with one array for each sequence; received int"),
+}
 BAD_PARAMETERS = {
     "loss shape": ({"loss": np.ones((3, 3))}, r"loss must have shape \(2, 2\).*\(3, 3\)"),
     "loss diagonal": (
@@ -233,6 +246,13 @@ BAD_PARAMETERS = {
 def test_sample_weights(case):
     bad, match = BAD_WEIGHTS[case]
     refused(X, Y, bad, match=match)
+
+
+@pytest.mark.parametrize("case", BAD_POSITION_WEIGHTS)
+def test_position_weights(case):
+    bad, match = BAD_POSITION_WEIGHTS[case]
+    with pytest.raises(ValueError, match=match):
+        SequenceLabeler().fit(X, Y, position_weight=bad)
 
 
 @pytest.mark.parametrize("case", BAD_PARAMETERS)

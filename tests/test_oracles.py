@@ -173,8 +173,11 @@ def outputs_of(length, K, masks, start=0):
 
 @numba.njit
 def linear_maps(structure, rows, weights, i, labels, other, moved, parts, scores, followed):
-    """Score of an output y; with d = phi(y) - phi(other) / 2, ``|Phi d|^2``, ``moved += 0.7 Phi d``,
-    and the scores at the new ``moved``: directly, and from the old ones by the Gram matrix."""
+    """Score of an output y; with d = phi(y) - phi(other) / 2, the square ``|Phi d|^2``.
+
+    Adds ``0.7 Phi d`` to ``moved``, and writes the scores there twice: as they are, and as the
+    former ones become by the Gram matrix of the block.
+    """
     size = generic.block_size(structure, i)
     direction, away = np.empty(size), np.empty(size)
     generic.score_block(structure, rows, weights, i, scores)

@@ -23,9 +23,10 @@ def threshold(values, work, total):
     kept = 0
     mass = 0.0
     for j in range(n):
-        if values[j] > top - total:
-            work[kept] = values[j] - top
-            mass += work[kept]
+        below = values[j] - top
+        if below > -total:
+            work[kept] = below
+            mass += below
             kept += 1
     tau = (mass - total) / kept
     while True:

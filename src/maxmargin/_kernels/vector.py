@@ -18,6 +18,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 _WIDTHS = (8, 4, 2, 1)
+_SUMS = 4  # partial sums of an inner product: one would wait for itself
 _FAST = ("reassoc", "nsz", "contract", "nnan")
 _DOUBLE = ir.DoubleType()
 
@@ -45,10 +46,11 @@ def _store(builder, vector, pointer, offset, width: int) -> None:
     builder.store(vector, builder.bitcast(place, _vector_type(width).as_pointer()), align=8)
 
 
-def _for_chunks(builder, length, emit) -> None:
-    """Emit ``emit(offset, width)`` for chunks that cover ``range(length)``."""
+def _for_chunks(builder, length, emit, done=None) -> None:
+    """Emit ``emit(offset, width)`` for chunks that cover ``range(done or 0, length)``."""
     integer = length.type
-    done = ir.Constant(integer, 0)
+    if done is None:
+        done = ir.Constant(integer, 0)
     for width in _WIDTHS:
         step = ir.Constant(integer, width)
         if width == _WIDTHS[0]:
@@ -73,10 +75,13 @@ def _length(builder, array):
     return builder.extract_value(array.shape, 0)
 
 
-def _row_types_fit(*rows) -> bool:
+def _row_types_fit(*rows, ndim: int = 1) -> bool:
     return all(
-        isinstance(r, types.Array) and r.ndim == 1 and r.layout == "C" and r.dtype == types.float64
-        for r in rows
+        isinstance(row, types.Array)
+        and row.ndim == ndim
+        and row.layout == "C"
+        and row.dtype == types.float64
+        for row in rows
     )
 
 
@@ -162,24 +167,37 @@ def dot(typingctx, left, right):
         a = _array(context, builder, signature, args, 0)
         b = _array(context, builder, signature, args, 1)
         total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLE, 0.0))
-        wide = cgutils.alloca_once_value(builder, ir.Constant(_vector_type(8), [0.0] * 8))
+        zero = ir.Constant(_vector_type(8), [0.0] * 8)
+        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(_SUMS)]
+
+        def product(offset, width):
+            left_part = _load(builder, a.data, offset, width)
+            return builder.fmul(left_part, _load(builder, b.data, offset, width), flags=_FAST)
 
         def emit(offset, width):
-            product = builder.fmul(
-                _load(builder, a.data, offset, width),
-                _load(builder, b.data, offset, width),
-                flags=_FAST,
-            )
             if width == 8:
-                builder.store(builder.fadd(builder.load(wide), product, flags=_FAST), wide)
+                _accumulate(builder, product(offset, width), sums[0])
             else:
-                _add_elements(builder, product, width, total)
+                _add_elements(builder, product(offset, width), width, total)
 
-        _for_chunks(builder, _length(builder, a), emit)
-        _add_elements(builder, builder.load(wide), 8, total)
+        length = _length(builder, a)
+        done = builder.and_(length, ir.Constant(length.type, -8 * _SUMS))
+        step = ir.Constant(length.type, 8 * _SUMS)
+        start = ir.Constant(length.type, 0)
+        with cgutils.for_range_slice(builder, start, done, step, length.type) as (offset, _):
+            for position, partial in enumerate(sums):
+                place = builder.add(offset, ir.Constant(length.type, 8 * position))
+                _accumulate(builder, product(place, 8), partial)
+        _for_chunks(builder, length, emit, done)
+        for partial in sums:
+            _add_elements(builder, builder.load(partial), 8, total)
         return builder.load(total)
 
     return types.float64(left, right), codegen
+
+
+def _accumulate(builder, vector, partial) -> None:
+    builder.store(builder.fadd(builder.load(partial), vector, flags=_FAST), partial)
 
 
 def _add_elements(builder, vector, width, total) -> None:
@@ -200,7 +218,7 @@ def _add_elements(builder, vector, width, total) -> None:
 @intrinsic
 def max_plus(typingctx, old, matrix, new):
     """``new[k] = max_j (old[j] + matrix[j, k])``, the step of a best path."""
-    if not _row_types_fit(old, new) or matrix.ndim != 2 or matrix.layout != "C":
+    if not _row_types_fit(old, new) or not _row_types_fit(matrix, ndim=2):
         return None
 
     def codegen(context, builder, signature, args):

@@ -17,13 +17,19 @@ _MOST_STEPS = 20
 
 
 @compiled
-def _score_atoms(structure, atoms, i, length, gains, parts, n_parts, scores):
-    """Parts of all remembered outputs of example i, and their scores."""
+def _list_parts(structure, atoms, i, length, parts, n_parts):
+    """Parts of all remembered outputs of example i."""
     for a in range(atoms.count[i]):
         first = atoms.labels_start[i] + a * length
         n_parts[a] = generic.output_parts(
             structure, i, atoms.labels[first : first + length], parts[a]
         )
+
+
+@compiled
+def _score_atoms(count, gains, parts, n_parts, scores):
+    """Scores of the remembered outputs."""
+    for a in range(count):
         total = 0.0
         for p in range(n_parts[a]):
             total += gains[parts[a, p]]
@@ -96,7 +102,8 @@ def pairwise_steps(
             parts = np.empty((capacity, parts.shape[1]), np.int32)
             n_parts = np.empty(capacity, np.int64)
             scores = np.empty(capacity)
-        _score_atoms(structure, atoms, i, length, gains, parts, n_parts, scores)
+        _list_parts(structure, atoms, i, length, parts, n_parts)
+        _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
         gap = value
         for a in range(atoms.count[i]):
             gap -= atoms.weight[atoms.start[i] + a] * scores[a]
@@ -107,8 +114,10 @@ def pairwise_steps(
         if gap <= 0.0:
             continue
         if find_atom(atoms, i, output) < 0:
+            a = atoms.count[i]
             atoms = append_atom(structure, atoms, i, output, 0.0)
-            _score_atoms(structure, atoms, i, length, gains, parts, n_parts, scores)
+            n_parts[a] = generic.output_parts(structure, i, output, parts[a])
+            scores[a] = value
         total = total_buffer[:size]
         total[:] = 0.0
         pair = pair_buffer[:size]
@@ -138,9 +147,13 @@ def pairwise_steps(
                 pair[parts[worst, p]] = 0.0
             if emptied:
                 remove_atom(atoms, i, worst, length)
+                last = atoms.count[i]
+                n_parts[worst] = n_parts[last]
+                for p in range(n_parts[last]):
+                    parts[worst, p] = parts[last, p]
             if not cheap:
                 break
-            _score_atoms(structure, atoms, i, length, gains, parts, n_parts, scores)
+            _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
         generic.add_block(structure, rows, weights, i, total, -scale)
         if averaged.shape[0] > 0:
             before = (n_before + step) ** power

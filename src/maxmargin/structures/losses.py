@@ -119,34 +119,38 @@ def _expected_matrix(loss, mu, out):
 
 @implements(max_min_label, ZeroOneLoss)
 def _max_min_zero_one(loss, scores, work, mu):
-    """The answer spreads ``mu_j`` in proportion to ``1 / costs_j`` over a prefix of the classes
-    sorted by ``u_j = scores_j + costs_j``; its value is
-    ``(sum_prefix u_j / c_j - 1) / sum_prefix 1 / c_j``, the best over all prefixes.
+    """The answer spreads ``mu_j`` in proportion to ``1 / costs_j`` over the classes whose
+    ``u_j = scores_j + costs_j`` exceeds its value t, where ``sum_j (u_j - t)_+ / costs_j = 1``.
 
-    With equal costs s this is ``s + max_j (sum of the j best scores - s) / j``.
+    With equal costs s this is ``t = s + max_j (sum of the j best scores - s) / j``. Found by
+    dropping classes below t until none is left: linear time, no sorting.
     """
     n = scores.shape[0]
+    kept = work[:n]
     for j in range(n):
-        work[j] = -(scores[j] + loss.costs[j])
-    order = np.argsort(work[:n])
-    best = -np.inf
-    size = 0
-    mass = 0.0
-    top = -1.0
-    for j in range(n):
-        k = order[j]
-        top -= work[k] / loss.costs[k]
-        mass += 1.0 / loss.costs[k]
-        if top / mass > best:
-            best = top / mass
-            size = j + 1
+        kept[j] = j
+    size = n
+    while True:
+        gain, mass = -1.0, 0.0
+        for place in range(size):
+            j = int(kept[place])
+            gain += (scores[j] + loss.costs[j]) / loss.costs[j]
+            mass += 1.0 / loss.costs[j]
+        value = gain / mass
+        left = 0
+        for place in range(size):
+            j = int(kept[place])
+            if scores[j] + loss.costs[j] > value:
+                kept[left] = j
+                left += 1
+        if left == size or left == 0:
+            break
+        size = left
     mu[:] = 0.0
-    mass = 0.0
-    for j in range(size):
-        mass += 1.0 / loss.costs[order[j]]
-    for j in range(size):
-        mu[order[j]] = 1.0 / (loss.costs[order[j]] * mass)
-    return best
+    for place in range(size):
+        j = int(kept[place])
+        mu[j] = 1.0 / (loss.costs[j] * mass)
+    return value
 
 
 @implements(max_min_label, AbsoluteLoss)
