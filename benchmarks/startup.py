@@ -6,41 +6,41 @@ of the user. "Cold" is an empty cache: the first fit ever, which compiles.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 
-from .harness import Line, Sample, Target
+from .harness import Line, Sample, Target, alternate
 
 _IMPORT = """
 import time
 began = time.perf_counter()
-from maxmargin import MulticlassClassifier, SequenceLabeler
+{statement}
 print(time.perf_counter() - began)
 """
 
-_FIRST_FIT = """
-import json, time, warnings
+_DATA = """
+import time, warnings
 import numpy as np
 from maxmargin import MulticlassClassifier, SequenceLabeler
 warnings.simplefilter("ignore")
 rng = np.random.RandomState(0)
 X = [rng.randn(length, 5) for length in rng.randint(2, 9, 40)]
 y = [x[:, :3].argmax(axis=1) for x in X]
-spent = {}
+rows, labels = np.vstack(X), np.concatenate(y)
 began = time.perf_counter()
-SequenceLabeler(max_iter=20, random_state=0).fit(X, y).predict(X)
-spent["sequence"] = time.perf_counter() - began
-began = time.perf_counter()
-MulticlassClassifier(max_iter=20, random_state=0).fit(np.vstack(X), np.concatenate(y))
-spent["multiclass"] = time.perf_counter() - began
-print(json.dumps(spent))
+{statement}
+print(time.perf_counter() - began)
 """
 
+_FITS = {
+    "sequence": "SequenceLabeler(max_iter=20, random_state=0).fit(X, y).predict(X)",
+    "multiclass": "MulticlassClassifier(max_iter=20, random_state=0).fit(rows, labels).predict(rows)",
+}
 
-def _python(code: str, **environment: str) -> str:
+
+def _python(code: str, **environment: str) -> float:
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **environment},
@@ -48,27 +48,47 @@ def _python(code: str, **environment: str) -> str:
         text=True,
         check=True,
     )
-    return done.stdout
+    return float(done.stdout)
 
 
-def _first_fits(cache: str | None = None) -> dict[str, float]:
-    return json.loads(_python(_FIRST_FIT, **({"NUMBA_CACHE_DIR": cache} if cache else {})))
+def _import_line(repeats: int) -> Line:
+    ours = "from maxmargin import MulticlassClassifier, SequenceLabeler"
+    peer = "from sklearn.svm import LinearSVC"
+    found = alternate(
+        repeats,
+        {
+            name: lambda _, statement=statement: _python(_IMPORT.format(statement=statement))
+            for name, statement in (("ours", ours), ("peer", peer))
+        },
+    )
+    return Line(
+        "startup",
+        "import of the estimators, scikit-learn included",
+        "s",
+        found["ours"],
+        found["peer"],
+        "import of LinearSVC",
+        target=Target("at most", 1.0),
+    )
+
+
+def _fit_line(task: str, state: str, runs: list[float], most: float) -> Line:
+    what = f"first {task} fit of a process, {state} cache"
+    return Line("startup", what, "s", Sample(runs), target=Target("at most", most))
 
 
 def run(repeats: int) -> list[Line]:
     """Import, warm and cold first fits."""
-    _first_fits()  # fills the cache of the user
-    imports = [float(_python(_IMPORT)) for _ in range(repeats)]
-    warm = [_first_fits() for _ in range(repeats)]
-    cold = []
-    for _ in range(min(repeats, 3)):  # half a minute each
-        with tempfile.TemporaryDirectory() as folder:
-            cold.append(_first_fits(folder))
-    most = Target("at most", 1.0)
-    lines = [Line("startup", "import of the estimators", "s", Sample(imports), target=most)]
-    for state, runs, most in (("warm", warm, 1.0), ("cold", cold, 30.0)):
-        for task in ("sequence", "multiclass"):
-            sample = Sample([run[task] for run in runs])
-            what = f"first {task} fit of a process, {state} cache"
-            lines.append(Line("startup", what, "s", sample, target=Target("at most", most)))
+    lines = [_import_line(repeats)]
+    for task, statement in _FITS.items():
+        code = _DATA.format(statement=statement)
+        _python(code)  # fills the cache of the user
+        lines.append(_fit_line(task, "warm", [_python(code) for _ in range(repeats)], 1.0))
+    for task, statement in _FITS.items():
+        code = _DATA.format(statement=statement)
+        runs = []
+        for _ in range(min(repeats, 3)):  # they take long, and hardly differ
+            with tempfile.TemporaryDirectory() as folder:
+                runs.append(_python(code, NUMBA_CACHE_DIR=folder))
+        lines.append(_fit_line(task, "cold", runs, 30.0))
     return lines

@@ -112,7 +112,7 @@ def test_threshold_of_values_far_above_the_total(top):
 @given(vectors, masses)
 def test_projection_agrees_with_sorting(values, mass):
     out = np.empty(len(values))
-    project(values, np.empty(len(values)), mass, out)
+    project(values, np.empty(2 * len(values)), mass, out)
     wanted = np.maximum(values - threshold_by_sorting(values, mass), 0.0)
     size = np.abs(values).max() + mass
     np.testing.assert_allclose(out, wanted, atol=1e-12 * size)
@@ -123,7 +123,7 @@ def test_projection_agrees_with_sorting(values, mass):
 @given(vectors, masses, st.integers(0, 2**32 - 1))
 def test_no_point_of_the_simplex_is_nearer_than_the_projection(values, mass, seed):
     out = np.empty(len(values))
-    project(values, np.empty(len(values)), mass, out)
+    project(values, np.empty(2 * len(values)), mass, out)
     other = mass * simplex_point(np.random.RandomState(seed), len(values))
     size = np.abs(values).max() + mass
     # The obtuse angle characterises the projection onto a convex set.
@@ -135,7 +135,7 @@ def test_points_of_the_simplex_stay(values):
     point = np.abs(values) + 1.0
     point /= point.sum()
     out = np.empty(len(point))
-    project(point, np.empty(len(point)), 1.0, out)
+    project(point, np.empty(2 * len(point)), 1.0, out)
     np.testing.assert_allclose(out, point, atol=1e-15)
 
 
@@ -165,7 +165,7 @@ def test_median_split_is_the_absolute_block(problem, size):
     _, scores, start, curvature = draw_block(*problem)
     costs = np.full(len(scores), size)
     out = np.empty(len(scores))
-    median_split(scores, start, curvature, costs, np.empty(2 * len(scores)), out)
+    median_split(scores, start, curvature, costs, np.empty(3 * len(scores)), out)
     check_block(absolute(costs), scores, start, curvature, out)
 
 
@@ -175,7 +175,7 @@ def test_median_split_is_the_absolute_block_with_costs(problem):
     random, scores, start, curvature = draw_block(*problem)
     costs = np.exp(random.uniform(-2.0, 2.0, len(scores)))
     out = np.empty(len(scores))
-    median_split(scores, start, curvature, costs, np.empty(2 * len(scores)), out)
+    median_split(scores, start, curvature, costs, np.empty(3 * len(scores)), out)
     check_block(absolute(costs), scores, start, curvature, out)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import compiled
+from .vector import lowest_bit, mask_above
 
 
 @compiled
@@ -47,16 +48,54 @@ def threshold(values, work, total):
 def project(values, work, mass, out):
     """Projection of ``values`` onto the simplex of vectors that sum to ``mass``.
 
-    Large values keep their precision when their maximum is near zero: shift them first.
+    ``work`` has twice the length. Only the few entries within ``mass`` of the largest one can be
+    positive. Large values keep their precision when their maximum is near zero: shift them first.
     """
-    tau = threshold(values, work, mass)
+    n = values.shape[0]
+    top = values[0]
+    for j in range(1, n):
+        top = values[j] if values[j] > top else top
+    kept = 0
     total = 0.0
-    for j in range(values.shape[0]):
-        above = values[j] - tau
-        out[j] = above if above > 0.0 else 0.0
-        total += out[j]
-    for j in range(values.shape[0]):  # rounding only
-        out[j] *= mass / total
+    eights = n - n % 8
+    for first in range(0, eights, 8):
+        mask = mask_above(values, first, top - mass)
+        while mask != 0:
+            j = first + lowest_bit(mask)
+            mask &= mask - 1
+            work[kept] = values[j] - top
+            work[n + kept] = j
+            total += work[kept]
+            kept += 1
+    for j in range(eights, n):
+        if values[j] > top - mass:
+            work[kept] = values[j] - top
+            work[n + kept] = j
+            total += work[kept]
+            kept += 1
+    if kept == 0:  # mass below the precision of the values: the largest gets it all
+        for j in range(n):
+            out[j] = mass if values[j] == top else 0.0
+            top = np.inf if values[j] == top else top
+        return
+    tau = (total - mass) / kept
+    while True:
+        left = 0
+        total = 0.0
+        for place in range(kept):
+            if work[place] > tau:
+                work[left] = work[place]
+                work[n + left] = work[n + place]
+                total += work[left]
+                left += 1
+        if left == kept:
+            break
+        kept = left
+        tau = (total - mass) / kept
+    out[:] = 0.0
+    scale = mass / (total - kept * tau)  # 1, but for rounding
+    for place in range(kept):
+        out[int(work[n + place])] = (work[place] - tau) * scale
 
 
 @compiled

@@ -46,6 +46,15 @@ def draw_from_sum_tree(tree, uniform):
 
 
 @compiled
+def weight_before(steps, power):
+    """Weight ``steps ** power`` of all iterates so far; the usual power without a ``pow``."""
+    if power == 4.0:
+        square = 1.0 * steps * steps
+        return square * square
+    return steps**power
+
+
+@compiled
 def bcfw_steps(
     surrogate,
     structure,
@@ -137,6 +146,6 @@ def bcfw_steps(
         blocks = store_block(blocks, i, mu, found)
         generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
         if averaged.shape[0] > 0:
-            before = (n_before + step) ** power
+            before = weight_before(n_before + step, power)
             generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
     return blocks, steps, gap_sum

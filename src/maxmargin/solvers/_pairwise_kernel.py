@@ -8,7 +8,7 @@ from .._kernels import protocol as generic
 from .._kernels.atoms import append_atom, find_atom, remove_atom
 from .._kernels.jit import compiled
 from .._kernels.vector import add_scaled
-from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
+from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree, weight_before
 
 # Steps over remembered outputs end when the best of them gains less than this share of the
 # first step's gain, or after this many.
@@ -156,6 +156,6 @@ def pairwise_steps(
             _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
         generic.add_block(structure, rows, weights, i, total, -scale)
         if averaged.shape[0] > 0:
-            before = (n_before + step) ** power
+            before = weight_before(n_before + step, power)
             generic.add_block(structure, rows, averaged, i, total, -scale * before)
     return atoms, steps, gap_sum

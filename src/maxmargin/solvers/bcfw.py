@@ -20,6 +20,7 @@ import numpy as np
 
 from .._kernels.atoms import Atoms
 from .._kernels.blocks import Blocks
+from .._kernels.passes import inner_product
 from . import _bcfw_kernel, _pairwise_kernel, interpreted
 from .problem import Evaluation, Problem
 
@@ -138,7 +139,7 @@ class BlockFrankWolfe:
 
     def estimate(self) -> float:
         """Mean of the gaps that the blocks had when they were visited last."""
-        return float(self.gaps @ self.problem.scales) * self.problem.alpha
+        return inner_product(self.gaps, self.problem.scales) * self.problem.alpha
 
     def check(self) -> list[tuple[np.ndarray, Evaluation]]:
         """True values at the last iterate and, if kept, at the average."""

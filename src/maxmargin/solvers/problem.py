@@ -122,5 +122,5 @@ class Problem:
 
         sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0)
         loss, concave, error = sums / self.total_weight
-        penalty = 0.5 * self.alpha * float(weights @ weights)
+        penalty = 0.5 * self.alpha * passes.inner_product(weights, weights)
         return Evaluation(penalty + loss, concave - penalty if with_dual else -np.inf, error)
