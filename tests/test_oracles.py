@@ -172,27 +172,26 @@ def outputs_of(length, K, masks, start=0):
 
 
 @numba.njit
-def linear_maps(structure, rows, weights, i, labels, other, moved, parts, scores, followed):
+def linear_maps(structure, rows, weights, i, labels, other, parts, scores, followed):
     """Score of an output y; with d = phi(y) - phi(other) / 2, the square ``|Phi d|^2``.
 
-    Adds ``0.7 Phi d`` to ``moved``, and writes the scores there twice: as they are, and as the
+    Adds ``0.7 Phi d`` to the weights, and writes the scores there twice: as they are, and as the
     former ones become by the Gram matrix of the block.
     """
     size = generic.block_size(structure, i)
     direction, away = np.empty(size), np.empty(size)
-    generic.score_block(structure, rows, weights, i, scores)
+    generic.score_block(structure, rows, weights, i, followed)
     generic.embed(structure, i, labels, direction)
-    score = dot(scores, direction)
+    score = dot(followed, direction)
     n_parts = generic.output_parts(structure, i, labels, parts)
     generic.embed(structure, i, other, away)
     for part in range(size):
         direction[part] -= 0.5 * away[part]
     work = np.full(generic.work_size(structure, rows), np.nan)  # nobody may trust its contents
     norm = generic.squared_norm(structure, rows, i, direction, work)
-    generic.score_block(structure, rows, moved, i, followed)
     cheap = generic.add_gram(structure, rows, i, direction, 0.7, followed)
-    generic.add_block(structure, rows, moved, i, direction, 0.7)
-    generic.score_block(structure, rows, moved, i, scores)
+    generic.add_block(structure, rows, weights, i, direction, 0.7)
+    generic.score_block(structure, rows, weights, i, scores)
     return score, norm, cheap, n_parts
 
 
@@ -267,24 +266,23 @@ def test_chain_linear_maps_agree_with_joint_features(kind, ends, intercept, K, l
     truth = random.randint(0, K, sum(lengths))
     packed = sp.csr_array(X) if kind == "sparse" else X
     chain, rows = make_chain(packed, truth, lengths, K, ends=ends, intercept=intercept)
-    weights = random.randn(chain.n_weights(rows.n_inputs))
     if intercept:
         X = np.hstack([X, np.ones((len(X), 1))])
     for i, (low, high) in enumerate(itertools.pairwise(chain.indptr)):
         x, length = X[low:high], high - low
         for _ in range(3):
             y, other = random.randint(0, K, (2, length)).astype(np.int32)
-            before = random.randn(len(weights))
-            moved, parts = before.copy(), np.empty(2 * length, np.int32)
+            weights = random.randn(chain.n_weights(rows.n_inputs))
+            moved, parts = weights.copy(), np.empty(2 * length, np.int32)
             scores, followed = np.empty((2, (length + K) * K))
             score, norm, cheap, n_parts = linear_maps(
-                chain, rows, weights, i, y, other, moved, parts, scores, followed
+                chain, rows, moved, i, y, other, parts, scores, followed
             )
             phi = joint_feature(x, y, K, ends)
             direction = phi - 0.5 * joint_feature(x, other, K, ends)
             assert score == pytest.approx(weights @ phi, rel=1e-11, abs=1e-11)
             assert norm == pytest.approx(direction @ direction, rel=1e-11)
-            np.testing.assert_allclose(moved, before + 0.7 * direction, atol=1e-11)
+            np.testing.assert_allclose(moved, weights + 0.7 * direction, atol=1e-11)
             assert cheap == (length <= 64)
             if cheap:
                 np.testing.assert_allclose(followed, scores, rtol=1e-11, atol=1e-11)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit import compiled
-from .vector import lowest_bit, mask_above
+from .vector import lowest_bit, mask_above, prefetch
 
 # A part below this belongs to rounding: it would only make later loads slower.
 NEGLIGIBLE = 1e-15
@@ -42,6 +42,14 @@ def load_block(blocks, i, out):
     first = blocks.start[i]
     for position in range(first, first + blocks.count[i]):
         out[blocks.index[position]] = blocks.value[position]
+
+
+@compiled
+def prefetch_stored(blocks, i):
+    """Bring block i into the cache: it is the next one."""
+    first = blocks.start[i]
+    prefetch(blocks.index, first, first + blocks.count[i])
+    prefetch(blocks.value, first, first + blocks.count[i])
 
 
 @compiled

@@ -36,6 +36,11 @@ def clear_rows(rows, matrix, first, last):
     _must_be_compiled("clear_rows")
 
 
+def prefetch_rows(rows, first, last):
+    """Bring rows into the cache that will be used next."""
+    _must_be_compiled("prefetch_rows")
+
+
 def row_product(rows, row, other):
     """Inner product of two rows."""
     _must_be_compiled("row_product")
@@ -95,6 +100,11 @@ def most_labels(structure):
 def label_range(structure, i):
     """First and last (exclusive) place of example i in a flat array of labels."""
     _must_be_compiled("label_range")
+
+
+def prefetch_block(structure, rows, i):
+    """Bring the data of example i into the cache: it is the next one."""
+    _must_be_compiled("prefetch_block")
 
 
 def score_block(structure, rows, weights, i, scores):

@@ -129,32 +129,113 @@ def copy(typingctx, out, row):
     return types.none(out, row), codegen
 
 
+def _row_start(context, builder, signature, args, at_indices, place, n_columns):
+    """First element of the matrix row that entry ``place`` of a feature vector belongs to."""
+    index = place
+    if not isinstance(signature.args[at_indices], types.NoneType):
+        indices = _array(context, builder, signature, args, at_indices)
+        index = builder.load(builder.gep(indices.data, [place]))
+        index = builder.sext(index, place.type) if index.type.width < 64 else index
+    return builder.mul(index, n_columns)
+
+
+def _entry(builder, array, place):
+    """A number of a feature vector, in double precision."""
+    value = builder.load(builder.gep(array.data, [place]))
+    return value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE)
+
+
+def _feature_types_fit(matrix, indices, data, row) -> bool:
+    return (
+        _row_types_fit(row)
+        and _row_types_fit(matrix, ndim=2)
+        and (isinstance(indices, types.NoneType) or indices.dtype in (types.int32, types.int64))
+        and data.layout == "C"
+        and isinstance(data.dtype, types.Float)
+    )
+
+
 @intrinsic
-def add_scaled4(typingctx, out, row_a, row_b, row_c, row_d, a, b, c, d):
-    """``out += a * row_a + b * row_b + c * row_c + d * row_d``."""
-    if not _row_types_fit(out, row_a, row_b, row_c, row_d):
+def combine_rows(typingctx, matrix, indices, data, first, last, out):
+    """``out += sum_p data[p] * matrix[indices[p]]`` for ``first <= p < last``.
+
+    ``indices`` may be None: row p then belongs to entry p. A chunk of ``out`` stays in registers
+    for the whole sum, in four parts that do not wait for each other.
+    """
+    if not _feature_types_fit(matrix, indices, data, out):
         return None
 
     def codegen(context, builder, signature, args):
-        target = _array(context, builder, signature, args, 0)
-        sources = [_array(context, builder, signature, args, p) for p in range(1, 5)]
+        table = _array(context, builder, signature, args, 0)
+        numbers = _array(context, builder, signature, args, 2)
+        low, high = args[3], args[4]
+        target = _array(context, builder, signature, args, 5)
+        n_columns = _length(builder, target)
+        integer = n_columns.type
+        count = builder.sub(high, low)
+        whole = builder.add(low, builder.and_(count, ir.Constant(integer, -_SUMS)))
 
         def emit(offset, width):
-            total = _load(builder, target.data, offset, width)
-            for source, factor in zip(sources, args[5:], strict=True):
-                scaled = builder.fmul(
-                    _load(builder, source.data, offset, width),
-                    _splat(builder, factor, width),
-                    flags=_FAST,
-                )
-                total = builder.fadd(total, scaled, flags=_FAST)
-            _store(builder, total, target.data, offset, width)
+            zero = ir.Constant(_vector_type(width), [0.0] * width)
+            sums = [cgutils.alloca_once(builder, _vector_type(width)) for _ in range(_SUMS)]
+            builder.store(_load(builder, target.data, offset, width), sums[0])
+            for partial in sums[1:]:
+                builder.store(zero, partial)
 
-        _for_chunks(builder, _length(builder, target), emit)
+            def add(place, partial):
+                start = _row_start(context, builder, signature, args, 1, place, n_columns)
+                row = _load(builder, table.data, builder.add(start, offset), width)
+                factor = _splat(builder, _entry(builder, numbers, place), width)
+                _accumulate(builder, builder.fmul(row, factor, flags=_FAST), partial)
+
+            four = ir.Constant(integer, _SUMS)
+            with cgutils.for_range_slice(builder, low, whole, four, integer) as (place, _):
+                for position, partial in enumerate(sums):
+                    add(builder.add(place, ir.Constant(integer, position)), partial)
+            one = ir.Constant(integer, 1)
+            with cgutils.for_range_slice(builder, whole, high, one, integer) as (place, _):
+                add(place, sums[0])
+            for partial in sums[1:]:
+                _accumulate(builder, builder.load(partial), sums[0])
+            _store(builder, builder.load(sums[0]), target.data, offset, width)
+
+        _for_chunks(builder, n_columns, emit)
         return context.get_dummy_value()
 
-    rows = (out, row_a, row_b, row_c, row_d)
-    return types.none(*rows, *[types.float64] * 4), codegen
+    return types.none(matrix, indices, data, types.int64, types.int64, out), codegen
+
+
+@intrinsic
+def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
+    """``matrix[indices[p]] += scale * data[p] * row`` for ``first <= p < last``, one after another;
+    ``indices`` may be None as in :func:`combine_rows`."""
+    if not _feature_types_fit(matrix, indices, data, row):
+        return None
+
+    def codegen(context, builder, signature, args):
+        table = _array(context, builder, signature, args, 0)
+        numbers = _array(context, builder, signature, args, 2)
+        source = _array(context, builder, signature, args, 5)
+        n_columns = _length(builder, source)
+        one = ir.Constant(n_columns.type, 1)
+
+        def emit(offset, width):
+            values = _load(builder, source.data, offset, width)
+            with cgutils.for_range_slice(
+                builder, args[3], args[4], one, n_columns.type
+            ) as (place, _):
+                start = _row_start(context, builder, signature, args, 1, place, n_columns)
+                start = builder.add(start, offset)
+                factor = builder.fmul(_entry(builder, numbers, place), args[6], flags=_FAST)
+                change = builder.fmul(values, _splat(builder, factor, width), flags=_FAST)
+                old = _load(builder, table.data, start, width)
+                _store(builder, builder.fadd(old, change, flags=_FAST), table.data, start, width)
+
+        _for_chunks(builder, n_columns, emit)
+        return context.get_dummy_value()
+
+    signature = types.none(matrix, indices, data, types.int64, types.int64, row, types.float64)
+    return signature, codegen
 
 
 @intrinsic
@@ -273,3 +354,33 @@ def lowest_bit(typingctx, mask):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
 
     return types.int64(types.int64), codegen
+
+
+@intrinsic
+def prefetch(typingctx, array, first, last):
+    """Ask for ``array[first:last]`` (in the first dimension) to be brought into the cache.
+
+    Examples are visited in random order, so the memory cannot guess what comes next; the solver
+    knows.
+    """
+    if not isinstance(array, types.Array) or array.layout != "C":
+        return None
+
+    def codegen(context, builder, signature, args):
+        source = _array(context, builder, signature, args, 0)
+        byte_pointer = ir.IntType(8).as_pointer()
+        base = builder.bitcast(source.data, byte_pointer)
+        stride = builder.extract_value(source.strides, 0)
+        begin = builder.mul(args[1], stride)
+        end = builder.mul(args[2], stride)
+        number = ir.IntType(32)
+        declared = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
+        touch = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], declared)
+        line = ir.Constant(begin.type, 64)
+        with cgutils.for_range_slice(builder, begin, end, line, begin.type) as (offset, _):
+            # for reading, with the strongest wish to keep it, as data
+            flags = [ir.Constant(number, value) for value in (0, 3, 1)]
+            builder.call(touch, [builder.gep(base, [offset]), *flags])
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64, types.int64), codegen

@@ -12,8 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.jit import compiled, implements
-from .._kernels.protocol import add_row, clear_rows, row_product, score_rows
-from .._kernels.vector import add_scaled, add_scaled4
+from .._kernels.protocol import add_row, clear_rows, prefetch_rows, row_product, score_rows
+from .._kernels.vector import add_scaled, combine_rows, prefetch, spread_row
 
 # Below this density, products with a dense array are faster after compression.
 SPARSE_BELOW = 0.3
@@ -76,61 +76,37 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True) -> Rows:
 @implements(score_rows, DenseRows)
 def _score_dense(rows, matrix, first, last, out):
     n_features = rows.values.shape[1]
-    quads = n_features - n_features % 4
     for row in range(first, last):
-        x = rows.values[row]
         scores = out[row - first]
         scores[:] = 0.0
         if rows.bias != 0.0:
             add_scaled(scores, matrix[n_features], rows.bias)
-        # Four features at a time: the scores are read and written a quarter as often.
-        for f in range(0, quads, 4):
-            a, b, c, d = x[f], x[f + 1], x[f + 2], x[f + 3]
-            add_scaled4(scores, matrix[f], matrix[f + 1], matrix[f + 2], matrix[f + 3], a, b, c, d)
-        for f in range(quads, n_features):
-            add_scaled(scores, matrix[f], x[f])
+        combine_rows(matrix, None, rows.values[row], 0, n_features, scores)
 
 
 @implements(score_rows, SparseRows)
 def _score_sparse(rows, matrix, first, last, out):
-    at = rows.indices
     for row in range(first, last):
         scores = out[row - first]
         scores[:] = 0.0
         if rows.bias != 0.0:
             add_scaled(scores, matrix[rows.n_inputs - 1], rows.bias)
-        end = rows.indptr[row + 1]
-        quads = end - (end - rows.indptr[row]) % 4
-        for p in range(rows.indptr[row], quads, 4):
-            add_scaled4(
-                scores,
-                matrix[at[p]],
-                matrix[at[p + 1]],
-                matrix[at[p + 2]],
-                matrix[at[p + 3]],
-                rows.data[p],
-                rows.data[p + 1],
-                rows.data[p + 2],
-                rows.data[p + 3],
-            )
-        for p in range(quads, end):
-            add_scaled(scores, matrix[at[p]], rows.data[p])
+        begin, end = rows.indptr[row], rows.indptr[row + 1]
+        combine_rows(matrix, rows.indices, rows.data, begin, end, scores)
 
 
 @implements(add_row, DenseRows)
 def _add_dense(rows, matrix, row, values, scale):
     n_features = rows.values.shape[1]
-    for f in range(n_features):
-        if rows.values[row, f] != 0.0:
-            add_scaled(matrix[f], values, scale * rows.values[row, f])
+    spread_row(matrix, None, rows.values[row], 0, n_features, values, scale)
     if rows.bias != 0.0:
         add_scaled(matrix[n_features], values, scale * rows.bias)
 
 
 @implements(add_row, SparseRows)
 def _add_sparse(rows, matrix, row, values, scale):
-    for place in range(rows.indptr[row], rows.indptr[row + 1]):
-        add_scaled(matrix[rows.indices[place]], values, scale * rows.data[place])
+    begin, end = rows.indptr[row], rows.indptr[row + 1]
+    spread_row(matrix, rows.indices, rows.data, begin, end, values, scale)
     if rows.bias != 0.0:
         add_scaled(matrix[rows.n_inputs - 1], values, scale * rows.bias)
 
@@ -145,6 +121,17 @@ def _clear_sparse(rows, matrix, first, last):
     for place in range(rows.indptr[first], rows.indptr[last]):
         matrix[rows.indices[place]] = 0.0
     matrix[rows.n_inputs - 1] = 0.0
+
+
+@implements(prefetch_rows, DenseRows)
+def _prefetch_dense(rows, first, last):
+    prefetch(rows.values, first, last)
+
+
+@implements(prefetch_rows, SparseRows)
+def _prefetch_sparse(rows, first, last):
+    prefetch(rows.data, rows.indptr[first], rows.indptr[last])
+    prefetch(rows.indices, rows.indptr[first], rows.indptr[last])
 
 
 @implements(row_product, DenseRows)

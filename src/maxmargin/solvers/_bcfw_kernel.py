@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.blocks import load_block, store_block
+from .._kernels.blocks import load_block, prefetch_stored, store_block
 from .._kernels.jit import compiled
+from .._kernels.vector import add_scaled, dot
 
 
 @compiled
@@ -102,6 +103,9 @@ def bcfw_steps(
     gap_sum = 0.0
     for step in range(steps):
         i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
+        if not by_gap and step + 1 < steps:
+            generic.prefetch_block(structure, rows, order[step + 1])
+            prefetch_stored(blocks, order[step + 1])
         scale = scales[i]
         if scale == 0.0:
             continue
@@ -115,13 +119,9 @@ def bcfw_steps(
         upper, lower = generic.best_response(
             surrogate, structure, i, scores, work, label_buffer[: high - low], direction
         )
-        linear = 0.0
-        slope = 0.0
-        for part in range(size):
-            linear += mu[part] * scores[part]
-            direction[part] -= mu[part]
-            slope += direction[part] * scores[part]
-        gap = upper - linear - generic.concave_part(surrogate, structure, i, mu, work)
+        add_scaled(direction, mu, -1.0)
+        slope = dot(direction, scores)
+        gap = upper - dot(mu, scores) - generic.concave_part(surrogate, structure, i, mu, work)
         gaps[i] = gap
         gap_sum += scale * gap
         if by_gap:
@@ -131,8 +131,7 @@ def bcfw_steps(
         if exact and generic.block_maximum(
             surrogate, structure, rows, i, scores, mu, scale, work, direction
         ):
-            for part in range(size):
-                direction[part] -= mu[part]
+            add_scaled(direction, mu, -1.0)
             gamma = 1.0
         else:
             curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
@@ -141,8 +140,7 @@ def bcfw_steps(
             )
         if gamma <= 0.0:
             continue
-        for part in range(size):
-            mu[part] += gamma * direction[part]
+        add_scaled(mu, direction, gamma)
         blocks = store_block(blocks, i, mu, found)
         generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
         if averaged.shape[0] > 0:

@@ -86,6 +86,8 @@ def pairwise_steps(
     gap_sum = 0.0
     for step in range(steps):
         i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
+        if not by_gap and step + 1 < steps:
+            generic.prefetch_block(structure, rows, order[step + 1])
         scale = scales[i]
         if scale == 0.0:
             continue

@@ -20,9 +20,10 @@ from .._kernels.protocol import (
     clear_rows,
     expected_label_loss,
     label_loss,
+    prefetch_rows,
     score_rows,
 )
-from .._kernels.vector import add_scaled, copy, dot
+from .._kernels.vector import add_scaled, copy, dot, prefetch
 from .._kernels.viterbi import viterbi
 from ..features.rows import Rows, products_within
 from .losses import LabelLoss
@@ -104,6 +105,12 @@ def _work_size(structure, rows):
     if longest > KEEP_PRODUCTS_UP_TO:
         size += (rows.n_inputs + 1) * structure.n_labels
     return size
+
+
+@implements(generic.prefetch_block, Chain)
+def _prefetch_block(structure, rows, i):
+    prefetch_rows(rows, structure.indptr[i], structure.indptr[i + 1])
+    prefetch(structure.products, structure.products_indptr[i], structure.products_indptr[i + 1])
 
 
 @implements(generic.score_block, Chain)

@@ -18,6 +18,7 @@ from .._kernels.protocol import (
     label_loss,
     max_min_label,
     max_min_label_prox,
+    prefetch_rows,
     score_rows,
 )
 from .._kernels.simplex import lower_envelope_step, project
@@ -69,6 +70,11 @@ def _label_range(structure, i):
 @implements(generic.work_size, Multiclass)
 def _work_size(structure, rows):
     return 4 * structure.n_classes
+
+
+@implements(generic.prefetch_block, Multiclass)
+def _prefetch_block(structure, rows, i):
+    prefetch_rows(rows, i, i + 1)
 
 
 @implements(generic.score_block, Multiclass)
