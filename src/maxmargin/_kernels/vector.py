@@ -66,6 +66,26 @@ def _for_chunks(builder, length, emit, done=None) -> None:
             done = builder.select(fits, builder.add(done, step), done)
 
 
+def _for_groups(builder, length, emit) -> None:
+    """Emit ``emit(offset, widths)`` for groups of chunks that cover ``range(length)``.
+
+    A group is up to four chunks of 8, or one smaller chunk: work that visits many rows then
+    goes through them once for 32 columns, not once for every chunk.
+    """
+    integer = length.type
+    whole = builder.and_(length, ir.Constant(integer, -8))
+    most = ir.Constant(integer, 8 * _SUMS)
+    full = builder.and_(length, ir.Constant(integer, -8 * _SUMS))
+    start = ir.Constant(integer, 0)
+    with cgutils.for_range_slice(builder, start, full, most, integer) as (offset, _):
+        emit(offset, (8,) * _SUMS)
+    left = builder.sub(whole, full)
+    for count in range(1, _SUMS):
+        with builder.if_then(builder.icmp_signed("==", left, ir.Constant(integer, 8 * count))):
+            emit(full, (8,) * count)
+    _for_chunks(builder, length, lambda offset, width: emit(offset, (width,)), whole)
+
+
 def _array(context, builder, signature, args, position):
     kind = signature.args[position]
     return context.make_array(kind)(context, builder, args[position])
@@ -159,8 +179,8 @@ def _feature_types_fit(matrix, indices, data, row) -> bool:
 def combine_rows(typingctx, matrix, indices, data, first, last, out):
     """``out += sum_p data[p] * matrix[indices[p]]`` for ``first <= p < last``.
 
-    ``indices`` may be None: row p then belongs to entry p. A chunk of ``out`` stays in registers
-    for the whole sum, in four parts that do not wait for each other.
+    ``indices`` may be None: row p then belongs to entry p. Up to 32 columns of ``out`` stay in
+    registers for the whole sum; fewer are summed in two parts that do not wait for each other.
     """
     if not _feature_types_fit(matrix, indices, data, out):
         return None
@@ -172,34 +192,36 @@ def combine_rows(typingctx, matrix, indices, data, first, last, out):
         target = _array(context, builder, signature, args, 5)
         n_columns = _length(builder, target)
         integer = n_columns.type
-        count = builder.sub(high, low)
-        whole = builder.add(low, builder.and_(count, ir.Constant(integer, -_SUMS)))
+        pairs = builder.add(low, builder.and_(builder.sub(high, low), ir.Constant(integer, -2)))
+        one, two = ir.Constant(integer, 1), ir.Constant(integer, 2)
 
-        def emit(offset, width):
-            zero = ir.Constant(_vector_type(width), [0.0] * width)
-            sums = [cgutils.alloca_once(builder, _vector_type(width)) for _ in range(_SUMS)]
-            builder.store(_load(builder, target.data, offset, width), sums[0])
-            for partial in sums[1:]:
-                builder.store(zero, partial)
+        def emit(offset, widths):
+            places = [builder.add(offset, ir.Constant(integer, 8 * c)) for c in range(len(widths))]
+            even, odd = [], []
+            for place, width in zip(places, widths, strict=True):
+                known = _load(builder, target.data, place, width)
+                even.append(cgutils.alloca_once_value(builder, known))
+                zero = ir.Constant(_vector_type(width), [0.0] * width)
+                odd.append(cgutils.alloca_once_value(builder, zero))
 
-            def add(place, partial):
-                start = _row_start(context, builder, signature, args, 1, place, n_columns)
-                row = _load(builder, table.data, builder.add(start, offset), width)
-                factor = _splat(builder, _entry(builder, numbers, place), width)
-                _accumulate(builder, builder.fmul(row, factor, flags=_FAST), partial)
+            def add(entry, sums):
+                start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+                factor = _entry(builder, numbers, entry)
+                for place, width, partial in zip(places, widths, sums, strict=True):
+                    row = _load(builder, table.data, builder.add(start, place), width)
+                    scaled = builder.fmul(row, _splat(builder, factor, width), flags=_FAST)
+                    _accumulate(builder, scaled, partial)
 
-            four = ir.Constant(integer, _SUMS)
-            with cgutils.for_range_slice(builder, low, whole, four, integer) as (place, _):
-                for position, partial in enumerate(sums):
-                    add(builder.add(place, ir.Constant(integer, position)), partial)
-            one = ir.Constant(integer, 1)
-            with cgutils.for_range_slice(builder, whole, high, one, integer) as (place, _):
-                add(place, sums[0])
-            for partial in sums[1:]:
-                _accumulate(builder, builder.load(partial), sums[0])
-            _store(builder, builder.load(sums[0]), target.data, offset, width)
+            with cgutils.for_range_slice(builder, low, pairs, two, integer) as (entry, _):
+                add(entry, even)
+                add(builder.add(entry, one), odd)
+            with builder.if_then(builder.icmp_signed("<", pairs, high)):
+                add(pairs, even)
+            for place, width, a, b in zip(places, widths, even, odd, strict=True):
+                _accumulate(builder, builder.load(b), a)
+                _store(builder, builder.load(a), target.data, place, width)
 
-        _for_chunks(builder, n_columns, emit)
+        _for_groups(builder, n_columns, emit)
         return context.get_dummy_value()
 
     return types.none(matrix, indices, data, types.int64, types.int64, out), codegen
@@ -217,21 +239,26 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
         numbers = _array(context, builder, signature, args, 2)
         source = _array(context, builder, signature, args, 5)
         n_columns = _length(builder, source)
-        one = ir.Constant(n_columns.type, 1)
+        integer = n_columns.type
+        one = ir.Constant(integer, 1)
 
-        def emit(offset, width):
-            values = _load(builder, source.data, offset, width)
-            with cgutils.for_range_slice(
-                builder, args[3], args[4], one, n_columns.type
-            ) as (place, _):
-                start = _row_start(context, builder, signature, args, 1, place, n_columns)
-                start = builder.add(start, offset)
-                factor = builder.fmul(_entry(builder, numbers, place), args[6], flags=_FAST)
-                change = builder.fmul(values, _splat(builder, factor, width), flags=_FAST)
-                old = _load(builder, table.data, start, width)
-                _store(builder, builder.fadd(old, change, flags=_FAST), table.data, start, width)
+        def emit(offset, widths):
+            places = [builder.add(offset, ir.Constant(integer, 8 * c)) for c in range(len(widths))]
+            chunks = [
+                _load(builder, source.data, place, width)
+                for place, width in zip(places, widths, strict=True)
+            ]
+            with cgutils.for_range_slice(builder, args[3], args[4], one, integer) as (entry, _):
+                start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+                factor = builder.fmul(_entry(builder, numbers, entry), args[6], flags=_FAST)
+                for place, width, chunk in zip(places, widths, chunks, strict=True):
+                    at = builder.add(start, place)
+                    change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
+                    known = _load(builder, table.data, at, width)
+                    new = builder.fadd(known, change, flags=_FAST)
+                    _store(builder, new, table.data, at, width)
 
-        _for_chunks(builder, n_columns, emit)
+        _for_groups(builder, n_columns, emit)
         return context.get_dummy_value()
 
     signature = types.none(matrix, indices, data, types.int64, types.int64, row, types.float64)
