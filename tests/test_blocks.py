@@ -49,7 +49,7 @@ def assert_sound(blocks):
     assert owner.max(initial=0) <= 1
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(histories())
 def test_stored_blocks_come_back(history):
     sizes, expected, stores = history

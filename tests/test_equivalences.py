@@ -175,6 +175,13 @@ def test_the_same_seed_gives_the_same_bits(iris, words, order, monkeypatch):
     assert np.abs(weights_of(other) - weights_of(fits[0][0])).max() > 1e-6
 
 
+def test_a_bool_of_numpy_is_a_bool(iris):
+    settings = {"tol": 0, "max_iter": 3}
+    for plain in (False, True):
+        one, other = (flat(average=b, **settings).fit(*iris) for b in (plain, np.bool_(plain)))
+        assert_same_bits(one, other)
+
+
 def test_threads_do_not_change_a_bit(iris, words):
     for make, data in ((flat, iris), (chain, words)):
         one, two = (make(n_jobs=n, average=True, tol=1e-3).fit(*data) for n in (1, 2))

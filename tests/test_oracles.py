@@ -60,7 +60,7 @@ def make_costs(kind, random, k):
 
 @pytest.mark.parametrize("kind", ["uniform", "different"])
 @pytest.mark.parametrize("loss_class", [ZeroOneLoss, AbsoluteLoss])
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 8), st.sampled_from([0.1, 1.0, 5.0]))
 def test_max_min_label_solves_its_linear_program(loss_class, kind, seed, k, spread):
     random = np.random.RandomState(seed)
@@ -216,7 +216,7 @@ def masked_chains(draw):
     return random, K, lengths, masks, ends, ties
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(masked_chains())
 def test_chain_decode_and_max_marginals_agree_with_enumeration(case):
     random, K, lengths, masks, ends, ties = case

@@ -196,7 +196,7 @@ lines = st.integers(1, 8).flatmap(
 curvatures = st.one_of(st.just(0.0), st.floats(-3, 3).map(lambda power: 10.0**power))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(lines, st.floats(-10, 10, width=32), curvatures)
 @example((np.zeros(3), np.array([1.0, -1.0, 0.0])), 0.5, 1.0)
 @example((np.array([0.0, 1.0]), np.array([2.0, 0.0])), 0.0, 0.0)

@@ -123,17 +123,19 @@ def test_pipeline_with_a_scaler():
     assert (pipeline.classes_ == [0, 1, 2]).all()
 
 
-@pytest.mark.parametrize("estimator", [MulticlassClassifier, OrdinalClassifier])
-def test_rare_class_counts_with_balanced_weights(estimator):
+@pytest.mark.parametrize(
+    "model",
+    [MulticlassClassifier(), MulticlassClassifier("max-min"), OrdinalClassifier()],
+    ids=["max-margin", "max-min", "ordinal"],
+)
+def test_rare_class_counts_with_balanced_weights(model):
     rng = np.random.RandomState(0)
     y = (np.arange(200) % 10 == 0).astype(int)
     x = rng.randn(200, 1) + 2.0 * y[:, None]
-    for surrogate in ("max-margin", "max-min"):
-        model = estimator(surrogate, class_weight="balanced", tol=1e-3, random_state=0).fit(x, y)
-        assert np.mean(model.predict(x[y == 1]) == 1) > 0.5
-        by_hand = estimator(surrogate, tol=1e-3, random_state=0)
-        by_hand.fit(x, y, np.where(y == 1, 5.0, 5.0 / 9.0))
-        assert np.mean(model.predict(x) == by_hand.predict(x)) > 0.95
+    model = clone(model).set_params(class_weight="balanced", tol=1e-3, random_state=0).fit(x, y)
+    # A line between the two means finds about five of six.
+    assert np.mean(model.predict(x[y == 1]) == 1) > 0.6
+    assert np.mean(model.predict(x[y == 0]) == 0) > 0.6
 
 
 # --- tables -------------------------------------------------------------------------------------

@@ -19,9 +19,13 @@ def add_scaled(out, row, factor):
 
 
 @numba.njit
-def add_scaled4(out, rows, factors):
-    a, b, c, d = factors[0], factors[1], factors[2], factors[3]
-    vector.add_scaled4(out, rows[0], rows[1], rows[2], rows[3], a, b, c, d)
+def combine_rows(matrix, indices, data, first, last, out):
+    vector.combine_rows(matrix, indices, data, first, last, out)
+
+
+@numba.njit
+def spread_row(matrix, indices, data, first, last, row, scale):
+    vector.spread_row(matrix, indices, data, first, last, row, scale)
 
 
 @numba.njit
@@ -77,16 +81,48 @@ def test_add_scaled(random, length):
     np.testing.assert_array_equal(source_around, framed(row)[1])
 
 
+def features(random, kind, n_entries):
+    """Rows of a matrix and their factors: all rows in turn, or some by index; and both bounds."""
+    data = random.randn(n_entries + 5)
+    if kind == "in turn":
+        return None, np.arange(n_entries + 5), data, 2, 2 + n_entries
+    indices = random.permutation(n_entries + 5).astype(np.int32)
+    if kind == "single precision":
+        data = data.astype(np.float32)
+    return indices, indices, data, 3, 3 + n_entries
+
+
+FEATURE_KINDS = ["in turn", "by index", "single precision"]
+
+
 @pytest.mark.parametrize("length", LENGTHS)
-def test_add_scaled4(random, length):
-    before = random.randn(length)
-    rows, factors = random.randn(4, length), random.randn(4)
-    given = rows.copy()
-    out, around = framed(before)
-    add_scaled4(out, rows, factors)
-    np.testing.assert_allclose(out, before + factors @ given, rtol=0, atol=1e-14)
-    assert_frame_untouched(around, length)
-    np.testing.assert_array_equal(rows, given)
+@pytest.mark.parametrize("kind", FEATURE_KINDS)
+def test_combine_rows(random, kind, length):
+    for n_entries in (0, 1, 2, 3, 8):
+        indices, rows, data, first, last = features(random, kind, n_entries)
+        matrix, before = random.randn(n_entries + 5, length), random.randn(length)
+        given = matrix.copy()
+        out, around = framed(before)
+        combine_rows(matrix, indices, data, first, last, out)
+        wanted = before + data[first:last].astype(float) @ matrix[rows[first:last]]
+        np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-13)
+        assert_frame_untouched(around, length)
+        np.testing.assert_array_equal(matrix, given)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("kind", FEATURE_KINDS)
+def test_spread_row(random, kind, length):
+    for n_entries in (0, 1, 2, 3, 8):
+        indices, rows, data, first, last = features(random, kind, n_entries)
+        before, row = random.randn(n_entries + 5, length), random.randn(length)
+        out, around = framed(before.ravel())
+        matrix = out.reshape(before.shape)
+        spread_row(matrix, indices, data, first, last, row, -0.3)
+        wanted = before.copy()
+        wanted[rows[first:last]] -= 0.3 * data[first:last, None].astype(float) * row
+        np.testing.assert_allclose(matrix, wanted, rtol=0, atol=1e-14)
+        assert_frame_untouched(around, before.size)
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -166,3 +202,18 @@ def test_max_plus_refuses_a_matrix_that_is_not_of_contiguous_doubles():
     row = np.ones(8)
     refused(max_plus, row, np.ones((8, 8)).T[:, ::-1], row)
     refused(max_plus, row, np.ones((8, 8), np.float32), row)
+
+
+def test_features_that_are_not_contiguous_are_refused():
+    matrix, row, data = np.ones((8, 8)), np.ones(8), np.ones(8)
+    indices = np.arange(8, dtype=np.int32)
+    strided = np.arange(16, dtype=np.int32)[::2]
+    for wrong in (
+        (matrix.astype(np.float32), indices, data),
+        (matrix, indices.astype(np.uint8), data),
+        (matrix, strided, data),
+        (matrix, indices, np.ones(16)[::2]),
+        (matrix, indices, np.ones(8, np.int64)),
+    ):
+        refused(combine_rows, *wrong, 0, 8, row)
+        refused(spread_row, *wrong, 0, 8, row, 1.0)

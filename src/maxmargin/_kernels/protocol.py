@@ -54,6 +54,11 @@ def label_loss(loss, predicted, true):
     _must_be_compiled("label_loss")
 
 
+def max_cost(loss):
+    """Size of the loss: the largest cost of a true class."""
+    _must_be_compiled("max_cost")
+
+
 def expected_label_loss(loss, mu, true):
     """Expected loss of a prediction drawn from the distribution ``mu``."""
     _must_be_compiled("expected_label_loss")

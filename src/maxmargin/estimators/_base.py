@@ -18,6 +18,7 @@ from .._validation import (
     check_integer,
     check_n_jobs,
     check_number,
+    check_switch,
 )
 from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
 from ..solvers.loop import run
@@ -44,10 +45,14 @@ class Settings(NamedTuple):
 class StructuredEstimator(BaseEstimator):
     """Base of the estimators; subclasses list the parameters in their constructor."""
 
+    _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
+
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
         check_choice("solver", self.solver, SOLVERS)
+        for name in self._switches:
+            check_switch(name, getattr(self, name))
         check_choice("order", self.order, ORDERS)
         if not isinstance(self.average, (bool, np.bool_)):
             check_number("average", self.average, at_least=0)
@@ -65,16 +70,14 @@ class StructuredEstimator(BaseEstimator):
             if fraction >= 1:
                 raise ValueError(f"validation_fraction must be < 1; received {fraction!r}.")
             check_integer("n_iter_no_change", self.n_iter_no_change, 1)
-        verbose = self.verbose if isinstance(self.verbose, bool) else None
+        verbose = int(self.verbose) if isinstance(self.verbose, bool) else self.verbose
         return Settings(
             tol=check_number("tol", self.tol, at_least=0),
             max_iter=check_integer("max_iter", self.max_iter, 1),
             n_threads=check_n_jobs(self.n_jobs),
             callbacks=check_callbacks(self.callbacks),
             rng=check_random_state(self.random_state),
-            verbose=int(
-                verbose if verbose is not None else check_integer("verbose", self.verbose, 0)
-            ),
+            verbose=check_integer("verbose", verbose, 0),
         )
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:

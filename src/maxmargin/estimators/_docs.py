@@ -30,8 +30,8 @@ PARAMETERS = """\
         Whether each class has a constant term; it is penalised like a weight of a feature that
         is always 1.
     class_weight : dict, "balanced" or None, default=None
-        Factor of the loss by the true class, inside the task loss; "balanced" is inversely
-        proportional to the frequency.
+        %(class_weight_note)s "balanced" is
+        inversely proportional to the frequency.
     classes : sequence, optional
         All labels, also those that do not occur in ``y``%(classes_note)s
     warm_start : bool, default=False
@@ -76,6 +76,7 @@ def documented(**values: str):
         parts = {
             "order": "permutation",
             "auto": "bcfw",
+            "class_weight_note": "Factor of the weights of examples by their true class;",
             "alpha_note": "C = 1.",
             "classes_note": ".",
             **values,

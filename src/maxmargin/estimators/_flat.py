@@ -12,12 +12,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 
 from .._labels import LabelCodes, as_label_array, class_costs, warn_unseen
-from .._validation import check_finite, check_sample_weight
+from .._validation import check_finite, check_rows_of_numbers, check_sample_weight
 from ..features.rows import pack_rows
 from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss
 from ..structures.multiclass import Multiclass
 from ._base import SURROGATES, StructuredEstimator
+
+# Numbers held at a time while predicting: 64 MB.
+_SCORES_AT_ONCE = 1 << 23
 
 
 def take_labels(y: Any, n_rows: int) -> np.ndarray:
@@ -49,8 +52,9 @@ class FlatClassifier(ClassifierMixin, StructuredEstimator):
         tags.input_tags.sparse = True
         return tags
 
-    def _make_loss(self, costs: np.ndarray) -> LabelLoss:
-        raise NotImplementedError
+    def _make_loss(self, n_classes: int) -> LabelLoss:
+        """The loss of the estimator for so many classes."""
+        raise TypeError(f"{type(self).__name__} does not say what a mistake costs")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FlatClassifier:
         """Train on examples and labels.
@@ -81,10 +85,12 @@ class FlatClassifier(ClassifierMixin, StructuredEstimator):
         K = len(codes.classes)
         truth = known[train]
         counts = np.bincount(truth, weights=weights[train], minlength=K)
-        loss = self._make_loss(class_costs(self.class_weight, codes.classes, counts))
+        costs = class_costs(self.class_weight, codes.classes, counts)
+        weights = weights * costs[known]
+        train = train[weights[train] > 0]
         rows = pack_rows(X[train], fit_intercept=self.fit_intercept)
         problem = Problem(
-            Multiclass(truth, K, loss),
+            Multiclass(known[train], K, self._make_loss(K)),
             SURROGATES[self.surrogate](),
             rows,
             self._alpha_for(weights[train].sum()),
@@ -104,14 +110,19 @@ class FlatClassifier(ClassifierMixin, StructuredEstimator):
         return self
 
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
-        X = validate_data(
-            self,
-            X,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            reset=reset,
-        )
+        try:
+            X = validate_data(
+                self,
+                X,
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                reset=reset,
+            )
+        except ValueError:
+            if hasattr(X, "__iter__") and not sp.issparse(X):
+                check_rows_of_numbers(getattr(X, "values", X), "X")  # names the place, if it can
+            raise
         check_finite(X, "X")
         return X
 
@@ -124,8 +135,14 @@ class FlatClassifier(ClassifierMixin, StructuredEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         return np.asarray(X @ self.coef_.T) + self.intercept_
 
+    def _best(self, X: Any) -> np.ndarray:
+        """Codes of the best classes, some rows at a time: scores of all would need n x K."""
+        step = max(1, _SCORES_AT_ONCE // len(self.classes_))
+        starts = range(0, X.shape[0], step)
+        return np.concatenate([self._scores(X[i : i + step]).argmax(axis=1) for i in starts])
+
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
-        return float(np.average(self._scores(X).argmax(axis=1) == codes, weights=weights))
+        return float(np.average(self._best(X) == codes, weights=weights))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the classes.
@@ -135,18 +152,21 @@ class FlatClassifier(ClassifierMixin, StructuredEstimator):
         ndarray of shape (n_examples, n_classes), or, for two classes, of shape (n_examples,)
             with the score of the second class minus that of the first.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         scores = self._scores(self._validate_X(X, reset=False))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
         """The best label of each example."""
-        check_is_fitted(self)
-        return self.classes_[self._scores(self._validate_X(X, reset=False)).argmax(axis=1)]
+        check_is_fitted(self, "coef_")
+        return self.classes_[self._best(self._validate_X(X, reset=False))]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy; labels that the model does not know count as errors, with a warning."""
-        check_is_fitted(self)
+        """Accuracy; for ordered classes minus the mean distance to the true class, in classes.
+
+        Labels that the model does not know count as errors of the worst kind, with a warning.
+        """
+        check_is_fitted(self, "coef_")
         X = self._validate_X(X, reset=False)
         codes = self._codes_for_score(take_labels(y, X.shape[0]))
         weights = check_sample_weight(sample_weight, X.shape[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 
 from .._kernels.passes import decode_blocks
-from .._labels import LabelCodes, as_label_array
+from .._labels import LabelCodes, as_label_array, place_in_sequences, plain
 from .._validation import check_sample_weight
 from ..features.sequences import flat_positions, holds_dicts, new_vectorizer, pack, take_list
 from ..solvers.problem import for_groups
@@ -38,9 +39,9 @@ class LabelledSequences:
         place = self.indptr[i] + t
         before = ""
         if what == "may not follow":
-            before = f" {classes[self.truth[place - 1]]!r}"
+            before = f" {plain(classes[self.truth[place - 1]])!r}"
         raise ValueError(
-            f"y[{i}][{t}] is {classes[self.truth[place]]!r}, which {what}{before} by the "
+            f"y[{i}][{t}] is {plain(classes[self.truth[place]])!r}, which {what}{before} by the "
             "constraints; correct the labels or allow it."
         )
 
@@ -86,7 +87,7 @@ def take_labelled(
         vectorizer = new_vectorizer().fit(flat_positions(sequences)[0])
     packed = pack(sequences, vectorizer)
     check_lengths(lengths, packed.indptr)
-    codes = LabelCodes.from_labels(labels, declared)
+    codes = LabelCodes.from_labels(labels, declared, place_in_sequences(packed.indptr))
     truth = encode_positions(codes, labels, packed.indptr)
     K = len(codes.classes)
     data = LabelledSequences(
@@ -97,13 +98,23 @@ def take_labelled(
 
 def flatten_position_weights(position_weight: Any, lengths: np.ndarray) -> np.ndarray:
     """Weights of all positions: finite, not negative, one for each."""
+    if not hasattr(position_weight, "__len__"):
+        raise ValueError(
+            "position_weight must be a list with one array for each sequence; received "
+            f"{type(position_weight).__name__}."
+        )
     if len(position_weight) != len(lengths):
         raise ValueError(
             f"position_weight has {len(position_weight)} entries but X has {len(lengths)} "
             "sequences; expected one array for each."
         )
     for i, (entry, length) in enumerate(zip(position_weight, lengths, strict=True)):
-        values = np.asarray(entry, dtype=np.float64)
+        try:
+            values = np.asarray(entry, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"position_weight[{i}] must hold numbers; received {entry!r}."
+            ) from None
         if values.shape != (length,):
             raise ValueError(
                 f"position_weight[{i}] must have shape ({length},), one number for each position "
@@ -133,6 +144,10 @@ def flatten_labels(y: Any, sequences: list) -> tuple[Any, np.ndarray]:
     """Labels of all positions, and the number of labels of each sequence."""
     if y is None:
         raise ValueError("y is None; expected a list with the labels of each sequence.")
+    if isinstance(y, (str, bytes, Mapping, set, frozenset)) or not hasattr(y, "__iter__"):
+        raise ValueError(
+            f"y must be a list with the labels of each sequence; received {type(y).__name__}."
+        )
     y = list(y)
     if len(y) != len(sequences):
         raise ValueError(
@@ -140,13 +155,14 @@ def flatten_labels(y: Any, sequences: list) -> tuple[Any, np.ndarray]:
             "labels for each."
         )
     for i, labels in enumerate(y):
-        if not hasattr(labels, "__len__"):
+        if isinstance(labels, (Mapping, set, frozenset)) or not hasattr(labels, "__len__"):
             raise ValueError(
                 f"y[{i}] must be a sequence of labels, one for each position of X[{i}]; "
                 f"received {labels!r}."
             )
     lengths = np.array([len(labels) for labels in y], dtype=np.int64)
-    if all(isinstance(labels, np.ndarray) and labels.ndim == 1 for labels in y):
+    arrays = all(isinstance(labels, np.ndarray) and labels.ndim == 1 for labels in y)
+    if arrays and len({labels.dtype.kind for labels in y}) == 1:
         return np.concatenate(y), lengths
     return as_label_array([label for labels in y for label in labels]), lengths
 
@@ -169,7 +185,7 @@ def encode_positions(codes: LabelCodes, labels: Any, indptr: np.ndarray) -> np.n
         place = int(np.flatnonzero(found < 0)[0])
         i = int(np.searchsorted(indptr, place, side="right") - 1)
         raise ValueError(
-            f"y[{i}][{place - indptr[i]}] is {labels[place]!r}, which is not among the declared "
-            "classes; add it to classes= or correct it."
+            f"y[{i}][{place - indptr[i]}] is {plain(labels[place])!r}, which is not among the "
+            "declared classes; add it to classes= or correct it."
         )
     return found

@@ -98,18 +98,14 @@ class MulticlassClassifier(FlatClassifier):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def _make_loss(self, costs: np.ndarray) -> LabelLoss:
+    def _make_loss(self, n_classes: int) -> LabelLoss:
         if isinstance(self.loss, str):
             if self.loss != "0-1":
                 raise ValueError(f"loss must be '0-1' or a matrix; received {self.loss!r}.")
-            if self.surrogate == "max-min" and (costs <= 0).any():
-                raise incompatible(
-                    "max-min", "classes of weight 0", "Leave their examples out instead."
-                )
-            return ZeroOneLoss(costs, bool((costs == costs[0]).all()))
-        matrix = check_loss_matrix(self.loss, len(costs))
+            return ZeroOneLoss(np.ones(n_classes), True)
+        matrix = check_loss_matrix(self.loss, n_classes)
         if self.surrogate == "max-min":
             raise incompatible(
                 "max-min", "a loss matrix", "Use loss='0-1' or surrogate='max-margin'."
             )
-        return MatrixLoss(np.ascontiguousarray(matrix * costs))
+        return MatrixLoss(matrix)

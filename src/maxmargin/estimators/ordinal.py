@@ -99,27 +99,19 @@ class OrdinalClassifier(FlatClassifier):
         self.verbose = verbose
         self.callbacks = callbacks
 
-    def _make_loss(self, costs: np.ndarray) -> LabelLoss:
+    def _make_loss(self, n_classes: int) -> LabelLoss:
         if isinstance(self.loss, str):
             if self.loss != "absolute":
                 raise ValueError(f"loss must be 'absolute' or a matrix; received {self.loss!r}.")
-            return AbsoluteLoss(costs, bool((costs == costs[0]).all()))
-        matrix = check_loss_matrix(self.loss, len(costs))
+            return AbsoluteLoss(np.ones(n_classes), True)
+        matrix = check_loss_matrix(self.loss, n_classes)
         if self.surrogate == "max-min":
             raise incompatible(
                 "max-min", "a loss matrix", "Use loss='absolute' or surrogate='max-margin'."
             )
-        return MatrixLoss(np.ascontiguousarray(matrix * costs))
+        return MatrixLoss(matrix)
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
-        distance = np.abs(self._scores(X).argmax(axis=1) - codes)
+        distance = np.abs(self._best(X) - codes)
         distance[codes < 0] = len(self.classes_) - 1
         return -float(np.average(distance, weights=weights))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Minus the mean distance between predicted and true class, in classes.
-
-        Labels that the model does not know count as the largest possible distance, with a
-        warning.
-        """
-        return super().score(X, y, sample_weight)

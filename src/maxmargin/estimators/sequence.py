@@ -19,6 +19,7 @@ from ..structures.masks import (
     TransitionMasks,
     allowed_positions,
     first_infeasible,
+    known_positions,
     transition_masks,
 )
 from ._base import SURROGATES, StructuredEstimator, incompatible
@@ -34,6 +35,7 @@ from ._sequence_data import (
 
 @documented(
     auto="pairwise",
+    class_weight_note="Factor of the loss at a position by its true label;",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False``.""",
 )
@@ -86,6 +88,8 @@ class SequenceLabeler(StructuredEstimator):
     >>> model.predict([[{"word": "the"}, {"word": "dog"}]])[0].tolist()
     ['DET', 'NOUN']
     """
+
+    _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
 
     def __init__(
         self,
@@ -269,7 +273,8 @@ class SequenceLabeler(StructuredEstimator):
         lengths = np.diff(packed.indptr)
         mask = allowed_positions(allowed, lengths, self.classes_)
         if partial_y is not None:
-            mask = self._clamp(partial_y, packed.indptr, mask)
+            known = known_positions(partial_y, lengths, self.classes_)
+            mask = known & mask if len(mask) else known
         masks = TransitionMasks(self.allowed_transitions_, self.allowed_first_, self.allowed_last_)
         rows = pack_rows(packed.X, fit_intercept=self.fit_intercept, compress=False)
         chain = self._chain(packed.indptr, masks, mask, rows)
@@ -281,17 +286,6 @@ class SequenceLabeler(StructuredEstimator):
                     "constraints and what is allowed; relax them for this sequence."
                 )
         return chain, rows
-
-    def _clamp(self, partial_y: Any, indptr: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        known = allowed_positions(
-            [
-                None if labels is None else [None if k is None else [k] for k in labels]
-                for labels in partial_y
-            ],
-            np.diff(indptr),
-            self.classes_,
-        )
-        return known & mask if len(mask) else known
 
     def predict(
         self, X: Sequence[Any], *, allowed: Any = None, partial_y: Any = None

@@ -65,6 +65,8 @@ validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
     [1]
     """
 
+    _switches = ("warm_start", "early_stopping")
+
     def __init__(
         self,
         structure: Any = None,
@@ -129,6 +131,11 @@ validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
         if self.surrogate != "max-margin":
             raise incompatible(
                 self.surrogate, "structures in plain Python", "Use surrogate='max-margin'."
+            )
+        if self.solver == "pairwise":
+            raise ValueError(
+                "solver='pairwise' must know the parts of an output, which structures in plain "
+                "Python do not tell; use solver='bcfw'."
             )
         if len(X) == 0:
             raise ValueError("X is empty; expected at least one example.")

@@ -47,12 +47,11 @@ def draw_from_sum_tree(tree, uniform):
 
 
 @compiled
-def weight_before(steps, power):
-    """Weight ``steps ** power`` of all iterates so far; the usual power without a ``pow``."""
-    if power == 4.0:
-        square = 1.0 * steps * steps
-        return square * square
-    return steps**power
+def weight_of(t, power):
+    """``t ** power``; the usual powers without a ``pow``."""
+    if power == 3.0:
+        return t * t * t
+    return t if power == 1.0 else t**power
 
 
 @compiled
@@ -70,6 +69,7 @@ def bcfw_steps(
     blocks,
     averaged,
     power,
+    mass,
     n_before,
 ):
     """Visit blocks one after another and maximise the dual along one direction in each.
@@ -84,9 +84,10 @@ def bcfw_steps(
         The blocks to visit; or, if ``draws`` is not empty, uniform numbers that draw blocks in
         proportion to ``gaps * sample weight`` from the sum tree.
     averaged : array
-        Empty, or the correction by which the weighted average of all iterates differs from
-        the last one: ``average = weights - averaged / t ** power`` after t steps, when the
-        iterates up to step t have weight ``t ** power`` together.
+        Empty, or the correction by which the average of all iterates, the t-th weighted by
+        ``t ** power``, differs from the last one: ``average = weights - averaged / mass``.
+    mass : array of one number
+        Sum of the weights of all iterates.
 
     Returns
     -------
@@ -102,6 +103,8 @@ def bcfw_steps(
     steps = draws.shape[0] if by_gap else order.shape[0]
     gap_sum = 0.0
     for step in range(steps):
+        before = mass[0]
+        mass[0] += weight_of(n_before + step + 1.0, power)
         i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
         if not by_gap and step + 1 < steps:
             generic.prefetch_block(structure, rows, order[step + 1])
@@ -144,6 +147,5 @@ def bcfw_steps(
         blocks = store_block(blocks, i, mu, found)
         generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
         if averaged.shape[0] > 0:
-            before = weight_before(n_before + step, power)
             generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
     return blocks, steps, gap_sum

@@ -8,7 +8,7 @@ from .._kernels import protocol as generic
 from .._kernels.atoms import append_atom, find_atom, remove_atom
 from .._kernels.jit import compiled
 from .._kernels.vector import add_scaled
-from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree, weight_before
+from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree, weight_of
 
 # Steps over remembered outputs end when the best of them gains less than this share of the
 # first step's gain, or after this many.
@@ -63,6 +63,7 @@ def pairwise_steps(
     atoms,
     averaged,
     power,
+    mass,
     n_before,
 ):
     """Visit examples: ask the oracle for a new output, then move mass between remembered ones.
@@ -85,6 +86,8 @@ def pairwise_steps(
     steps = draws.shape[0] if by_gap else order.shape[0]
     gap_sum = 0.0
     for step in range(steps):
+        before = mass[0]
+        mass[0] += weight_of(n_before + step + 1.0, power)
         i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
         if not by_gap and step + 1 < steps:
             generic.prefetch_block(structure, rows, order[step + 1])
@@ -158,6 +161,5 @@ def pairwise_steps(
             _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
         generic.add_block(structure, rows, weights, i, total, -scale)
         if averaged.shape[0] > 0:
-            before = weight_before(n_before + step, power)
             generic.add_block(structure, rows, averaged, i, total, -scale * before)
     return atoms, steps, gap_sum

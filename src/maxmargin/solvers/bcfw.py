@@ -72,11 +72,13 @@ class BlockFrankWolfe:
         self.dual_state = dual_state if fits else self._start()
         self.weights = problem.weights_of(self.dual_state)
         self.averaged = np.zeros(problem.n_weights) if average is not False else _NONE
-        self.power = 1.0 + (3.0 if average is True else float(average))
+        self.power = 3.0 if average is True else float(average)
+        self._mass = np.zeros(1)
         self.gaps = np.zeros(problem.n_examples)
         self.oracle_calls = 0
         self._fresh_at = 0
         self._pending = np.empty(0, np.int64)  # rest of the round under way
+        self._draws, self._tree = _NONE, _NONE
         self._round = 0
         self._per_second = 0.0
         self._steps = self._kernel()
@@ -95,25 +97,29 @@ class BlockFrankWolfe:
         """Whether every block planned was visited."""
         return not len(self._pending)
 
-    def advance(self, seconds: float, most: float) -> float:
-        """Visit blocks for about ``seconds``, at most to the end of the round."""
-        n = self.problem.n_examples
+    def advance(self, seconds: float, most: int) -> None:
+        """Visit at most ``most`` blocks, for about ``seconds``, at most to the end of the round.
+
+        How the blocks are cut into calls makes no difference to what happens.
+        """
         if self.between_rounds:
-            self._pending = self._new_round(n)
-        count = max(1, int(self._per_second * seconds)) if self._per_second else min(n, 64)
-        count = min(count, max(1, round(most * n)))
+            self._pending = self._new_round(self.problem.n_examples)
+            if self.order == "gap":
+                self._draws, self._tree = self._new_draws(len(self._pending))
+        count = max(1, int(self._per_second * seconds)) if self._per_second else 64
+        count = min(count, max(1, most))
         order, self._pending = self._pending[:count], self._pending[count:]
-        draws, tree = self._draws(len(order)) if self.order == "gap" else (_NONE, _NONE)
+        draws, self._draws = self._draws[:count], self._draws[count:]
         began = time.perf_counter()
         self.dual_state, done, _ = self._steps(
             self.problem.surrogate, self.problem.structure, self.problem.rows,
-            self.problem.scales, self.exact_blocks, order, draws, tree, self.gaps,
-            self.weights, self.dual_state, self.averaged, self.power, self.oracle_calls,
+            self.problem.scales, self.exact_blocks, order, draws, self._tree, self.gaps,
+            self.weights, self.dual_state, self.averaged, self.power, self._mass,
+            self.oracle_calls,
         )  # fmt: skip
         if self.oracle_calls:  # the first call may include compilation
             self._per_second = done / max(time.perf_counter() - began, 1e-9)
         self.oracle_calls += done
-        return done / n
 
     def _new_round(self, n: int) -> np.ndarray:
         """Blocks to visit next; in gap order it only tells how many."""
@@ -128,7 +134,7 @@ class BlockFrankWolfe:
                 return self.rng.permutation(active)
         return self.rng.permutation(n)
 
-    def _draws(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def _new_draws(self, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Uniform numbers and the sum tree that turns them into blocks with a gap."""
         n = self.problem.n_examples
         tree = np.empty(2 << max(1, int(n - 1).bit_length()))
@@ -145,9 +151,8 @@ class BlockFrankWolfe:
         """True values at the last iterate and, if kept, at the average."""
         found = self.problem.evaluate(self.weights, self.dual_state, self.gaps)
         candidates = [(self.weights, found)]
-        t = self.oracle_calls
-        if len(self.averaged) and t > 0:
-            average = self.weights - self.averaged / float(t) ** self.power
+        if len(self.averaged) and self.oracle_calls:
+            average = self.weights - self.averaged / self._mass[0]
             candidates.append((average, self.problem.evaluate(average)))
         return candidates
 

@@ -113,7 +113,7 @@ class PythonProblem:
 
 def bcfw_steps(
     surrogate, structure, problem, scales, exact, order, draws, tree, gaps,
-    weights, blocks, averaged, power, n_before,
+    weights, blocks, averaged, power, mass, n_before,
 ):  # fmt: skip
     """The pass of block-coordinate Frank-Wolfe, as the compiled kernel does it."""
     from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
@@ -122,6 +122,8 @@ def bcfw_steps(
     steps = len(draws) if by_gap else len(order)
     gap_sum = 0.0
     for step in range(steps):
+        before = mass[0]
+        mass[0] += (n_before + step + 1.0) ** power
         i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
         scale = scales[i]
         if scale == 0.0:
@@ -141,7 +143,7 @@ def bcfw_steps(
         blocks.losses[i] += gamma * (loss - blocks.losses[i])
         weights -= gamma * scale * direction
         if len(averaged):
-            averaged -= gamma * scale * (n_before + step) ** power * direction
+            averaged -= gamma * scale * before * direction
     return blocks, steps, gap_sum
 
 

@@ -2,19 +2,20 @@
 
 A solver is a *stepper*: an object that moves a little when asked and can say where it is.
 
-- ``advance(seconds, most) -> float``: work for about that long and at most for so many passes;
-  returns the passes done;
+- ``advance(seconds, most)``: work for about that long, at most so many steps; the clock must not
+  change what the steps do;
 - ``check() -> list of (weights, Evaluation)``: true values of its candidate weights, the best
   dual value among them;
 - ``estimate() -> float``: a cheap guess of the gap, to decide when a check is worth a pass;
 - ``between_rounds``: whether it has finished what it had planned, so that a guess makes sense;
 - ``refresh() -> bool``: rebuild the weights from the dual state, so that rounding does not add up;
   False if they are fresh;
-- ``oracle_calls``, ``dual_state``.
+- ``problem``, ``oracle_calls``, ``dual_state``.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -108,6 +109,7 @@ def run(
     began = time.perf_counter()
     best = Best()
     history: list[Check] = []
+    n = stepper.problem.n_examples
     passes = 0.0
     next_check, last_check = 1.0, 0.0
     status = None
@@ -144,8 +146,11 @@ def run(
         try:
             status = check()
             while status is None:
-                passes += stepper.advance(_SLICE_SECONDS, max_iter - passes)
-                at_end = passes >= max_iter - 1e-9
+                # Checks come after whole numbers of steps that do not depend on the clock.
+                goal = math.ceil(min(next_check, max_iter) * n - 1e-6)
+                stepper.advance(_SLICE_SECONDS, goal - stepper.oracle_calls)
+                passes = stepper.oracle_calls / n
+                at_end = stepper.oracle_calls >= max_iter * n
                 progress.pulse(passes - np.floor(passes), passes)
                 likely = (
                     check_every is None
@@ -156,7 +161,7 @@ def run(
                 if guard.requested:
                     check()
                     status = INTERRUPTED
-                elif at_end or likely or passes >= next_check - 1e-9:
+                elif at_end or likely or stepper.oracle_calls >= goal:
                     if at_end:
                         stepper.refresh()
                     status = check()
@@ -165,6 +170,8 @@ def run(
                     if status is None and at_end:
                         status = MAX_ITER
         except KeyboardInterrupt:
+            if guard.requested:  # the second one: the user means it
+                raise
             status = INTERRUPTED
         if best.weights is None:  # interrupted before the first check was through
             best.update(stepper.check(), None)

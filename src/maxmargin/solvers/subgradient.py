@@ -85,12 +85,12 @@ class Subgradient:
         """Whether the pass is finished."""
         return not len(self._pending)
 
-    def advance(self, seconds: float, most: float) -> float:
-        """Take steps for about ``seconds``, at most to the end of the pass."""
-        n = self.problem.n_examples
+    def advance(self, seconds: float, most: int) -> None:
+        """Take at most ``most`` steps, for about ``seconds``, at most to the end of the pass."""
         if self.between_rounds:
-            self._pending = self.rng.permutation(n)
-        count = max(1, int(self._per_second * seconds)) if self._per_second else min(n, 64)
+            self._pending = self.rng.permutation(self.problem.n_examples)
+        count = max(1, int(self._per_second * seconds)) if self._per_second else 64
+        count = min(count, max(1, most))
         order, self._pending = self._pending[:count], self._pending[count:]
         began = time.perf_counter()
         self._concave += self._steps(
@@ -100,7 +100,6 @@ class Subgradient:
         if self.oracle_calls:
             self._per_second = len(order) / max(time.perf_counter() - began, 1e-9)
         self.oracle_calls += len(order)
-        return len(order) / n
 
     def estimate(self) -> float:
         """No guess of the gap: checks follow their own schedule."""

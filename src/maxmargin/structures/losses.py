@@ -14,6 +14,7 @@ from .._kernels.protocol import (
     expected_label_loss,
     expected_losses,
     label_loss,
+    max_cost,
     max_min_label,
     max_min_label_prox,
 )
@@ -67,6 +68,16 @@ def _absolute(loss, predicted, true):
 @implements(label_loss, MatrixLoss)
 def _matrix(loss, predicted, true):
     return loss.matrix[predicted, true]
+
+
+@implements(max_cost, (ZeroOneLoss, AbsoluteLoss))
+def _max_cost(loss):
+    return loss.costs.max()
+
+
+@implements(max_cost, MatrixLoss)
+def _max_cost_matrix(loss):
+    return loss.matrix.max()
 
 
 @implements(expected_label_loss, ZeroOneLoss)

@@ -16,6 +16,7 @@ from .._kernels.protocol import (
     expected_label_loss,
     expected_losses,
     label_loss,
+    max_cost,
     max_min_label,
     max_min_label_prox,
     prefetch_rows,
@@ -188,7 +189,8 @@ def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
 
 @implements(generic.max_min_prox, Multiclass)
 def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
+    # Below this curvature the best response is as good, and differences would be lost to rounding.
     curvature = scale * rows.squares[i]
-    if curvature <= 0.0:
+    if curvature <= 1e-9 * max_cost(structure.loss):
         return False
     return max_min_label_prox(structure.loss, scores, mu, curvature, work, out)

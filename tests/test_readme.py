@@ -1,0 +1,74 @@
+"""The README and the page for newcomers are true: their code runs, and what they name exists."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+def code_blocks(name: str) -> list[tuple[str, str]]:
+    """Python blocks of a document, each with a name."""
+    text = (REPOSITORY / name).read_text(encoding="utf-8")
+    found = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [(f"{name}, block {number}", code) for number, code in enumerate(found, start=1)]
+
+
+BLOCKS = code_blocks("README.md") + code_blocks("docs/coming-from.md")
+
+
+def test_there_are_blocks():
+    assert len(code_blocks("README.md")) == 5
+    assert len(code_blocks("docs/coming-from.md")) == 3
+
+
+@pytest.mark.parametrize(("name", "code"), BLOCKS, ids=[name for name, _ in BLOCKS])
+def test_block_runs(name, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, name, "exec"), {"__name__": "document"})
+
+
+def test_starts_with_the_two_commands():
+    commands = re.findall(r"^    (make \w+)", README, flags=re.MULTILINE)
+    assert commands[:2] == ["make demo", "make test"]
+
+
+def test_make_targets_exist():
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"(?:^    |`)make ([a-z-]+)", README, flags=re.MULTILINE))
+    assert {"demo", "test", "bench"} <= named
+    for target in named:
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_benchmarks_can_be_filled_in(tmp_path):
+    copy, results = tmp_path / "README.md", tmp_path / "latest.md"
+    copy.write_text(README, encoding="utf-8")
+    results.write_text("| measured |\n", encoding="utf-8")
+    # In a process of its own: importing the benchmarks sets the number of threads.
+    code = (
+        "import sys; from pathlib import Path; from benchmarks.report import update_readme; "
+        "update_readme(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    command = [sys.executable, "-c", code, str(copy), str(results)]
+    subprocess.run(command, cwd=REPOSITORY, check=True)
+    before, rest = README.split("<!-- benchmarks: begin -->")
+    after = rest.split("<!-- benchmarks: end -->")[1]
+    filled = "<!-- benchmarks: begin -->\n| measured |\n<!-- benchmarks: end -->"
+    assert copy.read_text(encoding="utf-8") == before + filled + after
