@@ -14,6 +14,7 @@ import pytest
 from maxmargin import MulticlassClassifier, OrdinalClassifier, SequenceLabeler
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
+from maxmargin.solvers.loop import run
 from maxmargin.solvers.subgradient import Subgradient
 
 ALPHA = 0.1
@@ -161,12 +162,24 @@ def packed_problem(model, X, y, weights):
 EXACT = {"tol": 1e-8, "max_iter": 50_000, "random_state": 0}
 
 
-def check_certificate(model, optimum):
-    assert model.status_ == "converged"
-    assert model.dual_ <= optimum + 1e-8
-    assert model.primal_ >= optimum - 1e-8
-    assert model.primal_ == pytest.approx(optimum, abs=1e-6)
-    assert model.dual_ == pytest.approx(optimum, abs=1e-6)
+def check_certificate(status, primal, dual, optimum):
+    assert status == "converged"
+    assert dual <= optimum + 1e-8
+    assert primal >= optimum - 1e-8
+    assert primal == pytest.approx(optimum, abs=1e-6)
+    assert dual == pytest.approx(optimum, abs=1e-6)
+
+
+def flat_optimum(surrogate, X, y, losses, weights):
+    if surrogate == "max-min":
+        return max_min_optimum(X, y, losses, weights)
+    return max_margin_optimum(flat_examples(X, y, losses), weights)
+
+
+def flat_model(loss, surrogate):
+    estimator = OrdinalClassifier if loss == "absolute" else MulticlassClassifier
+    model = estimator(surrogate, alpha=ALPHA, **EXACT)
+    return model.set_params(loss=LOSSES[loss]) if loss == "matrix" else model
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["plain", "class_weight"])
@@ -182,23 +195,32 @@ def check_certificate(model, optimum):
 )
 def test_optimum_of_one_label(loss, surrogate, weighted):
     X, y, weights = rows()
-    estimator = OrdinalClassifier if loss == "absolute" else MulticlassClassifier
-    model = estimator(surrogate, alpha=ALPHA, **EXACT)
-    if loss == "matrix":
-        model.set_params(loss=LOSSES[loss])
-    losses = LOSSES[loss]
+    model = flat_model(loss, surrogate)
     if weighted:
         model.set_params(class_weight=dict(enumerate(COSTS)))
-        losses = losses * COSTS
     model.fit(X, y, sample_weight=weights)
-    X = with_constant(X)
-    if surrogate == "max-min":
-        check_certificate(model, max_min_optimum(X, y, losses, weights))
-    else:
-        examples = flat_examples(X, y, losses)
-        check_certificate(model, max_margin_optimum(examples, weights))
+    X, losses = with_constant(X), LOSSES[loss]
+    if weighted:  # a factor of the weights of the examples
+        weights = weights * COSTS[y]
+    optimum = flat_optimum(surrogate, X, y, losses, weights)
+    check_certificate(model.status_, model.primal_, model.dual_, optimum)
+    if surrogate == "max-margin":
         w = np.vstack([model.coef_.T, model.intercept_]).ravel()
-        assert primal_value(examples, weights, w) == pytest.approx(model.primal_, abs=1e-12)
+        value = primal_value(flat_examples(X, y, losses), weights, w)
+        assert value == pytest.approx(model.primal_, abs=1e-12)
+
+
+@pytest.mark.parametrize("surrogate", ["max-margin", "max-min"])
+@pytest.mark.parametrize("loss", ["0-1", "absolute"])
+def test_optimum_with_a_cost_of_each_true_class(loss, surrogate):
+    X, y, weights = rows()
+    problem = packed_problem(flat_model(loss, surrogate), X, y, weights)
+    plain = problem.structure.loss
+    problem.structure = problem.structure._replace(loss=type(plain)(COSTS, False))
+    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    found = run(stepper, tol=EXACT["tol"], max_iter=EXACT["max_iter"])
+    optimum = flat_optimum(surrogate, with_constant(X), y, LOSSES[loss] * COSTS, weights)
+    check_certificate(found.status, found.primal, found.dual, optimum)
 
 
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
@@ -207,7 +229,8 @@ def test_optimum_of_chains(constrained, average):
     X, y, weights, examples = chains(constrained)
     model = chain_model(constrained, solver="pairwise", average=average, **EXACT)
     model.fit(X, y, sample_weight=weights)
-    check_certificate(model, max_margin_optimum(examples, weights))
+    optimum = max_margin_optimum(examples, weights)
+    check_certificate(model.status_, model.primal_, model.dual_, optimum)
     flat = [model.coef_.T, model.intercept_, model.transitions_, model.first_, model.last_]
     w = np.concatenate([part.ravel() for part in flat])
     assert primal_value(examples, weights, w) == pytest.approx(model.primal_, abs=1e-12)

@@ -28,8 +28,8 @@ def classifier(**params):
 
 
 def endless(**params):
-    """A classifier that will not come to its end by itself."""
-    return classifier(**{"alpha": 1e-6, "tol": 0.0, "max_iter": 10**7, **params})
+    """A classifier that takes long to come to its end by itself."""
+    return classifier(**{"alpha": 1e-6, "tol": 0.0, "max_iter": 10_000, **params})
 
 
 def primal(model, X, y):
@@ -186,7 +186,8 @@ def test_interrupt_at_any_time_keeps_a_certified_model(default_sigint):
     timer = threading.Timer(0.2, interrupt)
     began = time.perf_counter()
     timer.start()
-    model = endless(callbacks=lambda check: time.perf_counter() - began < 20).fit(X, Y)
+    model = endless(max_iter=10**7, callbacks=lambda check: time.perf_counter() - began < 20)
+    model.fit(X, Y)
     timer.join()
     assert model.status_ == "interrupted"
     assert time.perf_counter() - began < 10

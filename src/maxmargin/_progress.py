@@ -85,7 +85,7 @@ class ProgressReporter:
             ``validation_score``; values that are None are left out.
         """
         if self._mode == "log":
-            parts = [f"pass {check.passes:g}/{self._max_iter:g}", *_figures(check, check.seconds)]
+            parts = [f"pass {check.passes:.4g}/{self._max_iter:g}", *_figures(check, check.seconds)]
             _LOGGER.info("%s: %s", self._name, "  ".join(parts))
         elif self._mode == "bar":
             self._check, self._check_time = check, time.perf_counter()

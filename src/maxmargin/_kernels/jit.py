@@ -2,8 +2,8 @@
 
 Numba's disk cache looks at the time stamp of the file that holds a function, so it does not
 notice an edit to a function that is *called* from another file. Here the cache folder is named
-after a hash of all sources of the package: any edit or upgrade starts a clean folder, and two
-versions never meet.
+after a hash of the sources of all rooms with compiled code: any edit or upgrade there starts a
+clean folder, and two versions never meet.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ FASTMATH = {"reassoc", "contract", "nsz", "nnan", "arcp"}
 _KEEP_SECONDS = 30 * 24 * 3600
 
 
+# The folders that hold compiled functions.
+_COMPILED = ("_kernels", "features", "structures", "surrogates", "solvers")
+
+
 def source_hash() -> str:
-    """Hash of every Python file of the package, and of numba's version."""
+    """Hash of every Python file beside compiled functions, and of numba's version."""
     digest = hashlib.sha256(numba.__version__.encode())
     package = Path(__file__).resolve().parent.parent
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted(file for room in _COMPILED for file in (package / room).rglob("*.py")):
         digest.update(str(path.relative_to(package)).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

@@ -165,13 +165,21 @@ def _entry(builder, array, place):
     return value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE)
 
 
+def _is_row(array, dtypes) -> bool:
+    return (
+        isinstance(array, types.Array)
+        and array.ndim == 1
+        and array.layout == "C"
+        and array.dtype in dtypes
+    )
+
+
 def _feature_types_fit(matrix, indices, data, row) -> bool:
     return (
         _row_types_fit(row)
         and _row_types_fit(matrix, ndim=2)
-        and (isinstance(indices, types.NoneType) or indices.dtype in (types.int32, types.int64))
-        and data.layout == "C"
-        and isinstance(data.dtype, types.Float)
+        and (isinstance(indices, types.NoneType) or _is_row(indices, (types.int32, types.int64)))
+        and _is_row(data, (types.float32, types.float64))
     )
 
 

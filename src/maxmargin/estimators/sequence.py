@@ -205,7 +205,7 @@ class SequenceLabeler(StructuredEstimator):
 
     def _validation(self, data: LabelledSequences, masks: TransitionMasks, n_threads: int):
         """Fraction of right labels on held-out sequences, as a function of the weights."""
-        rows = pack_rows(data.X, fit_intercept=self.fit_intercept)
+        rows = pack_rows(data.X, fit_intercept=self.fit_intercept, compress=False, squares=False)
         chain = self._chain(data.indptr, masks, data.allowed, rows)
         return lambda weights: float(
             np.mean(decode_all(chain, rows, weights, n_threads) == data.truth)
@@ -276,7 +276,7 @@ class SequenceLabeler(StructuredEstimator):
             known = known_positions(partial_y, lengths, self.classes_)
             mask = known & mask if len(mask) else known
         masks = TransitionMasks(self.allowed_transitions_, self.allowed_first_, self.allowed_last_)
-        rows = pack_rows(packed.X, fit_intercept=self.fit_intercept, compress=False)
+        rows = pack_rows(packed.X, fit_intercept=self.fit_intercept, compress=False, squares=False)
         chain = self._chain(packed.indptr, masks, mask, rows)
         if chain.masked:
             bad = first_infeasible(packed.indptr, *masks, mask)

@@ -17,6 +17,7 @@ from .._kernels.vector import add_scaled, combine_rows, prefetch, spread_row
 
 # Below this density, products with a dense array are faster after compression.
 SPARSE_BELOW = 0.3
+_NO_SQUARES = np.empty(0)
 
 
 class DenseRows(NamedTuple):
@@ -42,7 +43,7 @@ class SparseRows(NamedTuple):
 Rows = DenseRows | SparseRows
 
 
-def pack_rows(X, *, fit_intercept: bool, compress: bool = True) -> Rows:
+def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = True) -> Rows:
     """Pack a validated dense array or sparse matrix.
 
     Parameters
@@ -52,7 +53,9 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True) -> Rows:
         Whether every row gets a constant 1 behind its features.
     compress : bool
         Whether a mostly zero dense array may be stored as CSR; products are the same up to
-        the order of summation, and faster.
+        the order of summation, and faster. Pays where the rows are used many times.
+    squares : bool
+        Whether the squared norms of the rows are needed: in training they are.
     """
     bias = 1.0 if fit_intercept else 0.0
     n_inputs = X.shape[1] + int(fit_intercept)
@@ -61,15 +64,19 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True) -> Rows:
         if compress and X.size and np.count_nonzero(X) < SPARSE_BELOW * X.size:
             X = sp.csr_array(X)
         else:
-            squares = np.einsum("ij,ij->i", X, X, dtype=np.float64) + bias
-            return DenseRows(X, squares, bias, n_inputs)
+            norms = _NO_SQUARES
+            if squares:
+                norms = np.einsum("ij,ij->i", X, X, dtype=np.float64) + bias
+            return DenseRows(X, norms, bias, n_inputs)
     X = X.tocsr()
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    squares = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel() + bias
+    norms = _NO_SQUARES
+    if squares:
+        norms = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel() + bias
     return SparseRows(
-        X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), squares, bias, n_inputs
+        X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), norms, bias, n_inputs
     )
 
 

@@ -71,8 +71,9 @@ class BlockFrankWolfe:
         fits = isinstance(dual_state, self._state)
         self.dual_state = dual_state if fits else self._start()
         self.weights = problem.weights_of(self.dual_state)
-        self.averaged = np.zeros(problem.n_weights) if average is not False else _NONE
-        self.power = 3.0 if average is True else float(average)
+        is_switch = isinstance(average, (bool, np.bool_))
+        self.averaged = np.zeros(problem.n_weights) if not is_switch or average else _NONE
+        self.power = 3.0 if is_switch else float(average)
         self._mass = np.zeros(1)
         self.gaps = np.zeros(problem.n_examples)
         self.oracle_calls = 0

@@ -98,7 +98,7 @@ class PythonProblem:
         """True primal value at ``weights``, and dual value at ``blocks``."""
         total = 0.0
         for i in np.flatnonzero(self.sample_weight):
-            features, loss = self.answer(i, weights)
+            features, loss = self.answer(int(i), weights)
             value = loss + weights @ (features - self.true_features[i])
             total += self.sample_weight[i] * value
             if blocks is not None and gaps is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from typing import Any
 
 
 class InterruptGuard:
@@ -14,7 +15,7 @@ class InterruptGuard:
 
     def __init__(self) -> None:
         self.requested = False
-        self._before = None
+        self._before: Any = None
 
     def __enter__(self) -> InterruptGuard:
         if (

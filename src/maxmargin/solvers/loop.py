@@ -39,7 +39,7 @@ class Best:
     """The best weights, dual value and validation score seen so far."""
 
     def __init__(self) -> None:
-        self.weights: np.ndarray | None = None
+        self.weights = np.empty(0)  # none yet
         self.primal = np.inf  # at these weights
         self.lowest_primal = np.inf  # at any weights seen; the same unless a validation chooses
         self.dual = -np.inf
@@ -53,7 +53,7 @@ class Best:
         self.dual = max([self.dual] + [found.dual for _, found in candidates])
         self.lowest_primal = min(self.lowest_primal, evaluation.primal)
         if validate is None:
-            better = evaluation.primal < self.primal or self.weights is None
+            better = evaluation.primal < self.primal or not len(self.weights)
         else:
             score = validate(weights)
             better = self.validation_score is None or score > self.validation_score
@@ -114,26 +114,31 @@ def run(
     next_check, last_check = 1.0, 0.0
     status = None
 
-    def check() -> str | None:
+    def check(replace: bool = False) -> str | None:
         nonlocal next_check, last_check
         last_check = passes
         best.update(stepper.check(), validate)
         record = Check(
             passes=passes,
             seconds=time.perf_counter() - began,
-            primal=best.primal,
-            dual=best.dual,
-            gap=best.gap,
-            oracle_error=best.oracle_error,
+            primal=float(best.primal),
+            dual=float(best.dual),
+            gap=float(best.gap),
+            oracle_error=float(best.oracle_error),
             oracle_calls=stepper.oracle_calls,
             validation_score=best.validation_score,
         )
+        if replace:  # the same place once more: neither news nor a stop
+            history[-1] = record
+            return CONVERGED if best.converged(tol) else None
         history.append(record)
         step = check_every or (1.0 if validate else np.floor((_CHECK_GROWTH - 1.0) * passes))
         next_check = passes + max(1.0, step)
         progress.update(record)
         # Every callback hears of every check, also when one of them wants to stop.
-        asked_to_stop = [callback(record) is False for callback in callbacks]
+        # np.False_ is what a comparison of numpy numbers gives.
+        answers = [callback(record) for callback in callbacks]
+        asked_to_stop = [isinstance(a, (bool, np.bool_)) and not a for a in answers]
         if best.converged(tol):
             return CONVERGED
         if any(asked_to_stop):
@@ -166,21 +171,21 @@ def run(
                         stepper.refresh()
                     status = check()
                     if status == CONVERGED and stepper.refresh():
-                        status = check()  # once more, free of rounding errors
+                        status = check(replace=True)  # once more, free of rounding errors
                     if status is None and at_end:
                         status = MAX_ITER
         except KeyboardInterrupt:
             if guard.requested:  # the second one: the user means it
                 raise
             status = INTERRUPTED
-        if best.weights is None:  # interrupted before the first check was through
+        if not len(best.weights):  # interrupted before the first check was through
             best.update(stepper.check(), None)
     return Result(
         weights=best.weights,
-        primal=best.primal,
-        dual=best.dual,
-        gap=best.gap,
-        oracle_error=best.oracle_error,
+        primal=float(best.primal),
+        dual=float(best.dual),
+        gap=float(best.gap),
+        oracle_error=float(best.oracle_error),
         passes=passes,
         oracle_calls=stepper.oracle_calls,
         seconds=time.perf_counter() - began,
