@@ -63,13 +63,16 @@ def pack(X: Any, vectorizer: DictVectorizer | None = None) -> PackedSequences:
             "X[0] is no list of feature dicts, but the model was fitted on them; pass lists of "
             "dicts."
         )
-    if any(sp.issparse(x) for x in sequences):
+    plain = _plain_arrays(sequences)
+    if not plain and any(sp.issparse(x) for x in sequences):
         matrices = [_take_sparse(x, i) for i, x in enumerate(sequences)]
         _check_widths([m.shape[1] for m in matrices])
         stacked: Any = sp.vstack(matrices, format="csr")
     else:
-        arrays = [_take_dense(x, i) for i, x in enumerate(sequences)]
-        _check_widths([a.shape[1] for a in arrays])
+        arrays = sequences
+        if not plain:
+            arrays = [_take_dense(x, i) for i, x in enumerate(sequences)]
+            _check_widths([a.shape[1] for a in arrays])
         stacked = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
         if stacked.dtype not in (np.float32, np.float64):
             stacked = stacked.astype(np.float64)
@@ -82,6 +85,15 @@ def pack(X: Any, vectorizer: DictVectorizer | None = None) -> PackedSequences:
     packed = PackedSequences(stacked, np.concatenate([[0], np.cumsum(lengths)]))
     _check_finite(packed)
     return packed
+
+
+def _plain_arrays(sequences: list) -> bool:
+    """Whether all are matrices of one float type and width: nothing to convert, nothing to check
+    one by one."""
+    if set(map(type, sequences)) != {np.ndarray} or {x.ndim for x in sequences} != {2}:
+        return False
+    kinds = {x.dtype for x in sequences}
+    return kinds <= {np.dtype(float)} and len({x.shape[1] for x in sequences}) == 1
 
 
 def _refuse_empty(i: int) -> None:
