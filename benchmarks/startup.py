@@ -72,6 +72,12 @@ def _import_line(repeats: int) -> Line:
     )
 
 
+def _package_line(repeats: int) -> Line:
+    runs = [_python(_IMPORT.format(statement="import maxmargin")) for _ in range(repeats)]
+    what = "import maxmargin (estimators load when first used)"
+    return Line("startup", what, "s", Sample(runs), target=Target("at most", 1.0))
+
+
 def _fit_line(task: str, state: str, runs: list[float], most: float) -> Line:
     what = f"first {task} fit of a process, {state} cache"
     return Line("startup", what, "s", Sample(runs), target=Target("at most", most))
@@ -79,7 +85,7 @@ def _fit_line(task: str, state: str, runs: list[float], most: float) -> Line:
 
 def run(repeats: int) -> list[Line]:
     """Import, warm and cold first fits."""
-    lines = [_import_line(repeats)]
+    lines = [_package_line(repeats), _import_line(repeats)]
     for task, statement in _FITS.items():
         code = _DATA.format(statement=statement)
         _python(code)  # fills the cache of the user

@@ -159,6 +159,7 @@ BAD_CLASS_WEIGHTS = {
     "negative": ({0: -1.0}, r"class_weight\[0\] must be a finite number >= 0; received -1.0"),
     "NaN": ({0: np.nan}, r"class_weight\[0\] must be a finite number >= 0; received nan"),
     "text": ({0: "2"}, r"class_weight\[0\] must be a finite number >= 0; received '2'"),
+    "all zero": ({0: 0, 1: 0, 2: 0}, r"class_weight is 0 for all labels of y; at least one must"),
     "None": ({0: None}, r"class_weight\[0\] must be a finite number >= 0; received None"),
     "name": ("equal", r"class_weight must be None, 'balanced' or a dict; received 'equal'"),
     "list": ([1, 2, 3], r"class_weight must be None, 'balanced' or a dict .*received list"),

@@ -237,6 +237,7 @@ BAD_PARAMETERS = {
         {"class_weight": {"a": -1}},
         r"class_weight\['a'\] must be .* received -1",
     ),
+    "class_weight zero": ({"class_weight": {"a": 0, "b": 0}}, r"class_weight is 0 for all labels"),
     "class_weight type": ({"class_weight": [1]}, r"class_weight must be None.*received list"),
     "surrogate": ({"surrogate": "max-min"}, r"surrogate='max-min' is not available for sequences"),
 }

@@ -207,4 +207,6 @@ def class_costs(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> n
             )
         check_number(f"class_weight[{label!r}]", weight, at_least=0)
         costs[known[label]] = weight
+    if not (costs * counts).any():
+        raise ValueError("class_weight is 0 for all labels of y; at least one must count.")
     return costs

@@ -190,7 +190,7 @@ def loss_floor_step(structure, i, mu, direction, slope, curvature, work):
 
 
 def linear_prox(structure, rows, i, scores, mu, scale, work, out):
-    """Exact block maximum for a linear H; returns False where the structure has none."""
+    """Exact block maximum for a linear H, and the gap at mu; minus infinity: none."""
     _must_be_compiled("linear_prox")
 
 
@@ -230,5 +230,9 @@ def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wor
 
 
 def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
-    """Exact maximum over the whole block, where it exists; returns whether it did."""
+    """Write the exact maximum over the whole block and return the gap at mu.
+
+    A gap of 0 or less: nothing to gain, nothing written. Minus infinity: there is no exact
+    maximum to be had.
+    """
     _must_be_compiled("block_maximum")

@@ -119,24 +119,28 @@ def bcfw_steps(
         direction = buffers[2, :size]
         generic.score_block(structure, rows, weights, i, scores)
         load_block(blocks, i, mu)
-        upper, lower = generic.best_response(
-            surrogate, structure, i, scores, work, label_buffer[: high - low], direction
-        )
-        add_scaled(direction, mu, -1.0)
-        slope = dot(direction, scores)
-        gap = upper - dot(mu, scores) - generic.concave_part(surrogate, structure, i, mu, work)
+        gap = -np.inf
+        gamma = 1.0
+        if exact:
+            gap = generic.block_maximum(
+                surrogate, structure, rows, i, scores, mu, scale, work, direction
+            )
+        stepped = gap > -np.inf
+        if not stepped:
+            upper, _ = generic.best_response(
+                surrogate, structure, i, scores, work, label_buffer[: high - low], direction
+            )
+            concave = generic.concave_part(surrogate, structure, i, mu, work)
+            gap = upper - dot(mu, scores) - concave
         gaps[i] = gap
         gap_sum += scale * gap
         if by_gap:
             set_in_sum_tree(tree, i, scale * max(gap, 0.0))
         if gap <= 0.0:
             continue
-        if exact and generic.block_maximum(
-            surrogate, structure, rows, i, scores, mu, scale, work, direction
-        ):
-            add_scaled(direction, mu, -1.0)
-            gamma = 1.0
-        else:
+        add_scaled(direction, mu, -1.0)
+        if not stepped:
+            slope = dot(direction, scores)
             curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
             gamma = generic.line_step(
                 surrogate, structure, i, mu, direction, gap, slope, curvature, work

@@ -317,7 +317,7 @@ def _expected_loss(structure, i, mu):
 
 @implements(generic.linear_prox, Chain)
 def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
-    return False
+    return -np.inf
 
 
 @compiled

@@ -174,17 +174,19 @@ def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
     n = structure.n_classes
     curvature = scale * rows.squares[i]
     if curvature <= 0.0:
-        return False
+        return -np.inf
     target = work[:n]
     top = -np.inf
     for k in range(n):
         target[k] = scores[k] + label_loss(structure.loss, k, structure.truth[i])
-        if target[k] > top:
-            top = target[k]
-    for k in range(n):  # a shift does not move the projection, and keeps small steps exact
-        target[k] = mu[k] + (target[k] - top) / curvature
-    project(target, work[n:], 1.0, out)
-    return True
+        top = target[k] if target[k] > top else top
+    gap = top - dot(mu, target)
+    if gap > 0.0:
+        inverse = 1.0 / curvature
+        for k in range(n):  # a shift does not move the projection, and keeps small steps exact
+            target[k] = mu[k] + (target[k] - top) * inverse
+        project(target, work[n:], 1.0, out)
+    return gap
 
 
 @implements(generic.max_min_prox, Multiclass)

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from .._kernels import protocol as generic
 from .._kernels.jit import implements
+from .._kernels.vector import dot
 
 
 class MaxMin(NamedTuple):
@@ -36,4 +39,8 @@ def _line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wo
 
 @implements(generic.block_maximum, MaxMin)
 def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
-    return generic.max_min_prox(structure, rows, i, scores, mu, scale, work, out)
+    value = generic.max_min(structure, i, scores, work, out)
+    gap = value - dot(mu, scores) - generic.loss_floor(structure, i, mu, work)
+    if gap <= 0.0 or generic.max_min_prox(structure, rows, i, scores, mu, scale, work, out):
+        return gap
+    return -np.inf
