@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import maxmargin
+from maxmargin._kernels import jit
 
 PACKAGE = Path(maxmargin.__file__).parent
 
@@ -74,16 +76,38 @@ def test_the_same_sources_share_a_folder_wherever_they_stand(copied, tmp_path):
     assert run(FOLDER, tmp_path) == run(FOLDER, tmp_path, copied)
 
 
-@pytest.mark.parametrize(
-    "edited", ["_kernels/vector.py", "structures/losses.py", "estimators/multiclass.py"]
-)
-def test_an_edit_of_any_source_starts_a_new_folder(copied, tmp_path, edited):
-    path = copied / "maxmargin" / edited
-    before = run(FOLDER, tmp_path, copied)
+def append_a_comment(path):
+    """Edit a file and leave its time stamp: contents count."""
     times = path.stat()
     path.write_text(path.read_text() + "\n# edited\n")
-    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # contents count, not time stamps
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "edited", ["_kernels/vector.py", "features/rows.py", "structures/losses.py", "solvers/bcfw.py"]
+)
+def test_an_edit_beside_compiled_functions_starts_a_new_folder(copied, tmp_path, edited):
+    before = run(FOLDER, tmp_path, copied)
+    append_a_comment(copied / "maxmargin" / edited)
     assert run(FOLDER, tmp_path, copied) != before
+
+
+def test_an_edit_elsewhere_keeps_the_folder(copied, tmp_path):
+    before = run(FOLDER, tmp_path, copied)
+    append_a_comment(copied / "maxmargin" / "estimators" / "multiclass.py")
+    assert run(FOLDER, tmp_path, copied) == before
+
+
+def test_nothing_is_compiled_outside_the_folders_that_count():
+    counted = {PACKAGE / name for name in jit._COMPILED}
+    found = set()
+    for path in PACKAGE.rglob("*.py"):
+        if re.search(
+            r"^\s*@(compiled|implements|overload|intrinsic|\S*njit)", path.read_text(), re.M
+        ):
+            found.add(next(folder for folder in path.parents if folder.parent == PACKAGE))
+    assert PACKAGE / "structures" in found  # the search finds something
+    assert found <= counted
 
 
 def test_a_source_more_or_under_another_name_starts_a_new_folder(copied, tmp_path):

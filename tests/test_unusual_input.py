@@ -171,11 +171,11 @@ def test_ten_thousand_classes_in_little_memory():
 def test_weight_zero_is_left_out_also_of_what_is_held_out(estimator):
     for seed in range(10):
         model = estimator(
-            class_weight={0: 0.0, 1: 0.0}, early_stopping=True, n_iter_no_change=2,
+            class_weight={1: 0.0, 2: 0.0}, early_stopping=True, n_iter_no_change=2,
             validation_fraction=0.1, random_state=seed,
         ).fit(X, Y)  # fmt: skip
         assert model.history_[-1].validation_score is not None
-        assert set(model.predict(X[Y == 2])) == {2}
+        assert set(model.predict(X[Y == 0])) == {0}
 
 
 # --- labels -------------------------------------------------------------------------------------

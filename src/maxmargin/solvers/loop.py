@@ -114,10 +114,12 @@ def run(
     next_check, last_check = 1.0, 0.0
     status = None
 
-    def check(replace: bool = False) -> str | None:
+    def check() -> str | None:
         nonlocal next_check, last_check
         last_check = passes
         best.update(stepper.check(), validate)
+        if best.converged(tol) and stepper.refresh():  # once more, free of rounding errors
+            best.update(stepper.check(), validate)
         record = Check(
             passes=passes,
             seconds=time.perf_counter() - began,
@@ -128,9 +130,6 @@ def run(
             oracle_calls=stepper.oracle_calls,
             validation_score=best.validation_score,
         )
-        if replace:  # the same place once more: neither news nor a stop
-            history[-1] = record
-            return CONVERGED if best.converged(tol) else None
         history.append(record)
         step = check_every or (1.0 if validate else np.floor((_CHECK_GROWTH - 1.0) * passes))
         next_check = passes + max(1.0, step)
@@ -170,8 +169,6 @@ def run(
                     if at_end:
                         stepper.refresh()
                     status = check()
-                    if status == CONVERGED and stepper.refresh():
-                        status = check(replace=True)  # once more, free of rounding errors
                     if status is None and at_end:
                         status = MAX_ITER
         except KeyboardInterrupt:
