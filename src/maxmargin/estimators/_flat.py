@@ -80,14 +80,12 @@ class FlatClassifier(ClassifierMixin, StructuredEstimator):
         used = np.flatnonzero(weights > 0)
         if (known[used] < 0).any():
             codes.encode(labels, "y")  # names the label and its place
+        K = len(codes.classes)
+        counts = np.bincount(known[used], weights=weights[used], minlength=K)
+        weights = weights * class_costs(self.class_weight, codes.classes, counts)[known]
+        used = np.flatnonzero(weights > 0)
         train, held_out = self._split(len(used), settings.rng)
         train, held_out = used[train], used[held_out]
-        K = len(codes.classes)
-        truth = known[train]
-        counts = np.bincount(truth, weights=weights[train], minlength=K)
-        costs = class_costs(self.class_weight, codes.classes, counts)
-        weights = weights * costs[known]
-        train = train[weights[train] > 0]
         rows = pack_rows(X[train], fit_intercept=self.fit_intercept)
         problem = Problem(
             Multiclass(known[train], K, self._make_loss(K)),
