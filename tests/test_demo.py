@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from maxmargin import demo
 
@@ -48,7 +47,6 @@ def test_sequences(monkeypatch, capsys):
 
 
 def test_multiclass_max_min(monkeypatch, capsys, tmp_path):
-    pytest.importorskip("matplotlib")
     plot = tmp_path / "scores.png"
     output = run_example("multiclass_max_min", monkeypatch, capsys, "--plot", str(plot))
     margin, max_min = (numbers(line.partition("scores")[2]) for line in output.splitlines())
