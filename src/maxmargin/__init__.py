@@ -12,6 +12,7 @@ except PackageNotFoundError:  # used from a folder of sources
 
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
+    "LabelRanker": "estimators.ranker",
     "MulticlassClassifier": "estimators.multiclass",
     "OrdinalClassifier": "estimators.ordinal",
     "SequenceLabeler": "estimators.sequence",
@@ -26,6 +27,7 @@ _HOMES = {
 
 __all__ = [
     "Check",
+    "LabelRanker",
     "ModelFileError",
     "MulticlassClassifier",
     "OrdinalClassifier",
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from ._labels import UnseenLabelWarning
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.ordinal import OrdinalClassifier
+    from .estimators.ranker import LabelRanker
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor
     from .persistence import ModelFileError, load, save

@@ -1,9 +1,9 @@
 """Assignment: the permutation of largest weight, by shortest augmenting paths.
 
 ``max_y sum_i weights[i, y_i]`` over permutations y; its linear program has the dual
-``min sum(u) + sum(v)`` subject to ``u_i + v_j >= weights[i, j]``. Rows are added one at a time along
-a shortest path of reduced costs ``u_i + v_j - weights[i, j]``, after a greedy start: O(M^3), exact.
-A weight of minus infinity forbids a pair.
+``min sum(u) + sum(v)`` subject to ``u_i + v_j >= weights[i, j]``. Rows are added one at a time
+along a shortest path of reduced costs ``u_i + v_j - weights[i, j]``, after a greedy start: exact,
+in O(n^3). A weight of minus infinity forbids a pair.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from .jit import compiled
+from .vector import keep_apart
 
 
 @compiled
@@ -113,6 +114,7 @@ def assign(weights, work, labels):
     float
         Minus infinity if every permutation is forbidden; ``labels`` are then meaningless.
     """
+    keep_apart()
     n = weights.shape[0]
     u, v, match = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
     distance, before, scanned = work[3 * n : 4 * n], work[4 * n : 5 * n], work[5 * n : 6 * n]

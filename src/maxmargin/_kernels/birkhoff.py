@@ -3,9 +3,9 @@
 The Birkhoff polytope holds the non-negative matrices whose rows and columns sum to one: the convex
 hull of permutation matrices. The Euclidean projection of Z is ``(Z - p_i - q_j)_+`` with potentials
 p of the rows and q of the columns. For given q the rows are projections onto the simplex; what is
-left is a smooth convex function of q alone, minimised by Newton steps whose Hessian is the Laplacian
-of a graph: columns are joined that are positive in the same row. The function is piecewise
-quadratic, so the last step is exact.
+left is a smooth convex function of q alone, minimised by Newton steps whose Hessian is the
+Laplacian of a graph: columns are joined that are positive in the same row. The function is
+piecewise quadratic, so the last step is exact.
 
 References
 ----------
@@ -20,12 +20,14 @@ import numpy as np
 
 from .assignment import assign, assignment_work
 from .jit import compiled
+from .vector import keep_apart
 
 # Columns may miss their sum by this much: a few roundings.
 PROJECTION_ERROR = 1e-13
 _MOST_STEPS = 100
 # What is left of sums near one after rounding; over a weak link it would look like a long way.
 _NOISE = 1e-15
+_NO_LINK = 1e-100
 
 
 @compiled
@@ -37,6 +39,7 @@ def birkhoff_work(n):
 @compiled
 def _project_rows(matrix, q, out, sums):
     """Row by row ``out = (matrix - q - p)_+`` with sum one; ``sums`` gets the sums of columns."""
+    keep_apart()
     n = matrix.shape[0]
     for j in range(n):
         sums[j] = 0.0
@@ -85,7 +88,7 @@ def solve_laplacian(laplacian, right):
         laplacian[k, k] = degree
         if abs(right[k]) <= _NOISE:
             right[k] = 0.0
-        if degree <= 0.0:
+        if degree <= _NO_LINK:
             continue
         share = right[k] / degree
         for j in range(k):
@@ -97,7 +100,7 @@ def solve_laplacian(laplacian, right):
                     laplacian[j, m] -= factor * laplacian[k, m]
     for k in range(1, n):
         degree = laplacian[k, k]
-        if degree <= 0.0:
+        if degree <= _NO_LINK:
             continue
         total = right[k]
         for j in range(k):
@@ -108,6 +111,7 @@ def solve_laplacian(laplacian, right):
 @compiled
 def _newton_direction(out, sums, laplacian, step):
     """Change of the potentials of the columns that would make the sums one, to first order."""
+    keep_apart()
     n = out.shape[0]
     for j in range(n):
         step[j] = sums[j] - 1.0
@@ -142,6 +146,7 @@ def project_birkhoff(matrix, work, out):
 
     Rows sum to one up to rounding. ``work`` has length ``birkhoff_work(n)``.
     """
+    keep_apart()
     n = matrix.shape[0]
     laplacian = work[: n * n].reshape(n, n)
     q, sums, step = (
@@ -171,7 +176,7 @@ def project_birkhoff(matrix, work, out):
             before[j] = q[j]
             slope += (1.0 - sums[j]) * step[j]
         length, low, high = 1.0, 0.0, np.inf
-        low_slope, high_slope = slope, 0.0
+        low_slope = slope
         for _ in range(30):
             for j in range(n):
                 q[j] = before[j] + length * step[j]
@@ -185,8 +190,9 @@ def project_birkhoff(matrix, work, out):
                 low, low_slope = length, here
                 length = 2.0 * length if high == np.inf else 0.5 * (low + high)
             else:
-                high, high_slope = length, here
-                length = low + (high - low) * min(0.9, max(0.1, low_slope / (low_slope - high_slope)))
+                high = length
+                share = low_slope / (low_slope - here)
+                length = low + (high - low) * min(0.9, max(0.1, share))
         error = _largest_error(sums)
     return error
 

@@ -1,11 +1,11 @@
 """Projection onto doubly stochastic matrices in the Kullback-Leibler geometry.
 
-``argmax_X <logits, X> - sum_ij X_ij log X_ij`` over doubly stochastic X is ``exp(logits - p_i - q_j)``
-with potentials of rows and columns. Rows and columns are normalised in turn (Sinkhorn); where that
-is slow, Newton steps on the potentials of the columns take over, whose Hessian is a graph Laplacian
-with weights ``sum_i X_ij X_ik``. The matrix itself is rescaled all the time, so no factor can
-overflow. Scores so far apart that entries would vanish are first projected at a higher temperature,
-whose potentials shift them for a lower one, until it is one.
+``argmax_X <logits, X> - sum_ij X_ij log X_ij`` over doubly stochastic X is
+``exp(logits - p_i - q_j)`` with potentials of rows and columns. Rows and columns are normalised in
+turn (Sinkhorn); where that is slow, Newton steps on the potentials of the columns take over, whose
+Hessian is a graph Laplacian with weights ``sum_i X_ij X_ik``. The matrix itself is rescaled all the
+time, so no factor can overflow. Scores so far apart that entries would vanish are first projected
+at a higher temperature, whose potentials shift them for a lower one, until it is one.
 
 References
 ----------
@@ -19,7 +19,7 @@ import numpy as np
 
 from .birkhoff import solve_laplacian
 from .jit import compiled
-from .vector import add_scaled, dot
+from .vector import add_scaled, dot, keep_apart
 
 # Scores further apart than this are exponentiated at a higher temperature first.
 _FAR_APART = 200.0
@@ -118,7 +118,12 @@ def _newton_step(out, ones, sums, laplacian, step, factors, shrunk):
 def _balance(out, tolerance, laplacian, vectors, shrunk):
     """Scale rows and columns of a positive matrix until it is doubly stochastic."""
     n = out.shape[0]
-    sums, step, ones, factors = vectors[:n], vectors[n : 2 * n], vectors[2 * n : 3 * n], vectors[3 * n : 4 * n]
+    sums, step, ones, factors = (
+        vectors[:n],
+        vectors[n : 2 * n],
+        vectors[2 * n : 3 * n],
+        vectors[3 * n : 4 * n],
+    )
     ones[:] = 1.0
     shrunk[:] = 1.0
     error = _normalize_rows(out, ones, sums, shrunk)
@@ -154,6 +159,7 @@ def sinkhorn(logits, tolerance, work, out):
     float
         The largest error of a column's sum.
     """
+    keep_apart()
     n = logits.shape[0]
     laplacian = work[: n * n].reshape(n, n)
     vectors = work[n * n : n * n + 4 * n]

@@ -419,3 +419,17 @@ def prefetch(typingctx, array, first, last):
         return context.get_dummy_value()
 
     return types.none(array, types.int64, types.int64), codegen
+
+
+@intrinsic
+def keep_apart(typingctx):
+    """Mark the function that calls this as one never to be inlined.
+
+    A long function called from many places would be compiled anew in each of them.
+    """
+
+    def codegen(context, builder, signature, args):
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.none(), codegen

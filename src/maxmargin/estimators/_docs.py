@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 PARAMETERS = """\
     alpha : float or "auto", default="auto"
         Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``. In terms of a C that
@@ -15,7 +17,7 @@ PARAMETERS = """\
     solver : {"auto", "bcfw", "pairwise", "subgradient"}, default="auto"
         Block-coordinate Frank-Wolfe with exact steps; the same with steps between remembered
         outputs (max-margin only), faster where a block has no exact maximum and the gap is to
-        become small; or the stochastic subgradient method as a baseline. "auto" is "%(auto)s".
+        become small; or the stochastic subgradient method as a baseline. "auto" is %(auto)s.
     order : {"permutation", "active", "uniform", "gap"}, default="%(order)s"
         How "bcfw" and "pairwise" choose examples: in a new random order each pass; the same, with
         most rounds only over examples that still have a gap; uniformly; or in proportion to their
@@ -55,7 +57,7 @@ ATTRIBUTES = """\
         The certificate: ``primal_`` is the objective at the weights, no weights have a smaller one
         than ``dual_``, and ``gap_`` is the difference.
     oracle_error_ : float
-        The part of the gap that is due to inexact oracles; 0 here, all oracles are exact.
+        The part of the gap that is due to inexact oracles; 0 where they are exact.
     status_ : str
         "converged", "max_iter", "early_stopped", "stopped" (by a callback) or "interrupted".
     n_iter_ : int
@@ -69,19 +71,28 @@ ATTRIBUTES = """\
         The strength of the regularisation that was used."""
 
 
-def documented(**values: str):
+def _leave_out(parameters: str, names: tuple[str, ...]) -> str:
+    """The list of parameters without those that an estimator does not have."""
+    entries = re.split(r"\n(?=    \w)", parameters)
+    return "\n".join(entry for entry in entries if entry.split(" :")[0].strip() not in names)
+
+
+def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str):
     """Class decorator: fill the shared parts into a docstring."""
 
     def fill(cls):
         parts = {
             "order": "permutation",
-            "auto": "bcfw",
+            "auto": '"bcfw"',
             "class_weight_note": "Factor of the weights of examples by their true class;",
             "alpha_note": "C = 1.",
             "classes_note": ".",
             **values,
         }
-        text = cls.__doc__.replace("    %(parameters)s", PARAMETERS % parts)
+        parameters = _leave_out(PARAMETERS % parts, without)
+        if extra:
+            parameters = parameters.replace("    warm_start :", f"{extra}\n    warm_start :")
+        text = cls.__doc__.replace("    %(parameters)s", parameters)
         cls.__doc__ = text.replace("    %(attributes)s", ATTRIBUTES)
         return cls
 

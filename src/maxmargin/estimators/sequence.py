@@ -34,7 +34,7 @@ from ._sequence_data import (
 
 
 @documented(
-    auto="pairwise",
+    auto='"pairwise"',
     class_weight_note="Factor of the loss at a position by its true label;",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False``.""",
