@@ -32,8 +32,8 @@ from ._label_sets import (
         "        frequencies."
     ),
     classes_note=(
-        "; for\n        an indicator matrix the names of its columns, by default 0, 1, ... or those "
-        "of a data\n        frame."
+        "; for\n        an indicator matrix the names of its columns, by default 0, 1, ... or those"
+        " of a data\n        frame."
     ),
 )
 class MultiLabelClassifier(FlatClassifier):
