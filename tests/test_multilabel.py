@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
+from scipy.special import expit, logsumexp, softmax
+from sklearn.linear_model import LogisticRegression
 
 from maxmargin import MulticlassClassifier, MultiLabelClassifier
 from maxmargin._kernels import protocol as generic
@@ -22,10 +24,12 @@ from maxmargin.solvers.loop import run
 from maxmargin.solvers.problem import Problem
 from maxmargin.solvers.subgradient import Subgradient
 from maxmargin.structures.multilabel import Multilabel, label_weights
+from maxmargin.surrogates.crf import Crf
 from maxmargin.surrogates.max_margin import MaxMargin
 from maxmargin.surrogates.max_min import MaxMin
 
-SURROGATES = {"max-margin": MaxMargin(), "max-min": MaxMin()}
+SURROGATES = {"max-margin": MaxMargin(), "max-min": MaxMin(), "crf": Crf()}
+MARGINS = ["max-margin", "max-min"]
 EXACT = {"tol": 1e-9, "max_iter": 50_000, "random_state": 0}
 
 
@@ -116,9 +120,13 @@ def test_oracles_against_all_outputs(seed, L, different):
     assert upper == lower == pytest.approx(-found.fun, abs=1e-9)
     assert scores @ mu + floor == pytest.approx(upper, abs=1e-12)
     np.testing.assert_allclose(mu[:L] + mu[L:], 1.0, atol=1e-15)
+    upper, lower, floor = answers(Crf(), structure, rows, 0, scores, mu)
+    assert upper == lower == pytest.approx(logsumexp(values), abs=1e-12)
+    np.testing.assert_allclose(mu, softmax(values) @ embedding(every), atol=1e-14)
+    assert scores @ mu + floor == pytest.approx(upper, abs=1e-12)
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("surrogate", MARGINS)
 @settings(max_examples=40)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.booleans())
 def test_exact_block_and_exact_step(surrogate, seed, L, different):
@@ -174,7 +182,9 @@ def convex_optimum(surrogate, X, Y, costs, weights, alpha):
     for k in range(L):
         v0, v1 = X @ absent[:, k], X @ present[:, k]
         mine = cp.multiply(Y[:, k], v1) + cp.multiply(1 - Y[:, k], v0)
-        if surrogate == "max-margin":
+        if surrogate == "crf":
+            best = cp.logistic(v1 - v0) + v0
+        elif surrogate == "max-margin":
             cost = np.where(Y[:, k] == 1, costs[1, k], costs[0, k])
             best = cp.maximum(v0 + cost * Y[:, k], v1 + cost * (1 - Y[:, k]))
         else:
@@ -209,7 +219,7 @@ def test_optimum(surrogate, class_weight):
     np.testing.assert_allclose(model.decision_function(X), found, atol=1e-12)
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("surrogate", MARGINS)
 def test_one_problem_is_as_many_problems_as_labels(surrogate):
     X, Y, weights = data(60, 4)
     alpha, L = 0.02, 4
@@ -225,6 +235,31 @@ def test_one_problem_is_as_many_problems_as_labels(surrogate):
             model.coef_[k] * L, single.coef_[1] - single.coef_[0], atol=2.0 * radius
         )
     assert model.primal_ == pytest.approx(total, abs=1e-6)
+
+
+def test_crf_is_a_logistic_regression_a_label():
+    X, Y, weights = data(60, 4)
+    model = MultiLabelClassifier("crf", alpha=0.02, fit_intercept=False, **EXACT)
+    model.fit(X, Y, weights)
+    for k in range(4):
+        single = LogisticRegression(C=2.0 / (0.02 * weights.sum()), fit_intercept=False, tol=1e-10)
+        single.fit(X, Y[:, k], weights)
+        np.testing.assert_allclose(model.coef_[k], single.coef_[0], atol=1e-4)
+        found = model.predict_proba(X)[:, k]
+        np.testing.assert_allclose(found, single.predict_proba(X)[:, 1], atol=1e-4)
+    assert (model.predict_marginals(X) == model.predict_proba(X)).all()
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
+    assert (model.predict_log_proba(-1e6 * X) > -np.inf).all()
+
+
+def test_only_the_likelihood_gives_probabilities():
+    X, Y, _ = data()
+    model = MultiLabelClassifier(random_state=0).fit(X, Y)
+    assert not hasattr(model, "predict_proba") and not hasattr(model, "predict_log_proba")
+    np.testing.assert_allclose(model.predict_marginals(X), expit(model.decision_function(X)))
+    labels, scores = model.predict_topk(X, 2)
+    order = np.argsort(-model.decision_function(X), axis=1)[:, :2]
+    assert (labels == order).all() and scores.shape == (12, 2)
 
 
 def make_problem(surrogate, fit_intercept=True):
@@ -243,6 +278,7 @@ def make_problem(surrogate, fit_intercept=True):
         ("max-margin", "pairwise"),
         ("max-min", "exact"),
         ("max-min", "line"),
+        ("crf", "line"),
     ],
 )
 def test_the_dual_rises_and_the_gap_is_true(surrogate, method, order):

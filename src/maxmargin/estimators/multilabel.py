@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, log_expit
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
@@ -21,11 +23,12 @@ from ._label_sets import (
     indicator_for_score,
     read_label_sets,
 )
+from ._probability import has_probabilities
 
 
 @documented(
     order="active",
-    alpha_note="C = 1 for the sum of the losses of the labels.",
+    alpha_note="C = 1 for the sum of the losses (of a CRF: of\n        the logistic losses) of the labels.",
     class_weight_note="Factor of the loss of each label;",
     balanced_note=(
         "a factor of its two states, present and absent, inversely proportional to their\n"
@@ -46,15 +49,16 @@ class MultiLabelClassifier(FlatClassifier):
 
         max-margin:  S(v, s) = max(0, 1/L - s v)
         max-min:     S(v, s) = max(0, -s v, (1/L - s v) / 2)
+        crf:         S(v, s) = log(1 + exp(-s v))
 
     where ``w`` holds one weight vector for the presence and one for the absence of each label;
     ``coef`` is their difference, ``|w|^2 = |coef|^2 / 2``. This is the mean Hamming loss on a
     marginal polytope that is a cube: the labels share nothing but alpha, the solver and its
-    certificate.
+    certificate. The CRF is a logistic regression for each label, and gives probabilities.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
     %(parameters)s
 
     Attributes
@@ -154,7 +158,8 @@ class MultiLabelClassifier(FlatClassifier):
             Multilabel(indicator[train].ravel(), len(classes), costs / len(classes)),
             SURROGATES[self.surrogate](),
             pack_rows(X[train], fit_intercept=self.fit_intercept),
-            self._alpha_for(weights[train].sum(), len(classes)),
+            # The margins of a mean over labels are L times smaller, those of a likelihood are not.
+            self._alpha_for(weights[train].sum(), 1.0 if self.surrogate == "crf" else len(classes)),
             weights[train],
             settings.n_threads,
         )
@@ -210,6 +215,34 @@ class MultiLabelClassifier(FlatClassifier):
         """
         check_is_fitted(self, "coef_")
         return self._scores(self._validate_X(X, reset=False))
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probability that each label is present; for ``surrogate="crf"`` only.
+
+        Returns
+        -------
+        ndarray of shape (n_examples, n_labels)
+        """
+        return expit(self.decision_function(X))
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of :meth:`predict_proba`, also where the probabilities are too small."""
+        return log_expit(self.decision_function(X))
+
+    def predict_marginals(self, X: Any) -> np.ndarray:
+        """``1 / (1 + exp(-score))`` of each label.
+
+        With ``surrogate="crf"`` these are the probabilities of :meth:`predict_proba`. Margin
+        surrogates do not estimate probabilities: there they are scores between 0 and 1 in the
+        order of the labels' scores, and not calibrated.
+
+        Returns
+        -------
+        ndarray of shape (n_examples, n_labels)
+        """
+        return expit(self.decision_function(X))
 
     def predict(self, X: Any) -> Any:
         """Labels of each example, in the format of the y that the model was trained on.

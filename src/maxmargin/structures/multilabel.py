@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
+from .._kernels.exponential import entropy_line, entropy_of_row, exp_row
 from .._kernels.jit import compiled, implements
 from .._kernels.protocol import add_row, prefetch_rows, score_rows
 from .._kernels.vector import add_scaled, dot, prefetch
@@ -293,3 +294,34 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
     if ascent >= curvature * end:
         return end
     return max(ascent / curvature, start) if curvature > 0.0 else start
+
+
+# --- crf ------------------------------------------------------------------------------------
+
+
+@implements(generic.gibbs, Multilabel)
+def _gibbs(structure, i, scores, work, mu):
+    n = structure.n_labels
+    likelier, less = work[:n], work[n : 2 * n]
+    for k in range(n):
+        likelier[k] = -abs(scores[n + k] - scores[k])
+    exp_row(likelier, 0.0, less)
+    total = 0.0
+    for k in range(n):
+        is_present = scores[n + k] > scores[k]
+        share = 1.0 / (1.0 + less[k])
+        mu[k] = less[k] * share if is_present else share
+        mu[n + k] = share if is_present else less[k] * share
+        total += max(scores[k], scores[n + k]) + np.log1p(less[k])
+    return total
+
+
+@implements(generic.entropy, Multilabel)
+def _entropy(structure, i, mu, work):
+    return entropy_of_row(mu)  # the labels are independent: a sum over all parts
+
+
+@implements(generic.entropy_slope, Multilabel)
+def _entropy_slope(structure, i, mu, direction, gamma, work):
+    slope, curvature = entropy_line(mu, direction, gamma)
+    return -slope, -curvature
