@@ -28,7 +28,7 @@ from ._probability import has_probabilities
 
 @documented(
     order="active",
-    alpha_note="C = 1 for the sum of the losses (of a CRF: of\n        the logistic losses) of the labels.",
+    alpha_note="C = 1 for the sum of the losses of the labels.",
     class_weight_note="Factor of the loss of each label;",
     balanced_note=(
         "a factor of its two states, present and absent, inversely proportional to their\n"
