@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from .._kernels.jit import compiled, implements
 from .._kernels.protocol import add_row, clear_rows, prefetch_rows, row_product, score_rows
-from .._kernels.vector import add_scaled, combine_rows, prefetch, spread_row
+from .._kernels.vector import add_scaled, prefetch, spread_row, sum_rows
 
 # Below this density, products with a dense array are faster after compression.
 SPARSE_BELOW = 0.3
@@ -83,23 +83,19 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
 @implements(score_rows, DenseRows)
 def _score_dense(rows, matrix, first, last, out):
     n_features = rows.values.shape[1]
+    constant = matrix[rows.n_inputs - 1]  # without an intercept it counts zero times
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[n_features], rows.bias)
-        combine_rows(matrix, None, rows.values[row], 0, n_features, scores)
+        sum_rows(
+            matrix, None, rows.values[row], 0, n_features, constant, rows.bias, out[row - first]
+        )
 
 
 @implements(score_rows, SparseRows)
 def _score_sparse(rows, matrix, first, last, out):
+    constant = matrix[rows.n_inputs - 1]
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[rows.n_inputs - 1], rows.bias)
         begin, end = rows.indptr[row], rows.indptr[row + 1]
-        combine_rows(matrix, rows.indices, rows.data, begin, end, scores)
+        sum_rows(matrix, rows.indices, rows.data, begin, end, constant, rows.bias, out[row - first])
 
 
 @implements(add_row, DenseRows)
@@ -137,6 +133,7 @@ def _prefetch_dense(rows, first, last):
 
 @implements(prefetch_rows, SparseRows)
 def _prefetch_sparse(rows, first, last):
+    prefetch(rows.squares, first, last)
     prefetch(rows.data, rows.indptr[first], rows.indptr[last])
     prefetch(rows.indices, rows.indptr[first], rows.indptr[last])
 
