@@ -39,7 +39,7 @@ WEIGHT_CHECKS = {
 
 
 @parametrize_with_checks(
-    [MulticlassClassifier(), OrdinalClassifier()],
+    [MulticlassClassifier(), OrdinalClassifier(), MulticlassClassifier("crf")],
     expected_failed_checks=lambda estimator: WEIGHT_CHECKS,
 )
 def test_checks_of_scikit_learn(estimator, check):

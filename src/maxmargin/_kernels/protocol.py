@@ -75,7 +75,8 @@ def expected_losses(loss, mu, out):
 
 
 def max_min_label(loss, scores, work, mu):
-    """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu`` and return its value."""
+    """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu``; return an upper and a
+    lower bound of the value, the lower one that of the answer; equal where a formula is exact."""
     _must_be_compiled("max_min_label")
 
 
@@ -180,7 +181,13 @@ def work_size(structure, rows):
 
 
 def max_min(structure, i, scores, work, mu):
-    """Max-min answer of a block, and its value."""
+    """Write the answer of ``max_mu min_nu nu' A mu + scores @ mu``, a point of the marginal
+    polytope, and return an upper and a lower bound of the value.
+
+    The upper bound goes into the primal, so it must hold whatever the answer is worth: the best
+    output against some nu. The lower bound is the value of the answer. Both are the same number
+    where the oracle is exact.
+    """
     _must_be_compiled("max_min")
 
 
@@ -202,6 +209,22 @@ def linear_prox(structure, rows, i, scores, mu, scale, work, out):
 def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     """Exact block maximum for the max-min H; returns False where the structure has none."""
     _must_be_compiled("max_min_prox")
+
+
+def gibbs(structure, i, scores, work, mu):
+    """Marginals of the distribution over outputs in proportion to ``exp(scores @ phi(y))``, and
+    the log of the sum of these exponentials: ``max_mu entropy(mu) + scores @ mu``."""
+    _must_be_compiled("gibbs")
+
+
+def entropy(structure, i, mu, work):
+    """Largest entropy of a distribution over outputs that has the marginals mu."""
+    _must_be_compiled("entropy")
+
+
+def entropy_slope(structure, i, mu, direction, gamma, work):
+    """First and second derivative of ``entropy(mu + gamma * direction)`` with respect to gamma."""
+    _must_be_compiled("entropy_slope")
 
 
 # --- storage of the dual ---------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss
 from ..structures.multiclass import Multiclass
 from ._base import SURROGATES, StructuredEstimator
+from ._probability import LabelProbabilities
 
 # Numbers held at a time while predicting: 64 MB.
 _SCORES_AT_ONCE = 1 << 23
@@ -44,7 +45,7 @@ def take_labels(y: Any, n_rows: int) -> np.ndarray:
     return labels
 
 
-class FlatClassifier(ClassifierMixin, StructuredEstimator):
+class FlatClassifier(ClassifierMixin, LabelProbabilities, StructuredEstimator):
     """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
 
     def __sklearn_tags__(self):
