@@ -65,7 +65,8 @@ if not _FOLDER.exists():
 
 # Counting references to arrays takes atomic instructions: more time than the arithmetic of a short
 # kernel. A function that neither makes nor returns arrays needs no counts.
-_OPTIONS = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True}
+# Said in both cases, because numba would hand the choice down from the caller.
+_OPTIONS = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True}
 _LEAF_OPTIONS = {**_OPTIONS, "_nrt": False}
 
 
