@@ -14,6 +14,7 @@ except PackageNotFoundError:  # used from a folder of sources
 _HOMES = {
     "LabelRanker": "estimators.ranker",
     "MulticlassClassifier": "estimators.multiclass",
+    "MultiLabelClassifier": "estimators.multilabel",
     "OrdinalClassifier": "estimators.ordinal",
     "SequenceLabeler": "estimators.sequence",
     "StructuredPredictor": "estimators.structured",
@@ -29,6 +30,7 @@ __all__ = [
     "Check",
     "LabelRanker",
     "ModelFileError",
+    "MultiLabelClassifier",
     "MulticlassClassifier",
     "OrdinalClassifier",
     "Result",
@@ -43,6 +45,7 @@ __all__ = [
 if TYPE_CHECKING:
     from ._labels import UnseenLabelWarning
     from .estimators.multiclass import MulticlassClassifier
+    from .estimators.multilabel import MultiLabelClassifier
     from .estimators.ordinal import OrdinalClassifier
     from .estimators.ranker import LabelRanker
     from .estimators.sequence import SequenceLabeler

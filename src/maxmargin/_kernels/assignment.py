@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import compiled
-from .vector import keep_apart
+from .jit import leaf
 
 
-@compiled
+@leaf
 def assignment_work(n):
     """Length of the scratch vector of :func:`assign` for n rows."""
-    return 6 * n
+    return 7 * n
 
 
-@compiled
-def _start(weights, u, v, match, labels):
+@leaf
+def _start(weights, u, v, match, columns):
     """Feasible potentials, and a matching of rows to columns without reduced cost.
 
     Returns whether every row and column has a pair that is not forbidden.
@@ -43,17 +42,17 @@ def _start(weights, u, v, match, labels):
         if v[j] == -np.inf:
             return False
     for i in range(n):
-        labels[i] = -1
+        columns[i] = -1.0
         for j in range(n):
             if match[j] < 0.0 and weights[i, j] - u[i] >= v[j]:
                 match[j] = i
-                labels[i] = j
+                columns[i] = j
                 break
     return True
 
 
-@compiled
-def _augment(weights, u, v, match, labels, distance, before, scanned, row):
+@leaf
+def _augment(weights, u, v, match, columns, distance, before, scanned, row):
     """Give ``row`` a column along the shortest path; False if there is none."""
     n = weights.shape[0]
     for j in range(n):
@@ -89,14 +88,38 @@ def _augment(weights, u, v, match, labels, distance, before, scanned, row):
     while True:
         i = int(before[j])
         match[j] = i
-        following = labels[i]
-        labels[i] = j
+        following = columns[i]
+        columns[i] = j
         if i == row:
             return True
-        j = following
+        j = int(following)
 
 
-@compiled
+@leaf
+def best_weight(weights, work):
+    """Weight of the best permutation; minus infinity if every permutation is forbidden.
+
+    ``work``, of length ``assignment_work(n)``, holds the dual potentials of the rows, then of the
+    columns, and, at its end, the column of each row afterwards.
+    """
+    n = weights.shape[0]
+    u, v, match = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    distance, before, scanned = work[3 * n : 4 * n], work[4 * n : 5 * n], work[5 * n : 6 * n]
+    columns = work[6 * n : 7 * n]
+    if not _start(weights, u, v, match, columns):
+        return -np.inf
+    total = 0.0
+    for i in range(n):
+        if columns[i] < 0.0 and not _augment(
+            weights, u, v, match, columns, distance, before, scanned, i
+        ):
+            return -np.inf
+    for i in range(n):
+        total += weights[i, int(columns[i])]
+    return total
+
+
+@leaf
 def assign(weights, work, labels):
     """Write the best column of each row into ``labels`` and return the weight of the permutation.
 
@@ -114,18 +137,8 @@ def assign(weights, work, labels):
     float
         Minus infinity if every permutation is forbidden; ``labels`` are then meaningless.
     """
-    keep_apart()
     n = weights.shape[0]
-    u, v, match = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
-    distance, before, scanned = work[3 * n : 4 * n], work[4 * n : 5 * n], work[5 * n : 6 * n]
-    if not _start(weights, u, v, match, labels):
-        return -np.inf
+    total = best_weight(weights, work)
     for i in range(n):
-        if labels[i] < 0 and not _augment(
-            weights, u, v, match, labels, distance, before, scanned, i
-        ):
-            return -np.inf
-    total = 0.0
-    for i in range(n):
-        total += weights[i, labels[i]]
+        labels[i] = int(work[6 * n + i]) if total > -np.inf else 0
     return total

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .assignment import assign, assignment_work
-from .jit import compiled
-from .vector import keep_apart
+from .assignment import assignment_work, best_weight
+from .jit import leaf
 
 # Columns may miss their sum by this much: a few roundings.
 PROJECTION_ERROR = 1e-13
@@ -30,16 +29,15 @@ _NOISE = 1e-15
 _NO_LINK = 1e-100
 
 
-@compiled
+@leaf
 def birkhoff_work(n):
     """Length of the scratch vector of :func:`project_birkhoff` for n rows."""
     return n * n + 3 * n + assignment_work(n)
 
 
-@compiled
+@leaf
 def _project_rows(matrix, q, out, sums):
     """Row by row ``out = (matrix - q - p)_+`` with sum one; ``sums`` gets the sums of columns."""
-    keep_apart()
     n = matrix.shape[0]
     for j in range(n):
         sums[j] = 0.0
@@ -71,7 +69,7 @@ def _project_rows(matrix, q, out, sums):
             sums[j] += row[j]
 
 
-@compiled
+@leaf
 def solve_laplacian(laplacian, right):
     """Solve ``laplacian @ x = right`` in place, for a graph Laplacian of which only the
     off-diagonal part (negative weights, lower triangle) is given.
@@ -108,10 +106,9 @@ def solve_laplacian(laplacian, right):
         right[k] = total / degree
 
 
-@compiled
+@leaf
 def _newton_direction(out, sums, laplacian, step):
     """Change of the potentials of the columns that would make the sums one, to first order."""
-    keep_apart()
     n = out.shape[0]
     for j in range(n):
         step[j] = sums[j] - 1.0
@@ -132,7 +129,7 @@ def _newton_direction(out, sums, laplacian, step):
     solve_laplacian(laplacian, step)
 
 
-@compiled
+@leaf
 def _largest_error(sums):
     error = 0.0
     for j in range(sums.shape[0]):
@@ -140,13 +137,12 @@ def _largest_error(sums):
     return error
 
 
-@compiled
+@leaf
 def project_birkhoff(matrix, work, out):
     """Write the nearest doubly stochastic matrix; returns the largest error of a column's sum.
 
     Rows sum to one up to rounding. ``work`` has length ``birkhoff_work(n)``.
     """
-    keep_apart()
     n = matrix.shape[0]
     laplacian = work[: n * n].reshape(n, n)
     q, sums, step = (
@@ -155,9 +151,8 @@ def project_birkhoff(matrix, work, out):
         work[n * n + 2 * n : n * n + 3 * n],
     )
     rest = work[n * n + 3 * n :]
-    labels = np.empty(n, np.int32)
     # Dual potentials of the assignment put a permutation into the support from the start.
-    assign(matrix, rest, labels)
+    best_weight(matrix, rest)
     for j in range(n):
         q[j] = rest[n + j]
     scale = 1.0
@@ -197,7 +192,7 @@ def project_birkhoff(matrix, work, out):
     return error
 
 
-@compiled
+@leaf
 def round_to_birkhoff(matrix, work):
     """Make a non-negative matrix doubly stochastic up to rounding, near where it was.
 

@@ -26,11 +26,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .assignment import assign, assignment_work
+from .assignment import assignment_work, best_weight
 from .birkhoff import birkhoff_work, project_birkhoff, round_to_birkhoff
-from .jit import compiled
+from .jit import leaf
 from .sinkhorn import sinkhorn, sinkhorn_work
-from .vector import add_scaled, copy, dot, keep_apart
+from .vector import add_scaled, copy, dot
 
 # A proximal answer is good enough if what nu leaves on the table is this share of the gap.
 _ENOUGH = 0.1
@@ -57,33 +57,33 @@ class MirrorProx(NamedTuple):
     entropic: bool
 
 
-@compiled
+@leaf
 def saddle_work(n):
     """Length of the scratch vector of the functions here, for n rows."""
     return 8 * n * n + max(birkhoff_work(n), sinkhorn_work(n), assignment_work(n))
 
 
-@compiled
-def best_weight(weights, n, work):
+@leaf
+def flat_best_weight(weights, n, work):
     """Weight of the best permutation under flat ``weights``."""
-    return assign(weights.reshape(n, n), work, np.empty(n, np.int32))
+    return best_weight(weights.reshape(n, n), work)
 
 
-@compiled
+@leaf
 def upper_bound(scores, nu, n, target, work):
     """What no mu can exceed, by any nu."""
     copy(target, scores)
     add_scaled(target, nu, -1.0 / n)
-    return 1.0 + best_weight(target, n, work)
+    return 1.0 + flat_best_weight(target, n, work)
 
 
-@compiled
+@leaf
 def lower_bound(scores, mu, n, work):
     """What mu is worth against its best answer."""
-    return 1.0 - best_weight(mu, n, work) / n + dot(scores, mu)
+    return 1.0 - flat_best_weight(mu, n, work) / n + dot(scores, mu)
 
 
-@compiled
+@leaf
 def _answer_to(nu, centre, scores, curvature, n, target, work, mu):
     """The best mu against nu, held near the centre."""
     copy(target, centre)
@@ -92,13 +92,13 @@ def _answer_to(nu, centre, scores, curvature, n, target, work, mu):
     project_birkhoff(target.reshape(n, n), work, mu.reshape(n, n))
 
 
-@compiled
+@leaf
 def _regret(mu, nu, n, work):
     """What nu loses against the best answer to mu."""
-    return (best_weight(mu, n, work) - dot(nu, mu)) / n
+    return (flat_best_weight(mu, n, work) - dot(nu, mu)) / n
 
 
-@compiled
+@leaf
 def proximal_pair(centre, value, scores, curvature, before, n, work, nu, mu):
     """Solve the max-min problem with ``- curvature/2 |mu - centre|^2``.
 
@@ -117,7 +117,6 @@ def proximal_pair(centre, value, scores, curvature, before, n, work, nu, mu):
         An upper bound of the problem *without* the quadratic term, and what nu loses against the
         best answer to mu: 0 where the answer is exact.
     """
-    keep_apart()
     size = n * n
     target, rest = work[:size], work[3 * size :]
     for k in range(size):
@@ -146,13 +145,12 @@ def proximal_pair(centre, value, scores, curvature, before, n, work, nu, mu):
     return min(upper, upper_bound(scores, nu, n, target, rest)), regret
 
 
-@compiled
+@leaf
 def proximal_saddle(scores, iterations, accuracy, n, work, mu, nu):
     """Improve the pair (mu, nu) by proximal steps; returns an upper and a lower bound.
 
     Stops when they are within ``accuracy``. The pair stays the best one seen of each.
     """
-    keep_apart()
     size = n * n
     next_mu, next_nu, rest = work[:size], work[size : 2 * size], work[2 * size :]
     lower = lower_bound(scores, mu, n, rest)
@@ -174,7 +172,7 @@ def proximal_saddle(scores, iterations, accuracy, n, work, mu, nu):
     return upper, lower
 
 
-@compiled
+@leaf
 def _mirror_step(entropic, base, gradient, step, n, work, target, out):
     """Step from ``base`` (logarithms if ``entropic``) along a gradient, then project."""
     copy(target, base)
@@ -185,13 +183,12 @@ def _mirror_step(entropic, base, gradient, step, n, work, target, out):
         project_birkhoff(target.reshape(n, n), work, out.reshape(n, n))
 
 
-@compiled
+@leaf
 def mirror_prox(scores, iterations, entropic, n, work, mu, nu):
     """Replace the pair (mu, nu) by the average of so many iterations of SP-MP that start there.
 
     Returns an upper and a lower bound of the saddle value; mu is doubly stochastic up to rounding.
     """
-    keep_apart()
     size = n * n
     buffers = work[: 8 * size].reshape(8, size)
     rest = work[8 * size :]

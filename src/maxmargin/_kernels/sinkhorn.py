@@ -18,8 +18,8 @@ from __future__ import annotations
 import numpy as np
 
 from .birkhoff import solve_laplacian
-from .jit import compiled
-from .vector import add_scaled, dot, keep_apart
+from .jit import leaf
+from .vector import add_scaled, dot
 
 # Scores further apart than this are exponentiated at a higher temperature first.
 _FAR_APART = 200.0
@@ -30,13 +30,13 @@ _SLOW = 0.3
 _MOST_STEPS = 200
 
 
-@compiled
+@leaf
 def sinkhorn_work(n):
     """Length of the scratch vector of :func:`sinkhorn` for n rows."""
     return n * n + 8 * n
 
 
-@compiled
+@leaf
 def _spread(logits):
     lowest, highest = np.inf, -np.inf
     for i in range(logits.shape[0]):
@@ -46,7 +46,7 @@ def _spread(logits):
     return highest - lowest
 
 
-@compiled
+@leaf
 def _normalize_rows(out, ones, sums, shrunk):
     """Rows to sum one, noted in ``shrunk``; ``sums`` gets the sums of the columns.
 
@@ -67,7 +67,7 @@ def _normalize_rows(out, ones, sums, shrunk):
     return error
 
 
-@compiled
+@leaf
 def _scale_columns(out, factors, shrunk):
     n = out.shape[0]
     for i in range(n):
@@ -78,7 +78,7 @@ def _scale_columns(out, factors, shrunk):
         shrunk[j] *= factors[j]
 
 
-@compiled
+@leaf
 def _newton_step(out, ones, sums, laplacian, step, factors, shrunk):
     """One damped Newton step on the potentials of the columns, rows normalised after it."""
     n = out.shape[0]
@@ -114,7 +114,7 @@ def _newton_step(out, ones, sums, laplacian, step, factors, shrunk):
     return error
 
 
-@compiled
+@leaf
 def _balance(out, tolerance, laplacian, vectors, shrunk):
     """Scale rows and columns of a positive matrix until it is doubly stochastic."""
     n = out.shape[0]
@@ -140,7 +140,7 @@ def _balance(out, tolerance, laplacian, vectors, shrunk):
     return error
 
 
-@compiled
+@leaf
 def sinkhorn(logits, tolerance, work, out):
     """Write the doubly stochastic matrix nearest to ``exp(logits)`` in Kullback-Leibler divergence.
 
@@ -159,7 +159,6 @@ def sinkhorn(logits, tolerance, work, out):
     float
         The largest error of a column's sum.
     """
-    keep_apart()
     n = logits.shape[0]
     laplacian = work[: n * n].reshape(n, n)
     vectors = work[n * n : n * n + 4 * n]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.feature_extraction import DictVectorizer
 
-from .._kernels.passes import decode_blocks
 from .._labels import LabelCodes, as_label_array, place_in_sequences, plain
 from .._validation import check_sample_weight
-from ..features.sequences import flat_positions, holds_dicts, new_vectorizer, pack, take_list
-from ..solvers.problem import for_groups
-from ..structures.chain import Chain
+from ..features.sequences import Sequences, learn_sequences, take_list
+from ..solvers.problem import for_groups, in_threads
+from ..structures.chain import Chain, best_paths
 from ..structures.masks import TransitionMasks, allowed_positions, first_violation
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction import DictVectorizer
 
 
 @dataclass
@@ -32,10 +33,13 @@ class LabelledSequences:
     def restrict(self, allowed: Any, masks: TransitionMasks, classes: np.ndarray) -> None:
         """Take in what is allowed where, and refuse labels that are not."""
         self.allowed = allowed_positions(allowed, np.diff(self.indptr), classes)
-        found = first_violation(self.truth, self.indptr, masks, self.allowed)
+        used = np.flatnonzero(self.weights > 0)
+        counted = self.take(used)
+        found = first_violation(counted.truth, counted.indptr, masks, counted.allowed)
         if found is None:
             return
         i, t, what = found
+        i = int(used[i])
         place = self.indptr[i] + t
         before = ""
         if what == "may not follow":
@@ -45,11 +49,9 @@ class LabelledSequences:
             "constraints; correct the labels or allow it."
         )
 
-    def weigh(self, sample_weight: Any, position_weight: Any, normalize: bool) -> None:
-        """Take in weights of sequences and of positions."""
+    def weigh(self, position_weight: Any, normalize: bool) -> None:
+        """Take in weights of positions."""
         lengths = np.diff(self.indptr)
-        self.weights = check_sample_weight(sample_weight, len(lengths), "sequence")
-        self.loss_scale = np.ones(int(self.indptr[-1]))
         if position_weight is not None:
             self.loss_scale = flatten_position_weights(position_weight, lengths)
         if normalize:
@@ -77,21 +79,26 @@ class LabelledSequences:
 
 
 def take_labelled(
-    X: Any, y: Any, declared: Any
+    X: Any, y: Any, declared: Any, sample_weight: Any = None
 ) -> tuple[LabelledSequences, np.ndarray, DictVectorizer | None]:
-    """Pack sequences with their labels; also the classes and, for dicts, the vectorizer."""
+    """Pack sequences with their labels; also the classes and, for dicts, the vectorizer.
+
+    The labels of sequences of weight 0 are not looked at, and name no classes.
+    """
     sequences = take_list(X)
     labels, lengths = flatten_labels(y, sequences)
-    vectorizer = None
-    if holds_dicts(sequences):
-        vectorizer = new_vectorizer().fit(flat_positions(sequences)[0])
-    packed = pack(sequences, vectorizer)
-    check_lengths(lengths, packed.indptr)
-    codes = LabelCodes.from_labels(labels, declared, place_in_sequences(packed.indptr))
-    truth = encode_positions(codes, labels, packed.indptr)
+    opened, vectorizer = learn_sequences(sequences)
+    stacked, indptr = opened.stack(), opened.indptr
+    check_lengths(lengths, indptr)
+    weights = check_sample_weight(sample_weight, len(lengths), "sequence")
+    counted = np.flatnonzero(np.repeat(weights > 0, lengths))
+    place = place_in_sequences(indptr)
+    codes = LabelCodes.from_labels(labels[counted], declared, lambda at: place(int(counted[at])))
+    truth = np.zeros(len(labels), np.int32)
+    truth[counted] = encode_positions(codes, labels[counted], counted, indptr)
     K = len(codes.classes)
     data = LabelledSequences(
-        packed.X, packed.indptr, truth, np.ones((0, K), bool), np.ones(len(lengths)), np.empty(0)
+        stacked, indptr, truth, np.ones((0, K), bool), weights, np.ones(len(truth))
     )
     return data, codes.classes, vectorizer
 
@@ -131,13 +138,41 @@ def flatten_position_weights(position_weight: Any, lengths: np.ndarray) -> np.nd
 def decode_all(chain: Chain, rows, weights: np.ndarray, n_threads: int) -> np.ndarray:
     """Codes of the best labels of all positions."""
     codes = np.empty(int(chain.indptr[-1]), np.int32)
-    values = np.empty(len(chain.indptr) - 1)
     for_groups(
-        lambda first, last: decode_blocks(chain, rows, weights, first, last, codes, values),
-        len(values),
+        lambda first, last: best_paths(chain, rows, weights, first, last, codes),
+        len(chain.indptr) - 1,
         n_threads,
     )
     return codes
+
+
+def for_chunks(work, chain: Chain, sequences: Sequences, bias: float, n_threads: int) -> None:
+    """Call ``work(chain, rows, first, last)`` for the positions first to last of a few sequences
+    at a time, in threads.
+
+    The chain and the rows are those of these sequences alone. They are packed just before, so
+    that they are still in the cache, and no copy of all sequences is ever made.
+    """
+    indptr = sequences.indptr
+
+    def one(low: int, high: int) -> None:
+        first, last = int(indptr[low]), int(indptr[high])
+        rows = sequences.rows(low, high, bias)
+        allowed = chain.allowed[first:last] if len(chain.allowed) else chain.allowed
+        work(
+            chain._replace(indptr=indptr[low : high + 1] - first, allowed=allowed),
+            rows,
+            first,
+            last,
+        )
+
+    in_threads(one, sequences.chunks(), n_threads)
+
+
+def cut(values: np.ndarray, indptr: np.ndarray) -> list[np.ndarray]:
+    """The part of each sequence."""
+    bounds = indptr.tolist()
+    return [values[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
 def flatten_labels(y: Any, sequences: list) -> tuple[Any, np.ndarray]:
@@ -178,14 +213,16 @@ def check_lengths(lengths: np.ndarray, indptr: np.ndarray) -> None:
         )
 
 
-def encode_positions(codes: LabelCodes, labels: Any, indptr: np.ndarray) -> np.ndarray:
-    """Codes of all labels; an unknown one is named by sequence and position."""
+def encode_positions(
+    codes: LabelCodes, labels: Any, at: np.ndarray, indptr: np.ndarray
+) -> np.ndarray:
+    """Codes of labels at some positions; an unknown one is named by sequence and position."""
     found = codes.codes_or_minus_one(labels)
     if (found < 0).any():
-        place = int(np.flatnonzero(found < 0)[0])
-        i = int(np.searchsorted(indptr, place, side="right") - 1)
+        bad = int(np.flatnonzero(found < 0)[0])
+        i = int(np.searchsorted(indptr, at[bad], side="right") - 1)
         raise ValueError(
-            f"y[{i}][{place - indptr[i]}] is {plain(labels[place])!r}, which is not among the "
+            f"y[{i}][{at[bad] - indptr[i]}] is {plain(labels[bad])!r}, which is not among the "
             "declared classes; add it to classes= or correct it."
         )
     return found

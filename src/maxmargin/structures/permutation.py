@@ -18,12 +18,12 @@ import numpy as np
 from .._kernels import protocol as generic
 from .._kernels.assignment import assign
 from .._kernels.birkhoff import project_birkhoff
-from .._kernels.jit import compiled, implements
+from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, clear_rows, prefetch_rows, score_rows
 from .._kernels.saddle import (
     MirrorProx,
     Proximal,
-    best_weight,
+    flat_best_weight,
     mirror_prox,
     proximal_pair,
     proximal_saddle,
@@ -89,7 +89,7 @@ def _n_blocks(structure):
     return structure.indptr.shape[0] - 1
 
 
-@compiled
+@leaf
 def _side(structure, i):
     """Number of rows, and of columns, of example i."""
     return structure.indptr[i + 1] - structure.indptr[i]
@@ -122,12 +122,18 @@ def _most_parts(structure):
 
 @implements(generic.work_size, Ranking)
 def _work_size_ranking(structure, rows):
-    return 6 * structure.n_items**2 + saddle_work(structure.n_items)
+    return _work_for(structure.n_items)
 
 
 @implements(generic.work_size, Matching)
 def _work_size_matching(structure, rows):
-    return 6 * structure.n_items**2 + saddle_work(structure.n_items) + rows.n_inputs
+    return _work_for(structure.n_items) + rows.n_inputs
+
+
+@leaf
+def _work_for(n):
+    """Scratch of an oracle, of a surrogate around it, and of a line search."""
+    return saddle_work(n) + 6 * n * n + 2 * _MOST_PIECES
 
 
 # --- scores and weights ---------------------------------------------------------------------
@@ -165,10 +171,9 @@ def _add_ranking(structure, rows, weights, i, direction, scale):
 def _add_matching(structure, rows, weights, i, direction, scale):
     first = structure.pairs_indptr[i]
     matrix = weights.reshape(rows.n_inputs, 1)
-    one = np.ones(1)
     for pair in range(direction.shape[0]):
         if direction[pair] != 0.0:
-            add_row(rows, matrix, first + pair, one, scale * direction[pair])
+            add_row(rows, matrix, first + pair, direction[pair : pair + 1], scale)
 
 
 @implements(generic.squared_norm, Ranking)
@@ -184,7 +189,7 @@ def _squared_norm_matching(structure, rows, i, direction, work):
     return dot(total, total)
 
 
-@compiled
+@leaf
 def _pairs(structure, i):
     return structure.pairs_indptr[i], structure.pairs_indptr[i + 1]
 
@@ -195,7 +200,7 @@ def _add_gram_ranking(structure, rows, i, direction, scale, scores):
     return True
 
 
-@implements(generic.add_gram, Matching)
+@implements(generic.add_gram, Matching, allocates=True)
 def _add_gram_matching(structure, rows, i, direction, scale, scores):
     moved = np.zeros(rows.n_inputs)
     generic.add_block(structure, rows, moved, i, direction, scale)
@@ -271,7 +276,7 @@ def _linear_prox_ranking(structure, rows, i, scores, mu, scale, work, out):
     target, rest = work[: n * n], work[n * n :]
     copy(target, scores)
     generic.add_loss(structure, i, target)
-    gap = best_weight(target, n, rest) - dot(target, mu)
+    gap = flat_best_weight(target, n, rest) - dot(target, mu)
     if gap > 0.0:
         for k in range(n * n):
             target[k] = mu[k] + target[k] / curvature
@@ -308,11 +313,11 @@ def _improve_by_mirror_prox(structure, method, i, scores, mu, nu, work):
     return mirror_prox(scores, method.iterations, method.entropic, n, work, mu, nu)
 
 
-@compiled
+@leaf
 def _proximal_step(n, curvature, scores, mu, nu, work, out):
     """Upper bound, gap and regret of a proximal step from mu; writes ``out`` and improves nu."""
     next_nu, rest = work[: n * n], work[n * n :]
-    value = 1.0 - best_weight(mu, n, rest) / n + dot(scores, mu)
+    value = 1.0 - flat_best_weight(mu, n, rest) / n + dot(scores, mu)
     upper, regret = proximal_pair(mu, value, scores, curvature, nu, n, rest, next_nu, out)
     copy(nu, next_nu)
     return upper - value, regret
@@ -338,7 +343,7 @@ def _proximal_matching(structure, rows, i, scores, mu, scale, nu, work, out):
 @implements(generic.loss_floor, _PERMUTATIONS)
 def _loss_floor(structure, i, mu, work):
     n = _side(structure, i)
-    return 1.0 - best_weight(mu, n, work) / n
+    return 1.0 - flat_best_weight(mu, n, work) / n
 
 
 @implements(generic.loss_floor_step, _PERMUTATIONS)
@@ -351,16 +356,17 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
         work[2 * _MOST_PIECES : 2 * _MOST_PIECES + n * n],
         work[2 * _MOST_PIECES + n * n :],
     )
-    labels = np.empty(n, np.int32)
+    columns = rest[6 * n : 7 * n]  # where the assignment leaves them
     gamma, best, best_gamma = 1.0, -np.inf, 0.0
     for pieces in range(_MOST_PIECES):
         copy(point, mu)
         add_scaled(point, direction, gamma)
-        weight = assign(point.reshape(n, n), rest, labels)
+        weight = flat_best_weight(point, n, rest)
         at, along = 0.0, 0.0
         for row in range(n):
-            at += mu[row * n + labels[row]]
-            along += direction[row * n + labels[row]]
+            part = row * n + int(columns[row])
+            at += mu[part]
+            along += direction[part]
         start[pieces] = 1.0 - at / n
         change[pieces] = -along / n
         value = 1.0 - weight / n + gamma * slope - 0.5 * gamma * gamma * curvature
@@ -375,6 +381,6 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
         if model - best <= 1e-14:
             break
     # An end before the last piece is known must not lose what mu had.
-    if best < 1.0 - best_weight(mu, n, rest) / n:
+    if best < 1.0 - flat_best_weight(mu, n, rest) / n:
         return 0.0
     return best_gamma
