@@ -12,8 +12,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.jit import compiled, implements
-from .._kernels.protocol import add_row, clear_rows, prefetch_rows, row_product, score_rows
-from .._kernels.vector import add_scaled, combine_rows, prefetch, spread_row
+from .._kernels.protocol import (
+    add_row,
+    clear_rows,
+    cross_products,
+    prefetch_rows,
+    products_with,
+    row_product,
+    score_rows,
+)
+from .._kernels.vector import add_scaled, combine_rows, dot, prefetch, spread_row
 
 # Below this density, products with a dense array are faster after compression.
 SPARSE_BELOW = 0.3
@@ -162,6 +170,43 @@ def _product_sparse(rows, row, other):
             a += 1
         if fb <= fa:
             b += 1
+    return total
+
+
+@implements(products_with, DenseRows)
+def _products_dense(rows, row, others, count, out):
+    for p in range(count):
+        out[p] = row_product(rows, row, others[p])
+
+
+@implements(products_with, SparseRows)
+def _products_sparse(rows, row, others, count, out):
+    # The row is unpacked once: looking up its features is faster than merging two lists.
+    unpacked = np.zeros(rows.n_inputs)
+    for place in range(rows.indptr[row], rows.indptr[row + 1]):
+        unpacked[rows.indices[place]] = rows.data[place]
+    for p in range(count):
+        total = rows.bias * rows.bias
+        for place in range(rows.indptr[others[p]], rows.indptr[others[p] + 1]):
+            total += np.float64(rows.data[place]) * unpacked[rows.indices[place]]
+        out[p] = total
+
+
+@implements(cross_products, (DenseRows, SparseRows))
+def _cross_products(rows, first, unary, moved_at, moved, scratch):
+    # In weight space: the inner sum over s is the score of d_t under the weights
+    # sum_{s<t} x_s d_s, so the work is linear in the length.
+    n = unary.shape[1]
+    split = rows.n_inputs * n
+    matrix = scratch[:split].reshape(rows.n_inputs, n)
+    scores = scratch[split : split + n].reshape(1, n)
+    clear_rows(rows, matrix, first, first + unary.shape[0])
+    total = 0.0
+    for a in range(moved):
+        t = int(moved_at[a])
+        score_rows(rows, matrix, first + t, first + t + 1, scores)
+        total += 2.0 * dot(scores[0], unary[t])
+        add_row(rows, matrix, first + t, unary[t], 1.0)
     return total
 
 
