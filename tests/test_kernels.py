@@ -26,6 +26,7 @@ X, Y = load_iris(return_X_y=True)
 X, Y = StandardScaler().fit_transform(X)[::3], Y[::3]
 MODELS = [MulticlassClassifier, OrdinalClassifier]
 SURROGATES = ["max-margin", "max-min"]
+RBF = {"kernel": "rbf"}
 TINY = 0.004  # megabytes: ten of the 50 rows
 
 
