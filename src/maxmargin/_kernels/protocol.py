@@ -84,7 +84,8 @@ def expected_losses(loss, mu, out):
 
 
 def max_min_label(loss, scores, work, mu):
-    """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu`` and return its value."""
+    """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu``; return an upper and a
+    lower bound of the value, the lower one that of the answer; equal where a formula is exact."""
     _must_be_compiled("max_min_label")
 
 
@@ -189,7 +190,13 @@ def work_size(structure, rows):
 
 
 def max_min(structure, i, scores, work, mu):
-    """Max-min answer of a block, and its value."""
+    """Write the answer of ``max_mu min_nu nu' A mu + scores @ mu``, a point of the marginal
+    polytope, and return an upper and a lower bound of the value.
+
+    The upper bound goes into the primal, so it must hold whatever the answer is worth: the best
+    output against some nu. The lower bound is the value of the answer. Both are the same number
+    where the oracle is exact.
+    """
     _must_be_compiled("max_min")
 
 

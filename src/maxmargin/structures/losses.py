@@ -161,7 +161,7 @@ def _max_min_zero_one(loss, scores, work, mu):
     for place in range(size):
         j = int(kept[place])
         mu[j] = 1.0 / (loss.costs[j] * mass)
-    return value
+    return value, value
 
 
 @implements(max_min_label, AbsoluteLoss)
@@ -200,7 +200,7 @@ def _max_min_absolute(loss, scores, work, mu):
     mu[:] = 0.0
     mu[low] += share
     mu[high] += 1.0 - share
-    return best
+    return best, best
 
 
 @implements(max_min_label_prox, ZeroOneLoss)

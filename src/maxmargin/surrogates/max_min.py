@@ -23,8 +23,7 @@ class MaxMin(NamedTuple):
 
 @implements(generic.best_response, MaxMin)
 def _best_response(surrogate, structure, i, scores, work, labels, mu):
-    value = generic.max_min(structure, i, scores, work, mu)
-    return value, value
+    return generic.max_min(structure, i, scores, work, mu)
 
 
 @implements(generic.concave_part, MaxMin)
@@ -39,8 +38,8 @@ def _line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wo
 
 @implements(generic.block_maximum, MaxMin)
 def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
-    value = generic.max_min(structure, i, scores, work, out)
-    gap = value - dot(mu, scores) - generic.loss_floor(structure, i, mu, work)
+    upper, _ = generic.max_min(structure, i, scores, work, out)
+    gap = upper - dot(mu, scores) - generic.loss_floor(structure, i, mu, work)
     if gap <= 0.0 or generic.max_min_prox(structure, rows, i, scores, mu, scale, work, out):
         return gap
     return -np.inf
