@@ -77,14 +77,14 @@ class KernelModel:
         """Pack the rows ``train`` of ``X`` for training, and forget the model of an earlier fit."""
         for name in ("coef_", "dual_coef_", "support_", "support_vectors_"):
             vars(self).pop(name, None)
+        everything = len(train) == X.shape[0]
+        part = X if everything else X[train]
         if isinstance(self.kernel, str) and self.kernel == "linear":
             self.kernel_ = None
-            return pack_rows(X[train], fit_intercept=self.fit_intercept)
+            return pack_rows(part, fit_intercept=self.fit_intercept)
         if self._precomputed:
             check_square(X)
             check_gram(X, "X")
-        everything = len(train) == X.shape[0]
-        part = X if everything else X[train]
         if self._precomputed and not everything:
             part = part[:, train]
         self.kernel_ = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, part)

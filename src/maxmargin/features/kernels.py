@@ -84,10 +84,9 @@ class KernelRows(NamedTuple):
 
 
 class GivenScores(NamedTuple):
-    """Rows whose scores are known already, from row ``first`` on; they need no weights."""
+    """Rows whose scores are known already; they need no weights."""
 
     scores: np.ndarray
-    first: int
     n_inputs: int = 0
 
 
@@ -303,4 +302,4 @@ def squared_combination(rows, matrix, first, last):
 @implements(score_rows, GivenScores)
 def _score_given(rows, matrix, first, last, out):
     for row in range(first, last):
-        copy(out[row - first], rows.scores[row - rows.first])
+        copy(out[row - first], rows.scores[row])
