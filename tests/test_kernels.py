@@ -25,7 +25,7 @@ from samebits import assert_same
 X, Y = load_iris(return_X_y=True)
 X, Y = StandardScaler().fit_transform(X)[::3], Y[::3]
 MODELS = [MulticlassClassifier, OrdinalClassifier]
-SURROGATES = ["max-margin", "max-min"]
+SURROGATES = ["max-margin", "max-min", "crf"]
 RBF = {"kernel": "rbf"}
 TINY = 0.004  # megabytes: ten of the 50 rows
 

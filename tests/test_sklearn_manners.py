@@ -42,6 +42,7 @@ WEIGHT_CHECKS = {
     [
         MulticlassClassifier(),
         OrdinalClassifier(),
+        MulticlassClassifier("crf"),
         MulticlassClassifier(kernel="rbf"),
         OrdinalClassifier(kernel="poly", coef0=1.0),
     ],

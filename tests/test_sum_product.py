@@ -1,4 +1,4 @@
-"""Sums over the labellings of a chain against enumeration, and the exponentials they are made of."""
+"""Sums over the labellings of a chain against enumeration, and the exponentials inside."""
 
 from __future__ import annotations
 

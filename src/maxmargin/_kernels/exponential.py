@@ -37,6 +37,7 @@ _INTEGER = ir.IntType(64)
 # Below this, exp is 0 to us: the result would no longer have all its digits.
 _LOWEST = -708.0
 _SMALLEST = 2.2250738585072014e-308  # the smallest number with all its digits
+_FLOOR = 1e-300
 # log 2 in two parts, the first short enough that its product with any exponent is exact.
 _LOG2_HIGH = 6.93147180369123816490e-01
 _LOG2_LOW = 1.90821492927058770002e-10
@@ -214,3 +215,40 @@ def entropy_of_row(typingctx, row):
         return _sum_of_chunks(builder, _length(builder, source), emit)
 
     return types.float64(row), codegen
+
+
+@intrinsic
+def entropy_line(typingctx, row, direction, gamma):
+    """``sum_k d_k log(p_k)`` and ``sum_k d_k^2 / p_k`` at ``p = row + gamma * d``.
+
+    Up to their signs, and for a direction that sums to zero, the derivatives of the entropy along
+    d. Entries of p below 1e-300 count as 1e-300; they add nothing where d is zero.
+    """
+    if not _row_types_fit(row, direction):
+        return None
+
+    def codegen(context, builder, signature, args):
+        base = _array(context, builder, signature, args, 0)
+        move = _array(context, builder, signature, args, 1)
+        second = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLE, 0.0))
+        seconds = cgutils.alloca_once_value(builder, _number(0.0, 8))
+
+        def emit(offset, width):
+            d = _load(builder, move.data, offset, width)
+            step = builder.fmul(d, _splat(builder, args[2], width), flags=_FAST)
+            p = builder.fadd(_load(builder, base.data, offset, width), step, flags=_FAST)
+            low = builder.fcmp_ordered("<", p, _number(_FLOOR, width))
+            p = builder.select(low, _number(_FLOOR, width), p)
+            ratio = builder.fdiv(builder.fmul(d, d, flags=_FAST), p, flags=_FAST)
+            if width == 8:
+                _accumulate(builder, ratio, seconds)
+            else:
+                _add_elements(builder, ratio, width, second)
+            return builder.fmul(d, _log(builder, p, width), flags=_FAST)
+
+        first = _sum_of_chunks(builder, _length(builder, base), emit)
+        _add_elements(builder, builder.load(seconds), 8, second)
+        return context.make_tuple(builder, signature.return_type, (first, builder.load(second)))
+
+    signature = types.UniTuple(types.float64, 2)(row, direction, types.float64)
+    return signature, codegen

@@ -220,6 +220,22 @@ def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     _must_be_compiled("max_min_prox")
 
 
+def gibbs(structure, i, scores, work, mu):
+    """Marginals of the distribution over outputs in proportion to ``exp(scores @ phi(y))``, and
+    the log of the sum of these exponentials: ``max_mu entropy(mu) + scores @ mu``."""
+    _must_be_compiled("gibbs")
+
+
+def entropy(structure, i, mu, work):
+    """Largest entropy of a distribution over outputs that has the marginals mu."""
+    _must_be_compiled("entropy")
+
+
+def entropy_slope(structure, i, mu, direction, gamma, work):
+    """First and second derivative of ``entropy(mu + gamma * direction)`` with respect to gamma."""
+    _must_be_compiled("entropy_slope")
+
+
 # --- storage of the dual ---------------------------------------------------------------------
 
 

@@ -1,7 +1,8 @@
 """Sums over all labellings of a chain: log partition function and marginals.
 
 ``log sum_y exp( sum_t unary[t, y_t] + sum_t transitions[y_t, y_{t+1}] )``, and the probability of
-every label and of every pair of neighbours under the distribution in proportion to the exponentials.
+every label and of every pair of neighbours when labellings are drawn in proportion to the
+exponentials.
 
 Forward messages stay logarithms; what is exponentiated are differences to the best way to reach a
 label, so the largest term of every sum is 1. Nothing is floored, and nothing overflows: terms that

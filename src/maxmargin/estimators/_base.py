@@ -24,11 +24,12 @@ from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
 from ..solvers.loop import run
 from ..solvers.result import MAX_ITER, Result
 from ..solvers.subgradient import Subgradient
+from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
 from ._kernel import KernelModel
 
-SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin}
+SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
 SOLVERS = ("auto", "bcfw", "pairwise", "subgradient")
 
 

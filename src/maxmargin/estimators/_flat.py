@@ -18,6 +18,7 @@ from ..structures.losses import LabelLoss
 from ..structures.multiclass import Multiclass
 from ._base import SURROGATES, StructuredEstimator
 from ._kernel import KernelModel
+from ._probability import LabelProbabilities
 
 # Numbers held at a time while predicting: 64 MB.
 _SCORES_AT_ONCE = 1 << 23
@@ -44,7 +45,7 @@ def take_labels(y: Any, n_rows: int) -> np.ndarray:
     return labels
 
 
-class FlatClassifier(ClassifierMixin, KernelModel, StructuredEstimator):
+class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, StructuredEstimator):
     """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
 
     def __sklearn_tags__(self):
@@ -131,7 +132,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, StructuredEstimator):
         """Codes of the best classes, some rows at a time: scores of all would need n x K."""
         step = max(1, _SCORES_AT_ONCE // len(self.classes_))
         starts = range(0, X.shape[0], step)
-        return np.concatenate([self._row_scores(X[i : i + step]).argmax(axis=1) for i in starts])
+        return np.concatenate([self._scores(X[i : i + step]).argmax(axis=1) for i in starts])
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         return float(np.average(self._best(X) == codes, weights=weights))
@@ -145,7 +146,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, StructuredEstimator):
             with the score of the second class minus that of the first.
         """
         check_is_fitted(self, "intercept_")
-        scores = self._row_scores(self._validate_X(X, reset=False))
+        scores = self._scores(self._validate_X(X, reset=False))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:

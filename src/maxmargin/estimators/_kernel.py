@@ -2,7 +2,7 @@
 
 An estimator whose scores are linear in the features of a row (an example, or a position of a
 sequence) gets kernels by four calls: ``_check_kernel`` before any work, ``_training_rows`` instead
-of ``pack_rows``, ``_keep_columns`` with the trained weight matrix, and ``_row_scores``.
+of ``pack_rows``, ``_keep_columns`` with the trained weight matrix, and ``_scores``.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class KernelModel:
         self.support_vectors_ = np.empty((0, 0)) if self._precomputed else X[self.support_]
         return end
 
-    def _row_scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Any) -> np.ndarray:
         """Scores of the columns for all rows of ``X``, never more than a part of the kernel."""
         if self.kernel_ is None:
             return np.asarray(X @ self.coef_.T) + self.intercept_

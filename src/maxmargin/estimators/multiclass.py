@@ -23,17 +23,20 @@ class MulticlassClassifier(FlatClassifier):
 
         max-margin:  S(v, y) = max_j [ L(j, y) + v_j ] - v_y
         max-min:     S(v, y) = max_mu [ min_j sum_z mu_z L(j, z) + mu @ v ] - v_y
+        crf:         S(v, y) = log sum_j exp(v_j) - v_y
 
     over distributions mu on the classes. With the 0-1 loss, max-margin is the SVM of Crammer and
     Singer, ``alpha = 1/(n C)``. Max-min is its consistent correction: with enough data it finds
-    the best prediction also where no class has a majority.
+    the best prediction also where no class has a majority. The CRF of a single label is
+    multinomial logistic regression, and gives probabilities.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
     loss : "0-1" or array of shape (n_classes, n_classes), default="0-1"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
-        ``classes_``; max-margin takes any matrix, max-min the 0-1 loss.
+        ``classes_``; max-margin takes any matrix, max-min the 0-1 loss. A CRF is trained for
+        the likelihood: the loss makes no difference to it.
     %(kernel)s
     %(parameters)s
 

@@ -25,13 +25,15 @@ class OrdinalClassifier(FlatClassifier):
 
         max-margin:  S(v, y) = max_j [ |j - y| + v_j ] - v_y
         max-min:     S(v, y) = 1/2 max_{i,j} [ v_i + v_j + |i - j| ] - v_y
+        crf:         S(v, y) = log sum_j exp(v_j) - v_y
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min"}, default="max-min"
+    surrogate : {"max-margin", "max-min", "crf"}, default="max-min"
     loss : "absolute" or array of shape (n_classes, n_classes), default="absolute"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
-        ``classes_``; max-margin takes any matrix, max-min the absolute loss.
+        ``classes_``; max-margin takes any matrix, max-min the absolute loss. A CRF is trained
+        for the likelihood: neither the loss nor the order of the classes makes a difference to it.
     %(kernel)s
     %(parameters)s
 

@@ -319,7 +319,7 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
     def _prediction_rows(self, X: Any) -> Rows | GivenScores:
         """Rows that score with ``weights_``."""
         if self.kernel_ is not None:
-            return GivenScores(self._row_scores(X))
+            return GivenScores(self._scores(X))
         return pack_rows(X, fit_intercept=self.fit_intercept, compress=False, squares=False)
 
     def predict(

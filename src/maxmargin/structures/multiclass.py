@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
+from .._kernels.exponential import entropy_line, entropy_of_row, exp_row
 from .._kernels.jit import implements
 from .._kernels.protocol import (
     add_row,
@@ -196,3 +197,24 @@ def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     if curvature <= 1e-9 * max_cost(structure.loss):
         return False
     return max_min_label_prox(structure.loss, scores, mu, curvature, work, out)
+
+
+@implements(generic.gibbs, Multiclass)
+def _gibbs(structure, i, scores, work, mu):
+    top = scores.max()
+    total = exp_row(scores, top, mu)
+    share = 1.0 / total
+    for k in range(mu.shape[0]):
+        mu[k] *= share
+    return top + np.log(total)
+
+
+@implements(generic.entropy, Multiclass)
+def _entropy(structure, i, mu, work):
+    return entropy_of_row(mu)
+
+
+@implements(generic.entropy_slope, Multiclass)
+def _entropy_slope(structure, i, mu, direction, gamma, work):
+    slope, curvature = entropy_line(mu, direction, gamma)
+    return -slope, -curvature

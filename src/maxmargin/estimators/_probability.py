@@ -1,0 +1,86 @@
+"""Probabilities and runners-up of estimators whose output is one label."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import check_integer
+
+
+def has_probabilities(estimator: Any) -> bool:
+    """Whether the surrogate is a likelihood; the error is what ``hasattr`` and users see."""
+    if estimator.surrogate != "crf":
+        raise AttributeError(
+            f"probabilities need surrogate='crf', which maximises their likelihood; with "
+            f"surrogate={estimator.surrogate!r} scores are not calibrated. predict_marginals gives "
+            "the same formula as a score."
+        )
+    return True
+
+
+class LabelProbabilities:
+    """Methods that follow from the scores of the classes."""
+
+    classes_: np.ndarray
+
+    def _checked_scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "classes_")
+        return self._scores(self._validate_X(X, reset=False))  # type: ignore[attr-defined]
+
+    @available_if(has_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes, in the order of ``classes_``; for ``surrogate="crf"`` only.
+
+        Returns
+        -------
+        ndarray of shape (n_examples, n_classes)
+        """
+        return softmax(self._checked_scores(X), axis=1)
+
+    @available_if(has_probabilities)
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of :meth:`predict_proba`, also where the probabilities are too small."""
+        return log_softmax(self._checked_scores(X), axis=1)
+
+    def predict_marginals(self, X: Any) -> np.ndarray:
+        """``exp(score)`` of each class, as a share of their sum.
+
+        With ``surrogate="crf"`` these are the probabilities of :meth:`predict_proba`. Margin
+        surrogates do not estimate probabilities: there they are scores between 0 and 1, in the
+        order of the classes' scores, and not calibrated.
+
+        Returns
+        -------
+        ndarray of shape (n_examples, n_classes)
+        """
+        return softmax(self._checked_scores(X), axis=1)
+
+    def predict_topk(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The k best labels of each example, best first.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_examples, n_features)
+        k : int
+            From 1 to the number of classes.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_examples, k)
+        scores : ndarray of shape (n_examples, k)
+            Among equal scores the class that comes first in ``classes_`` comes first.
+        """
+        check_is_fitted(self, "classes_")
+        k = check_integer("k", k, 1)
+        if k > len(self.classes_):
+            raise ValueError(
+                f"k must be at most the number of classes, {len(self.classes_)}; received {k}."
+            )
+        scores = self._checked_scores(X)
+        codes = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return self.classes_[codes], np.take_along_axis(scores, codes, axis=1)
