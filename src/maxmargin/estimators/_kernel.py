@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..features.kernel_values import (
     AT_ONCE,
@@ -135,6 +136,8 @@ class KernelModel:
 
 def check_square(X: Any) -> None:
     """The matrix of a precomputed kernel has a row and a column for each training row."""
+    if sp.issparse(X):
+        raise ValueError("X must be a dense matrix with kernel='precomputed'; received a CSR one.")
     if X.shape[0] != X.shape[1]:
         raise ValueError(
             "X must be a square matrix with kernel='precomputed', the kernel of all pairs of "
