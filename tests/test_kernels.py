@@ -18,7 +18,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from maxmargin import MulticlassClassifier, OrdinalClassifier, load, save
+from maxmargin import (
+    MulticlassClassifier,
+    MultiLabelClassifier,
+    OrdinalClassifier,
+    load,
+    save,
+)
 from maxmargin.features.kernels import GramRows, KernelRows
 from samebits import assert_same
 
@@ -128,6 +134,29 @@ def test_gamma_as_in_svc():
     assert constant.kernel_.gamma == 1.0
     sparse = fitted(MulticlassClassifier, "max-margin", sp.csr_array(X), kernel="rbf")
     assert np.isclose(sparse.kernel_.gamma, gamma_scale(X))
+
+
+LABEL_SETS = np.stack([Y == 0, Y > 0, X[:, 0] * X[:, 1] > 0], axis=1).astype(int)
+
+
+@pytest.mark.parametrize("surrogate", SURROGATES)
+def test_multilabel(surrogate):
+    options = {"alpha": 0.02, "tol": 0, "max_iter": 5, "random_state": 0, "average": False}
+    linear = MultiLabelClassifier(surrogate, **options).fit(X, LABEL_SETS)
+    dual = MultiLabelClassifier(surrogate, kernel="precomputed", **options)
+    dual.fit(X @ X.T, LABEL_SETS)
+    assert np.allclose(X[dual.support_].T @ dual.dual_coef_, linear.coef_.T, atol=1e-9)
+    assert np.allclose(dual.intercept_, linear.intercept_, atol=1e-9)
+    for mine, its in zip(dual.history_, linear.history_, strict=True):
+        assert np.isclose(mine.primal, its.primal, atol=1e-11)
+        assert np.isclose(mine.dual, its.dual, atol=1e-11)
+    curved = MultiLabelClassifier(surrogate, kernel="rbf", alpha=0.003, random_state=0)
+    curved.fit(X, LABEL_SETS)
+    assert curved.gap_ <= 0.01 * curved.primal_
+    assert curved.score(X, LABEL_SETS) > 0.9
+    own = curved.decision_function(X)
+    gram = rbf_kernel(X, curved.support_vectors_, curved.kernel_.gamma)
+    assert np.allclose(own, gram @ curved.dual_coef_ + curved.intercept_)
 
 
 # --- how values are stored ------------------------------------------------------------------------
@@ -375,7 +404,7 @@ def test_rounding_of_a_matrix_is_no_error():
 
 def test_bad_matrix_in_prediction():
     model = MulticlassClassifier(kernel="precomputed").fit(GRAM, Y)
-    with pytest.raises(ValueError, match=r"must have shape \(n, 50\) .* received shape \(50, 4\)"):
+    with pytest.raises(ValueError, match="must have 50 columns .* 50 training rows; received 4"):
         model.predict(X)
     with pytest.raises(TypeError, match="[Ss]parse"):
         MulticlassClassifier(kernel="precomputed").fit(sp.csr_array(GRAM), Y)

@@ -73,7 +73,7 @@ def test_rbf_is_linear_on_a_factor_of_its_matrix(longest):
     stacked = np.concatenate(X)
     gram = rbf_kernel(stacked, gamma=1 / (4 * stacked.var()))
     features = np.split(factor(gram), np.cumsum([len(x) for x in X])[:-1])
-    options = {"alpha": 2.0, "solver": "bcfw"}
+    options = {"alpha": 2.0, "solver": "bcfw", "average": False}
     dual = fitted(X, y, kernel="rbf", tol=0, max_iter=5, **options)
     assert np.isclose(dual.kernel_.gamma, 1 / (4 * stacked.var()))
     linear = fitted(features, y, tol=0, max_iter=5, **options)
@@ -189,5 +189,5 @@ def test_bad_precomputed(X, message):
 
 def test_bad_width_in_prediction():
     given = fitted(split(own_kernel(STACKED, STACKED)), kernel="precomputed")
-    with pytest.raises(ValueError, match=rf"must have shape \(n, {len(STACKED)}\)"):
+    with pytest.raises(ValueError, match=f"must have {len(STACKED)} columns"):
         given.predict(X)

@@ -12,10 +12,13 @@ Rows are one-dimensional contiguous arrays of float64.
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from .jit import compiled
 
 _WIDTHS = (8, 4, 2, 1)
 _SUMS = 4  # partial sums of an inner product: one would wait for itself
@@ -67,23 +70,37 @@ def _for_chunks(builder, length, emit, done=None) -> None:
 
 
 def _for_groups(builder, length, emit) -> None:
-    """Emit ``emit(offset, widths)`` for groups of chunks that cover ``range(length)``.
+    """Emit ``emit(places, widths)`` for groups of chunks that cover ``range(length)``.
 
     A group is up to four chunks of 8, or one smaller chunk: work that visits many rows then
-    goes through them once for 32 columns, not once for every chunk.
+    goes through them once for 32 columns, not once for every chunk. The last chunk of a group may
+    overlap the one before, which saves a visit for the remainder: all chunks of a group must be
+    loaded before any is stored.
     """
     integer = length.type
-    whole = builder.and_(length, ir.Constant(integer, -8))
+
+    def group(offset, count, last=None):
+        places = [builder.add(offset, ir.Constant(integer, 8 * c)) for c in range(count)]
+        if last is not None:
+            places.append(last)
+        emit(places, (8,) * len(places))
+
     most = ir.Constant(integer, 8 * _SUMS)
     full = builder.and_(length, ir.Constant(integer, -8 * _SUMS))
     start = ir.Constant(integer, 0)
     with cgutils.for_range_slice(builder, start, full, most, integer) as (offset, _):
-        emit(offset, (8,) * _SUMS)
-    left = builder.sub(whole, full)
+        group(offset, _SUMS)
+    left = builder.sub(length, full)
     for count in range(1, _SUMS):
-        with builder.if_then(builder.icmp_signed("==", left, ir.Constant(integer, 8 * count))):
-            emit(full, (8,) * count)
-    _for_chunks(builder, length, lambda offset, width: emit(offset, (width,)), whole)
+        exactly = ir.Constant(integer, 8 * count)
+        with builder.if_then(builder.icmp_signed("==", left, exactly)):
+            group(full, count)
+        more = builder.icmp_signed(">", left, exactly)
+        fits = builder.icmp_signed("<", left, ir.Constant(integer, 8 * count + 8))
+        with builder.if_then(builder.and_(more, fits)):
+            group(full, count, builder.sub(length, ir.Constant(integer, 8)))
+    with builder.if_then(builder.icmp_signed("<", left, ir.Constant(integer, 8))):
+        _for_chunks(builder, length, lambda place, width: emit([place], (width,)), full)
 
 
 def _array(context, builder, signature, args, position):
@@ -203,8 +220,7 @@ def combine_rows(typingctx, matrix, indices, data, first, last, out):
         pairs = builder.add(low, builder.and_(builder.sub(high, low), ir.Constant(integer, -2)))
         one, two = ir.Constant(integer, 1), ir.Constant(integer, 2)
 
-        def emit(offset, widths):
-            places = [builder.add(offset, ir.Constant(integer, 8 * c)) for c in range(len(widths))]
+        def emit(places, widths):
             even, odd = [], []
             for place, width in zip(places, widths, strict=True):
                 known = _load(builder, target.data, place, width)
@@ -250,8 +266,7 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
         integer = n_columns.type
         one = ir.Constant(integer, 1)
 
-        def emit(offset, widths):
-            places = [builder.add(offset, ir.Constant(integer, 8 * c)) for c in range(len(widths))]
+        def emit(places, widths):
             chunks = [
                 _load(builder, source.data, place, width)
                 for place, width in zip(places, widths, strict=True)
@@ -259,11 +274,13 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
             with cgutils.for_range_slice(builder, args[3], args[4], one, integer) as (entry, _):
                 start = _row_start(context, builder, signature, args, 1, entry, n_columns)
                 factor = builder.fmul(_entry(builder, numbers, entry), args[6], flags=_FAST)
+                changed = []
                 for place, width, chunk in zip(places, widths, chunks, strict=True):
                     at = builder.add(start, place)
                     change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
                     known = _load(builder, table.data, at, width)
-                    new = builder.fadd(known, change, flags=_FAST)
+                    changed.append((builder.fadd(known, change, flags=_FAST), at, width))
+                for new, at, width in changed:
                     _store(builder, new, table.data, at, width)
 
         _for_groups(builder, n_columns, emit)
@@ -345,22 +362,25 @@ def max_plus(typingctx, old, matrix, new):
         n_columns = _length(builder, after)
         one = ir.Constant(n_rows.type, 1)
 
-        def emit(offset, width):
-            def candidate(j):
+        def emit(places, widths):
+            def candidates(j):
                 here = builder.load(builder.gep(before.data, [j]))
-                start = builder.add(builder.mul(j, n_columns), offset)
-                row = _load(builder, table.data, start, width)
-                return builder.fadd(row, _splat(builder, here, width), flags=("nsz",))
+                start = builder.mul(j, n_columns)
+                for place, width in zip(places, widths, strict=True):
+                    row = _load(builder, table.data, builder.add(start, place), width)
+                    yield builder.fadd(row, _splat(builder, here, width), flags=("nsz",))
 
-            best = cgutils.alloca_once(builder, _vector_type(width))
-            builder.store(candidate(ir.Constant(n_rows.type, 0)), best)
+            first = candidates(ir.Constant(n_rows.type, 0))
+            best = [cgutils.alloca_once_value(builder, value) for value in first]
             with cgutils.for_range_slice(builder, one, n_rows, one, n_rows.type) as (j, _):
-                new_value, known = candidate(j), builder.load(best)
-                larger = builder.fcmp_ordered(">", new_value, known)
-                builder.store(builder.select(larger, new_value, known), best)
-            _store(builder, builder.load(best), after.data, offset, width)
+                for value, most in zip(candidates(j), best, strict=True):
+                    known = builder.load(most)
+                    larger = builder.fcmp_ordered(">", value, known)
+                    builder.store(builder.select(larger, value, known), most)
+            for place, width, most in zip(places, widths, best, strict=True):
+                _store(builder, builder.load(most), after.data, place, width)
 
-        _for_chunks(builder, n_columns, emit)
+        _for_groups(builder, n_columns, emit)
         return context.get_dummy_value()
 
     return types.none(old, matrix, new), codegen
@@ -379,6 +399,32 @@ def mask_above(typingctx, row, offset, bound):
         return builder.zext(builder.bitcast(flags, ir.IntType(8)), ir.IntType(64))
 
     return types.int64(row, types.int64, types.float64), codegen
+
+
+@intrinsic
+def mask_nonzero(typingctx, row, offset):
+    """Bit j of the answer tells whether ``row[offset + j]`` is not zero, for eight places."""
+    if not _row_types_fit(row):
+        return None
+
+    def codegen(context, builder, signature, args):
+        source = _array(context, builder, signature, args, 0)
+        vector = _load(builder, source.data, args[1], 8)
+        zero = ir.Constant(_vector_type(8), [0.0] * 8)
+        flags = builder.fcmp_unordered("!=", vector, zero)
+        return builder.zext(builder.bitcast(flags, ir.IntType(8)), ir.IntType(64))
+
+    return types.int64(row, types.int64), codegen
+
+
+@intrinsic
+def count_bits(typingctx, mask):
+    """Number of set bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), codegen
 
 
 @intrinsic
@@ -419,3 +465,39 @@ def prefetch(typingctx, array, first, last):
         return context.get_dummy_value()
 
     return types.none(array, types.int64, types.int64), codegen
+
+
+@compiled
+def mask_row(row, words):
+    """Bits of the places of a row that are not zero, 64 a word; returns how many are set."""
+    total = 0
+    length = row.shape[0]
+    for word in range((length + 63) // 64):
+        start = 64 * word
+        stop = min(length, start + 64)
+        whole = start + (stop - start) // 8 * 8
+        bits = 0
+        for offset in range(start, whole, 8):
+            bits |= mask_nonzero(row, offset) << (offset - start)
+        for place in range(whole, stop):
+            bits |= np.int64(row[place] != 0.0) << (place - start)
+        words[word] = bits
+        total += count_bits(bits)
+    return total
+
+
+@compiled
+def take_masked(row, words, places, values):
+    """Places and values of the set bits of :func:`mask_row`.
+
+    A loop over bits ends once in 64 places: asking at each place would be guessed wrong too often.
+    """
+    count = 0
+    for word in range((row.shape[0] + 63) // 64):
+        bits = words[word]
+        while bits != 0:
+            place = 64 * word + lowest_bit(bits)
+            places[count] = place
+            values[count] = row[place]
+            count += 1
+            bits &= bits - 1

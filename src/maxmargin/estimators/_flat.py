@@ -110,8 +110,8 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         return self
 
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
-        if not reset:
-            self._check_kernel_width(X)
+        if not reset and len(getattr(X, "shape", ())) == 2:
+            self._check_kernel_width(X.shape[1])
         try:
             X = validate_data(
                 self,

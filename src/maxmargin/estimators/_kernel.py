@@ -59,15 +59,14 @@ class KernelModel:
         """Refuse parameters that no fit could use."""
         check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.cache_size)
 
-    def _check_kernel_width(self, X: Any) -> None:
+    def _check_kernel_width(self, width: int) -> None:
         """Rows of a precomputed kernel must have a column for each training row."""
         fitted = self.kernel_ is not None and self.kernel_.name == "precomputed"
-        shape: tuple[int, ...] = getattr(X, "shape", ())
         n_train = getattr(self, "n_features_in_", None)
-        if fitted and len(shape) == 2 and shape[1] != n_train:
+        if fitted and width != n_train:
             raise ValueError(
-                f"X must have shape (n, {n_train}) with kernel='precomputed', the kernel between "
-                f"its rows and the {n_train} training rows; received shape {shape}."
+                f"X must have {n_train} columns with kernel='precomputed', the kernel between its "
+                f"rows and the {n_train} training rows; received {width}."
             )
 
     @property

@@ -6,7 +6,7 @@ which every inner loop runs, are contiguous. The constant column of an intercept
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,10 +21,20 @@ from .._kernels.protocol import (
     row_product,
     score_rows,
 )
-from .._kernels.vector import add_scaled, combine_rows, dot, prefetch, spread_row
+from .._kernels.vector import (
+    add_scaled,
+    combine_rows,
+    dot,
+    mask_row,
+    prefetch,
+    spread_row,
+    take_masked,
+)
 
 # Below this density, products with a dense array are faster after compression.
 SPARSE_BELOW = 0.3
+# The same for rows that are looked at once, where the compression is part of the work.
+SKIP_BELOW = 0.6
 _NO_SQUARES = np.empty(0)
 
 
@@ -48,11 +58,22 @@ class SparseRows(NamedTuple):
     n_inputs: int
 
 
+class FreshRows(NamedTuple):
+    """Dense features that are looked at once, so that zeros are skipped on the way."""
+
+    values: np.ndarray
+    data: np.ndarray  # scratch: what is not zero in a row,
+    indices: np.ndarray  # where it is,
+    words: np.ndarray  # and the same in bits
+    bias: float
+    n_inputs: int
+
+
 Rows = DenseRows | SparseRows
 
 
 def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = True) -> Rows:
-    """Pack a validated dense array or sparse matrix.
+    """Pack a validated dense array or sparse matrix, to be used many times.
 
     Parameters
     ----------
@@ -61,7 +82,7 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
         Whether every row gets a constant 1 behind its features.
     compress : bool
         Whether a mostly zero dense array may be stored as CSR; products are the same up to
-        the order of summation, and faster. Pays where the rows are used many times.
+        the order of summation, and faster.
     squares : bool
         Whether the squared norms of the rows are needed: in training they are.
     """
@@ -86,6 +107,45 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
     return SparseRows(
         X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), norms, bias, n_inputs
     )
+
+
+def fresh_rows(values: np.ndarray, bias: float) -> FreshRows:
+    """Rows of a finite, contiguous array of floats, to be scored only."""
+    d = values.shape[1]
+    scratch = np.empty(d), np.empty(d, np.int32), np.empty(d // 64 + 1, np.int64)
+    return FreshRows(values, *scratch, bias, d + int(bias != 0.0))
+
+
+def sparse_rows(data, indices, indptr, bias: float, n_features: int) -> SparseRows:
+    """Rows of the parts of a CSR matrix, to be scored only: columns may come twice in a row."""
+    return SparseRows(data, indices, indptr, _NO_SQUARES, bias, n_features + int(bias != 0.0))
+
+
+def features_of(rows: FreshRows | SparseRows) -> Any:
+    """The array or CSR matrix that rows without a bias were packed from."""
+    if isinstance(rows, FreshRows):
+        return rows.values
+    shape = (len(rows.indptr) - 1, rows.n_inputs)
+    X = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
+    X.sum_duplicates()
+    return X
+
+
+@implements(score_rows, FreshRows)
+def _score_fresh(rows, matrix, first, last, out):
+    n_features = rows.values.shape[1]
+    for row in range(first, last):
+        scores = out[row - first]
+        scores[:] = 0.0
+        if rows.bias != 0.0:
+            add_scaled(scores, matrix[n_features], rows.bias)
+        values = rows.values[row]
+        count = mask_row(values, rows.words)
+        if count > SKIP_BELOW * n_features:
+            combine_rows(matrix, None, values, 0, n_features, scores)
+        else:
+            take_masked(values, rows.words, rows.indices, rows.data)
+            combine_rows(matrix, rows.indices, rows.data, 0, count, scores)
 
 
 @implements(score_rows, DenseRows)

@@ -113,20 +113,26 @@ def _prefetch_block(structure, rows, i):
     prefetch(structure.products, structure.products_indptr[i], structure.products_indptr[i + 1])
 
 
-@implements(generic.score_block, Chain)
-def _score_block(structure, rows, weights, i, scores):
+@compiled
+def _score_labels(structure, rows, weights, i, unary):
+    """Scores of the labels at the positions of a sequence."""
     n = structure.n_labels
-    first, last = structure.indptr[i], structure.indptr[i + 1]
-    length = last - first
     split = rows.n_inputs * n
     matrix = weights[:split].reshape(rows.n_inputs, n)
-    unary = scores[: length * n].reshape(length, n)
-    score_rows(rows, matrix, first, last, unary)
-    copy(scores[length * n :], weights[split : split + n * n])
+    score_rows(rows, matrix, structure.indptr[i], structure.indptr[i + 1], unary)
     if structure.ends:
         ends = split + n * n
         add_scaled(unary[0], weights[ends : ends + n], 1.0)
-        add_scaled(unary[length - 1], weights[ends + n :], 1.0)
+        add_scaled(unary[-1], weights[ends + n :], 1.0)
+
+
+@implements(generic.score_block, Chain)
+def _score_block(structure, rows, weights, i, scores):
+    n = structure.n_labels
+    length = structure.indptr[i + 1] - structure.indptr[i]
+    _score_labels(structure, rows, weights, i, scores[: length * n].reshape(length, n))
+    split = rows.n_inputs * n
+    copy(scores[length * n :], weights[split : split + n * n])
 
 
 @implements(generic.add_block, Chain)
@@ -189,11 +195,34 @@ def _squared_norm(structure, rows, i, direction, work):
 @implements(generic.decode, Chain)
 def _decode(structure, i, scores, work, labels):
     n = structure.n_labels
-    first = structure.indptr[i]
-    length = structure.indptr[i + 1] - first
+    length = structure.indptr[i + 1] - structure.indptr[i]
     size = length * n
     unary = scores[:size].reshape(length, n)
-    transitions = scores[size : size + n * n].reshape(n, n)
+    return _best_path(structure, i, unary, scores[size : size + n * n].reshape(n, n), work, labels)
+
+
+@compiled
+def best_paths(structure, rows, weights, first, last, labels):
+    """Best labels of some sequences. As scoring and decoding blocks, but transitions have the
+    same scores in all sequences and need no copy for each."""
+    n = structure.n_labels
+    buffer = np.empty((structure.longest, n))
+    work = np.empty(generic.work_size(structure, rows))
+    split = rows.n_inputs * n
+    transitions = weights[split : split + n * n].reshape(n, n)
+    for i in range(first, last):
+        low, high = structure.indptr[i], structure.indptr[i + 1]
+        unary = buffer[: high - low]
+        _score_labels(structure, rows, weights, i, unary)
+        _best_path(structure, i, unary, transitions, work, labels[low:high])
+
+
+@compiled
+def _best_path(structure, i, unary, transitions, work, labels):
+    """Best labels of a sequence, as far as masks allow, and their score."""
+    first = structure.indptr[i]
+    length, n = unary.shape
+    size = length * n
     arrive = work[:size].reshape(length, n)
     leave = work[size : 2 * size].reshape(length, n)
     if not structure.masked:
