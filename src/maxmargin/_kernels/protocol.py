@@ -46,8 +46,8 @@ def row_product(rows, row, other):
     _must_be_compiled("row_product")
 
 
-def products_with(rows, row, others, count, out):
-    """``out[p]`` = inner product of a row with row ``others[p]``, for the first ``count``."""
+def products_with(rows, row, others, out):
+    """``out[p]`` = inner product of a row with row ``others[p]``."""
     _must_be_compiled("products_with")
 
 
@@ -66,6 +66,11 @@ def cross_products(rows, first, unary, moved_at, moved, scratch):
 def label_loss(loss, predicted, true):
     """Loss of predicting one label when another is true."""
     _must_be_compiled("label_loss")
+
+
+def add_label_losses(loss, true, scale, out):
+    """``out[j] += scale * loss(j, true)`` for all labels j."""
+    _must_be_compiled("add_label_losses")
 
 
 def max_cost(loss):

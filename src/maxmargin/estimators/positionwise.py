@@ -1,4 +1,4 @@
-"""Transformers of scikit-learn on sequences: all positions are transformed as rows of one matrix."""
+"""Transformers of scikit-learn on sequences: their positions are the rows of one matrix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..features.sequences import Sequences, holds_dicts, open_sequences, take_li
 from ._sequence_data import check_lengths, flatten_labels
 
 
-class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]
     """Applies a transformer to every position of every sequence.
 
     The positions of all sequences are stacked, transformed as the rows of one matrix, and cut into
@@ -79,9 +79,10 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         labels = None if y is None else _labels(y, sequences, indptr)
         self.transformer_ = clone(self.transformer)
         self.transformer_.fit(stacked, labels, **fit_params)
-        vars(self).pop("n_features_in_", None)
         if not isinstance(stacked, list):
             self.n_features_in_ = stacked.shape[1]
+        elif hasattr(self, "n_features_in_"):  # of an earlier fit
+            del self.n_features_in_
         return self
 
     def transform(self, X: Any) -> list[Any]:

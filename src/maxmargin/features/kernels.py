@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._kernels.jit import compiled, implements
+from .._kernels.exponential import exp_row
+from .._kernels.jit import compiled, implements, leaf
 from .._kernels.protocol import (
     add_row,
     cross_products,
@@ -26,7 +27,7 @@ from .._kernels.protocol import (
     row_product,
     score_rows,
 )
-from .._kernels.vector import add_scaled, combine_rows, copy, dot
+from .._kernels.vector import add_scaled, copy, dot, sum_rows
 from .kernel_values import Kernel, gram_matrix
 from .rows import DenseRows, SparseRows, pack_rows
 
@@ -156,12 +157,9 @@ def pack_kernel_rows(
 @implements(score_rows, GramRows)
 def _score_gram(rows, matrix, first, last, out):
     n_rows = rows.gram.shape[0]
+    constant = matrix[matrix.shape[0] - 1]  # without an intercept it counts zero times
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[n_rows], rows.bias)
-        combine_rows(matrix, None, rows.gram[row], 0, n_rows, scores)
+        sum_rows(matrix, None, rows.gram[row], 0, n_rows, constant, rows.bias, out[row - first])
 
 
 @implements(row_product, GramRows)
@@ -172,7 +170,7 @@ def _product_gram(rows, row, other):
 # --- values when needed ----------------------------------------------------------------------
 
 
-@compiled
+@leaf
 def _used_rows(matrix, n_rows, used):
     """List the rows of ``matrix`` that are not zero; returns how many."""
     count = 0
@@ -185,24 +183,28 @@ def _used_rows(matrix, n_rows, used):
     return count
 
 
-@compiled
-def _apply_kernel(rows, row, other, product):
-    """Kernel value of two rows from the inner product of their features."""
+@leaf
+def _apply_kernel(rows, row, others, values):
+    """Turn inner products of the features of ``row`` and of ``others`` into kernel values."""
     if rows.kind == _RBF:
-        square = rows.features.squares[row] + rows.features.squares[other] - 2.0 * product
-        if square <= 0.0 or row == other:
-            return 1.0
-        return np.exp(-rows.gamma * square)
-    value = rows.gamma * product + rows.coef0
-    power = value
-    for _ in range(rows.degree - 1):
-        power *= value
-    return power
+        squares = rows.features.squares
+        for p in range(values.shape[0]):
+            square = squares[row] + squares[others[p]] - 2.0 * values[p]
+            values[p] = -rows.gamma * square if square > 0.0 and others[p] != row else 0.0
+        exp_row(values, 0.0, values)
+        return
+    for p in range(values.shape[0]):
+        value = rows.gamma * values[p] + rows.coef0
+        power = value
+        for _ in range(rows.degree - 1):
+            power *= value
+        values[p] = power
 
 
 @compiled
-def _kernel_values(rows, row, others, count, values):
+def _kernel_values(rows, row, others, values):
     """``values[p] = k(x_row, x_others[p])``, remembered ones first."""
+    count = others.shape[0]
     n_lines = rows.lines.shape[0]
     slot = row % n_lines if n_lines > 0 else 0
     known = n_lines > 0 and rows.owners[slot] == row
@@ -211,9 +213,8 @@ def _kernel_values(rows, row, others, count, values):
         rows.lines[slot, :] = _UNKNOWN
         known = True
     if not known:
-        products_with(rows.features, row, others, count, values)
-        for p in range(count):
-            values[p] = _apply_kernel(rows, row, others[p], values[p])
+        products_with(rows.features, row, others, values)
+        _apply_kernel(rows, row, others, values)
         return
     line = rows.lines[slot]
     missing = np.empty(count, np.int64)
@@ -223,39 +224,38 @@ def _kernel_values(rows, row, others, count, values):
         if values[p] == _UNKNOWN:
             missing[n_missing] = p
             n_missing += 1
-    if n_missing == 0:
-        return
     wanted = np.empty(n_missing, np.int64)
-    products = np.empty(n_missing)
+    new = np.empty(n_missing)
     for m in range(n_missing):
         wanted[m] = others[missing[m]]
-    products_with(rows.features, row, wanted, n_missing, products)
+    products_with(rows.features, row, wanted, new)
+    _apply_kernel(rows, row, wanted, new)
     for m in range(n_missing):
-        value = _apply_kernel(rows, row, wanted[m], products[m])
-        values[missing[m]] = value
+        values[missing[m]] = new[m]
         if rows.remembers:
-            line[wanted[m]] = value
+            line[wanted[m]] = new[m]
 
 
-@implements(score_rows, KernelRows)
+@implements(score_rows, KernelRows, allocates=True)
 def _score_kernel(rows, matrix, first, last, out):
     n_rows = rows.features.squares.shape[0]
     used = np.empty(n_rows, np.int64)
     count = _used_rows(matrix, n_rows, used)
+    used = used[:count]
     values = np.empty(count)
+    constant = matrix[matrix.shape[0] - 1]
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[n_rows], rows.bias)
-        _kernel_values(rows, row, used, count, values)
-        combine_rows(matrix, used, values, 0, count, scores)
+        _kernel_values(rows, row, used, values)
+        sum_rows(matrix, used, values, 0, count, constant, rows.bias, out[row - first])
 
 
-@implements(row_product, KernelRows)
+@implements(row_product, KernelRows, allocates=True)
 def _product_kernel(rows, row, other):
-    product = row_product(rows.features, row, other)
-    return _apply_kernel(rows, row, other, product) + rows.bias * rows.bias
+    others, values = np.empty(1, np.int64), np.empty(1)
+    others[0] = other
+    values[0] = row_product(rows.features, row, other)
+    _apply_kernel(rows, row, others, values)
+    return values[0] + rows.bias * rows.bias
 
 
 # --- what both share -------------------------------------------------------------------------

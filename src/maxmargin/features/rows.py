@@ -23,11 +23,11 @@ from .._kernels.protocol import (
 )
 from .._kernels.vector import (
     add_scaled,
-    combine_rows,
     dot,
     mask_row,
     prefetch,
     spread_row,
+    sum_rows,
     take_masked,
 )
 
@@ -134,40 +134,34 @@ def features_of(rows: FreshRows | SparseRows) -> Any:
 @implements(score_rows, FreshRows)
 def _score_fresh(rows, matrix, first, last, out):
     n_features = rows.values.shape[1]
+    constant = matrix[rows.n_inputs - 1]  # without an intercept it counts zero times
     for row in range(first, last):
         scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[n_features], rows.bias)
         values = rows.values[row]
         count = mask_row(values, rows.words)
         if count > SKIP_BELOW * n_features:
-            combine_rows(matrix, None, values, 0, n_features, scores)
+            sum_rows(matrix, None, values, 0, n_features, constant, rows.bias, scores)
         else:
             take_masked(values, rows.words, rows.indices, rows.data)
-            combine_rows(matrix, rows.indices, rows.data, 0, count, scores)
+            sum_rows(matrix, rows.indices, rows.data, 0, count, constant, rows.bias, scores)
 
 
 @implements(score_rows, DenseRows)
 def _score_dense(rows, matrix, first, last, out):
     n_features = rows.values.shape[1]
+    constant = matrix[rows.n_inputs - 1]
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[n_features], rows.bias)
-        combine_rows(matrix, None, rows.values[row], 0, n_features, scores)
+        sum_rows(
+            matrix, None, rows.values[row], 0, n_features, constant, rows.bias, out[row - first]
+        )
 
 
 @implements(score_rows, SparseRows)
 def _score_sparse(rows, matrix, first, last, out):
+    constant = matrix[rows.n_inputs - 1]
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[rows.n_inputs - 1], rows.bias)
         begin, end = rows.indptr[row], rows.indptr[row + 1]
-        combine_rows(matrix, rows.indices, rows.data, begin, end, scores)
+        sum_rows(matrix, rows.indices, rows.data, begin, end, constant, rows.bias, out[row - first])
 
 
 @implements(add_row, DenseRows)
@@ -205,6 +199,7 @@ def _prefetch_dense(rows, first, last):
 
 @implements(prefetch_rows, SparseRows)
 def _prefetch_sparse(rows, first, last):
+    prefetch(rows.squares, first, last)
     prefetch(rows.data, rows.indptr[first], rows.indptr[last])
     prefetch(rows.indices, rows.indptr[first], rows.indptr[last])
 
@@ -234,18 +229,18 @@ def _product_sparse(rows, row, other):
 
 
 @implements(products_with, DenseRows)
-def _products_dense(rows, row, others, count, out):
-    for p in range(count):
+def _products_dense(rows, row, others, out):
+    for p in range(others.shape[0]):
         out[p] = row_product(rows, row, others[p])
 
 
-@implements(products_with, SparseRows)
-def _products_sparse(rows, row, others, count, out):
+@implements(products_with, SparseRows, allocates=True)
+def _products_sparse(rows, row, others, out):
     # The row is unpacked once: looking up its features is faster than merging two lists.
     unpacked = np.zeros(rows.n_inputs)
     for place in range(rows.indptr[row], rows.indptr[row + 1]):
         unpacked[rows.indices[place]] = rows.data[place]
-    for p in range(count):
+    for p in range(others.shape[0]):
         total = rows.bias * rows.bias
         for place in range(rows.indptr[others[p]], rows.indptr[others[p] + 1]):
             total += np.float64(rows.data[place]) * unpacked[rows.indices[place]]
