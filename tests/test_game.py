@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from maxmargin import MulticlassClassifier, OrdinalClassifier
-from maxmargin._kernels.game import game_block, game_work, solve_game
+from maxmargin._kernels.game import game_work, solve_game
+from maxmargin._kernels.game_block import game_block
 from realdata import load_npz
 
 KINDS = ["random", "sparse", "rounded", "0-1", "absolute", "repeated", "tiny", "large", "zero"]

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels.game import game_block, game_work, solve_game
+from .._kernels.game import game_work, solve_game
+from .._kernels.game_block import game_block
 from .._kernels.jit import implements
 from .._kernels.protocol import (
     add_label_losses,
