@@ -88,6 +88,11 @@ def expected_losses(loss, mu, out):
     _must_be_compiled("expected_losses")
 
 
+def label_work(loss, n):
+    """Length of the scratch vector that the max-min functions of a loss need for n classes."""
+    _must_be_compiled("label_work")
+
+
 def max_min_label(loss, scores, work, mu):
     """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu``; return an upper and a
     lower bound of the value, the lower one that of the answer; equal where a formula is exact."""
@@ -95,7 +100,10 @@ def max_min_label(loss, scores, work, mu):
 
 
 def max_min_label_prox(loss, scores, mu, curvature, work, out):
-    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none."""
+    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none.
+
+    ``out`` holds the answer of :func:`max_min_label` at these scores, and receives the maximum.
+    """
     _must_be_compiled("max_min_label_prox")
 
 
@@ -221,7 +229,10 @@ def linear_prox(structure, rows, i, scores, mu, scale, work, out):
 
 
 def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
-    """Exact block maximum for the max-min H; returns False where the structure has none."""
+    """Exact block maximum for the max-min H; returns False where the structure has none.
+
+    ``out`` holds the answer of :func:`max_min` at these scores, and receives the maximum.
+    """
     _must_be_compiled("max_min_prox")
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from .._validation import check_loss_matrix
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
-from ._base import incompatible
 from ._docs import documented
 from ._flat import FlatClassifier
 
@@ -35,8 +34,8 @@ class MulticlassClassifier(FlatClassifier):
     surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
     loss : "0-1" or array of shape (n_classes, n_classes), default="0-1"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
-        ``classes_``; max-margin takes any matrix, max-min the 0-1 loss. A CRF is trained for
-        the likelihood: the loss makes no difference to it.
+        ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF
+        is trained for the likelihood: the loss makes no difference to it.
     %(kernel)s
     %(parameters)s
 
@@ -119,9 +118,4 @@ class MulticlassClassifier(FlatClassifier):
             if self.loss != "0-1":
                 raise ValueError(f"loss must be '0-1' or a matrix; received {self.loss!r}.")
             return ZeroOneLoss(np.ones(n_classes), True)
-        matrix = check_loss_matrix(self.loss, n_classes)
-        if self.surrogate == "max-min":
-            raise incompatible(
-                "max-min", "a loss matrix", "Use loss='0-1' or surrogate='max-margin'."
-            )
-        return MatrixLoss(matrix)
+        return MatrixLoss(check_loss_matrix(self.loss, n_classes))

@@ -8,7 +8,6 @@ import numpy as np
 
 from .._validation import check_loss_matrix
 from ..structures.losses import AbsoluteLoss, LabelLoss, MatrixLoss
-from ._base import incompatible
 from ._docs import documented
 from ._flat import FlatClassifier
 
@@ -19,7 +18,8 @@ from ._flat import FlatClassifier
 class OrdinalClassifier(FlatClassifier):
     """Classifier for ordered classes, linear or with a kernel, with a certificate.
 
-    Minimises, with scores ``v = W x + b`` and the loss ``L(j, z) = |j - z|``::
+    Minimises, with scores ``v = W x + b`` and the loss ``L(j, z) = |j - z|`` (with another loss
+    matrix, the objective of :class:`MulticlassClassifier`)::
 
         alpha/2 |w|^2 + 1/n sum_i S(v_i, y_i)
 
@@ -32,8 +32,9 @@ class OrdinalClassifier(FlatClassifier):
     surrogate : {"max-margin", "max-min", "crf"}, default="max-min"
     loss : "absolute" or array of shape (n_classes, n_classes), default="absolute"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
-        ``classes_``; max-margin takes any matrix, max-min the absolute loss. A CRF is trained
-        for the likelihood: neither the loss nor the order of the classes makes a difference to it.
+        ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF is
+        trained for the likelihood: neither the loss nor the order of the classes makes a
+        difference to it.
     %(kernel)s
     %(parameters)s
 
@@ -119,12 +120,7 @@ class OrdinalClassifier(FlatClassifier):
             if self.loss != "absolute":
                 raise ValueError(f"loss must be 'absolute' or a matrix; received {self.loss!r}.")
             return AbsoluteLoss(np.ones(n_classes), True)
-        matrix = check_loss_matrix(self.loss, n_classes)
-        if self.surrogate == "max-min":
-            raise incompatible(
-                "max-min", "a loss matrix", "Use loss='absolute' or surrogate='max-margin'."
-            )
-        return MatrixLoss(matrix)
+        return MatrixLoss(check_loss_matrix(self.loss, n_classes))
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         distance = np.abs(self._best(X) - codes)

@@ -197,10 +197,10 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
         settings = self._check_settings()
         if self.surrogate != "max-margin":
             raise incompatible(self.surrogate, "sequences", "Use surrogate='max-margin'.")
-        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes)
+        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
-        data.weigh(sample_weight, position_weight, self.normalize_loss)
+        data.weigh(position_weight, self.normalize_loss)
         self.n_features_in_ = data.X.shape[1]
         self.classes_ = classes
         loss = self._make_loss(class_costs(self.class_weight, classes, data.counts(len(classes))))

@@ -50,7 +50,10 @@ class Chain(NamedTuple):
     products: np.ndarray  # packed lower triangles x_s @ x_t within a sequence
     products_indptr: np.ndarray
 
-    sparse_outputs = True  # an output has few of the parts of a block, and blocks no exact maximum
+    @property
+    def sparse_outputs(self) -> bool:
+        """Whether outputs have few of the parts of a block, which has no exact maximum."""
+        return True
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs, transitions, first, last."""
