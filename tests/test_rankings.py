@@ -317,6 +317,21 @@ def test_sparse_is_dense_and_threads_do_not_matter(surrogate):
 
 
 @pytest.mark.parametrize("surrogate", ["max-margin", "max-min"])
+def test_kernels(surrogate):
+    X, positions, weights = problem_data(4, 30, seed=1)
+    settings = {"tol": 1e-6, "max_iter": 20_000, "random_state": 0}
+    linear = LabelRanker(surrogate, **settings).fit(X, positions, weights)
+    gram = LabelRanker(surrogate, kernel="precomputed", **settings)
+    gram.fit(X @ X.T, positions, weights)
+    assert gram.primal_ == pytest.approx(linear.primal_, rel=2e-6)
+    scores = linear.decision_function(X)
+    np.testing.assert_allclose(gram.decision_function(X @ X.T), scores, atol=2e-3)
+    curved = LabelRanker(surrogate, kernel="rbf", alpha=0.02, random_state=0).fit(X, positions)
+    assert curved.status_ == "converged"
+    assert curved.score(X, positions) > linear.score(X, positions)
+
+
+@pytest.mark.parametrize("surrogate", ["max-margin", "max-min"])
 def test_a_warm_start_goes_on(surrogate):
     X, positions, _ = problem_data(4, 30, seed=1)
     model = LabelRanker(surrogate, tol=1e-4, warm_start=True, random_state=0).fit(X, positions)

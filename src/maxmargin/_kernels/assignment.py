@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import leaf
+from .jit import compiled, leaf
 
 
 @leaf
@@ -142,3 +142,11 @@ def assign(weights, work, labels):
     for i in range(n):
         labels[i] = int(work[6 * n + i]) if total > -np.inf else 0
     return total
+
+
+@compiled
+def assign_all(weights, labels):
+    """Best columns for each of many matrices, ``(m, n, n)`` into ``(m, n)``."""
+    work = np.empty(assignment_work(weights.shape[1]))
+    for i in range(weights.shape[0]):
+        assign(weights[i], work, labels[i])

@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from .._kernels.assignment import assign_all
 from .._validation import check_choice, check_sample_weight
-from ..features.rows import pack_rows
 from ..solvers.problem import Problem
 from ..structures.permutation import Ranking
 from ._docs import documented
 from ._flat import FlatClassifier
-from ._permutations import PERMUTATION_PARAMETERS, PermutationEstimator, decode_permutations
+from ._kernel import KernelModel
+from ._permutations import PERMUTATION_PARAMETERS, PermutationEstimator
 from ._rankings import FORMATS, RankingFormat, read_rankings
+
+# Numbers held at a time while predicting: 64 MB.
+_SCORES_AT_ONCE = 1 << 23
 
 
 @documented(
@@ -25,8 +29,8 @@ from ._rankings import FORMATS, RankingFormat, read_rankings
     alpha_note="""C = 1 for the loss summed over the items: ``n_items / total weight``.""",
     extra=PERMUTATION_PARAMETERS,
 )
-class LabelRanker(PermutationEstimator):
-    """Ranks a fixed set of M items for every example.
+class LabelRanker(KernelModel, PermutationEstimator):
+    """Ranks a fixed set of M items for every example, linear or with a kernel.
 
     Item a at position b scores ``v_ab = W_ab @ x + c_ab``; a ranking y scores the sum over its
     items, and the best one is found by assignment. Training minimises, with w all weights together
@@ -53,14 +57,16 @@ class LabelRanker(PermutationEstimator):
     items : sequence, optional
         Names of the items, in the order of the columns for "ranks"; what orderings may hold for
         "orderings". By default columns are numbered, and orderings hold what they hold.
+    %(kernel)s
     %(parameters)s
 
     Attributes
     ----------
     items_ : array of the items
-    coef_ : array of shape (n_items, n_items, n_features)
-        Weights by item and position.
-    intercept_ : array of shape (n_items, n_items)
+    coef_ : array of shape (n_items * n_items, n_features)
+        Weights of item a at position b in row ``a * n_items + b``; with ``kernel="linear"`` only.
+    intercept_ : array of shape (n_items * n_items,)
+    %(kernel_attributes)s
     %(attributes)s
 
     Examples
@@ -83,6 +89,11 @@ class LabelRanker(PermutationEstimator):
         *,
         y_format: str = "ranks",
         items: Any = None,
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -106,6 +117,11 @@ class LabelRanker(PermutationEstimator):
         self.surrogate = surrogate
         self.y_format = y_format
         self.items = items
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -130,7 +146,7 @@ class LabelRanker(PermutationEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not self._precomputed
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = False
@@ -144,6 +160,7 @@ class LabelRanker(PermutationEstimator):
         Parameters
         ----------
         X : array or sparse matrix of shape (n_examples, n_features)
+            With ``kernel="precomputed"`` the (n_examples, n_examples) kernel matrix.
         y : array of shape (n_examples, n_items)
             A ranking a row, written as ``y_format`` says; no ties, no items missing.
         sample_weight : array of shape (n_examples,), optional
@@ -163,7 +180,7 @@ class LabelRanker(PermutationEstimator):
         used = np.flatnonzero(weights > 0)
         train, held_out = self._split(len(used), settings.rng)
         train, held_out = used[train], used[held_out]
-        rows = pack_rows(X[train], fit_intercept=self.fit_intercept)
+        rows = self._training_rows(X, train)
         problem = Problem(
             _pack(positions[train]),
             self._make_surrogate(np.full(len(train), M), settings.tol),
@@ -176,37 +193,24 @@ class LabelRanker(PermutationEstimator):
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._set_weights(weights_now, X.shape[1])
+                self._keep_columns(weights_now.reshape(-1, M * M), X, train)
                 return self._right(X[held_out], positions[held_out], weights[held_out])
 
         result = self._solve(problem, settings, validate)
-        self._set_weights(result.weights, X.shape[1])
+        self._keep_columns(result.weights.reshape(-1, M * M), X, train)
         return self
-
-    def _set_weights(self, weights: np.ndarray, n_features: int) -> None:
-        M = len(self.items_)
-        matrix = weights.reshape(-1, M * M)
-        self.coef_ = np.ascontiguousarray(matrix[:n_features].T).reshape(M, M, n_features)
-        has_intercept = len(matrix) > n_features
-        self.intercept_ = matrix[-1].reshape(M, M).copy() if has_intercept else np.zeros((M, M))
 
     # --- prediction -------------------------------------------------------------------------
 
-    def _weights(self) -> np.ndarray:
-        """The weights in the layout of the structure."""
-        M, d = len(self.items_), self.n_features_in_
-        parts = [self.coef_.reshape(M * M, d).T]
-        if self.fit_intercept:
-            parts.append(self.intercept_.reshape(1, M * M))
-        return np.ascontiguousarray(np.concatenate(parts)).ravel()
-
     def _positions(self, X: Any) -> np.ndarray:
-        """Positions (0 = best) of the items in the best rankings."""
+        """Positions (0 = best) of the items in the best rankings, some rows at a time."""
         M = len(self.items_)
-        rows = pack_rows(X, fit_intercept=self.fit_intercept, compress=False, squares=False)
-        ranking = _pack(np.empty((0, M), np.int32), X.shape[0])
-        labels = decode_permutations(ranking, rows, self._weights(), self.n_jobs)
-        return labels.reshape(-1, M)
+        step = max(1, _SCORES_AT_ONCE // M**2)
+        positions = np.empty((X.shape[0], M), np.int32)
+        for first in range(0, X.shape[0], step):
+            scores = self._scores(X[first : first + step])
+            assign_all(scores.reshape(-1, M, M), positions[first : first + step])
+        return positions
 
     def _right(self, X: Any, positions: np.ndarray, weights: Any) -> float:
         return float(np.average((self._positions(X) == positions).mean(axis=1), weights=weights))
@@ -218,7 +222,7 @@ class LabelRanker(PermutationEstimator):
         -------
         ndarray of shape (n_examples, n_items)
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         written = RankingFormat(self.y_format, self.items_, self.best_rank_)
         return written.write(self._positions(self._validate_X(X, reset=False)))
 
@@ -230,27 +234,24 @@ class LabelRanker(PermutationEstimator):
         ndarray of shape (n_examples, n_items, n_items)
             ``[i, item, position]``, items as in ``items_``, the best position first.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
-        M = len(self.items_)
-        scores = np.asarray(X @ self.coef_.reshape(M * M, -1).T)
-        return scores.reshape(-1, M, M) + self.intercept_
+        return self._scores(X).reshape(-1, len(self.items_), len(self.items_))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of items at their right position: one minus the mean loss of training.
 
         For Kendall's tau and others see :mod:`maxmargin.metrics`.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
         written = RankingFormat(self.y_format, self.items_, self.best_rank_)
         positions, _ = read_rankings(y, X.shape[0], self.y_format, known=written)
         return self._right(X, positions, check_sample_weight(sample_weight, X.shape[0]))
 
 
-def _pack(positions: np.ndarray, n: int | None = None) -> Ranking:
-    """The structure of rankings: n of them without a truth, or as many as there are positions."""
-    M = positions.shape[1]
-    n = len(positions) if n is None else n
+def _pack(positions: np.ndarray) -> Ranking:
+    """The structure of rankings with these positions of the items."""
+    n, M = positions.shape
     truth = np.ascontiguousarray(positions, np.int32).ravel()
     return Ranking(truth, np.arange(n + 1, dtype=np.int64) * M, M)
