@@ -104,6 +104,10 @@ class Problem:
         passes.add_blocks(self.structure, self.rows, self.scales, blocks, weights)
         return weights
 
+    def squared_norm(self, weights: np.ndarray) -> float:
+        """``|w|^2``."""
+        return passes.inner_product(weights, weights)
+
     def evaluate(self, weights, blocks: Blocks | Atoms | None = None, gaps=None) -> Evaluation:
         """True primal value at ``weights``, and dual value at ``blocks``.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._kernels.jit import implements
 from .._kernels.protocol import (
+    add_mixed_losses,
     expected_label_loss,
     expected_losses,
     label_loss,
@@ -126,6 +127,20 @@ def _expected_matrix(loss, mu, out):
         for z in range(n):
             total += loss.matrix[j, z] * mu[z]
         out[j] = total
+
+
+@implements(add_mixed_losses, ZeroOneLoss)
+def _mixed_zero_one(loss, nu, scale, out):
+    for z in range(nu.shape[0]):
+        out[z] += scale * loss.costs[z] * (1.0 - nu[z])
+
+
+@implements(add_mixed_losses, (AbsoluteLoss, MatrixLoss))
+def _mixed(loss, nu, scale, out):
+    for j in range(nu.shape[0]):
+        if nu[j] != 0.0:
+            for z in range(nu.shape[0]):
+                out[z] += scale * nu[j] * label_loss(loss, j, z)
 
 
 @implements(max_min_label, ZeroOneLoss)
