@@ -15,11 +15,11 @@ from __future__ import annotations
 import numpy as np
 
 from .exponential import exp_difference, exp_row, log_row
-from .jit import compiled
+from .jit import leaf
 from .vector import add_scaled, copy, dot, max_plus
 
 
-@compiled
+@leaf
 def _forward(before, table, unary, best, sums, ways, after):
     """One step: ``after`` = log sums with the scores of its labels; ``ways`` = shares of the sums.
 
@@ -43,7 +43,7 @@ def _forward(before, table, unary, best, sums, ways, after):
             ways[j, k] *= sums[k]
 
 
-@compiled
+@leaf
 def _backward(marginals, pairs, ones):
     """From the last marginal and the shares in ``pairs`` to all marginals."""
     n = marginals.shape[1]
@@ -54,11 +54,13 @@ def _backward(marginals, pairs, ones):
             marginals[t, j] = dot(pairs[t, j], ones)
 
 
-@compiled
+@leaf
 def _last(marginals):
     """Normalise the last message into a marginal; returns the log of its sum."""
     last = marginals[marginals.shape[0] - 1]
-    top = last.max()
+    top = last[0]
+    for k in range(1, last.shape[0]):
+        top = max(top, last[k])
     if top == -np.inf:
         marginals[:] = 0.0
         return top
@@ -68,7 +70,7 @@ def _last(marginals):
     return top + np.log(total)
 
 
-@compiled
+@leaf
 def chain_marginals(unary, transitions, work, marginals, pairs):
     """Marginals of a chain whose transitions are the same everywhere.
 
@@ -99,7 +101,7 @@ def chain_marginals(unary, transitions, work, marginals, pairs):
     return value
 
 
-@compiled
+@leaf
 def chain_marginals_by_position(unary, potentials, work, marginals, pairs):
     """The same with ``potentials`` of shape (T - 1, K, K): transitions that depend on the position.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -43,6 +44,25 @@ class Settings(NamedTuple):
     verbose: int
 
 
+def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that is refused or fails leaves the model as it was: an old one stays whole."""
+
+    @functools.wraps(fit)
+    def whole_fit(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            dual_is_whole = vars(self).get("_dual") is before.get("_dual")
+            vars(self).clear()
+            vars(self).update(before)
+            if not dual_is_whole:  # the solver has worked on it
+                self._dual = None
+            raise
+
+    return whole_fit
+
+
 class StructuredEstimator(BaseEstimator):
     """Base of the estimators; subclasses list the parameters in their constructor."""
 
@@ -52,6 +72,11 @@ class StructuredEstimator(BaseEstimator):
         "bcfw": BlockFrankWolfe,
         "pairwise": PairwiseFrankWolfe,
     }
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "fit" in vars(cls):
+            cls.fit = _all_or_nothing(cls.fit)
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
@@ -129,7 +154,7 @@ class StructuredEstimator(BaseEstimator):
                 f"{result.primal:.6g}, dual {result.dual:.6g}). Increase max_iter or alpha, scale "
                 "the features, or accept the gap with a larger tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,  # the caller of a fit that is all or nothing
             )
         return result
 
@@ -153,6 +178,7 @@ class StructuredEstimator(BaseEstimator):
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""
         before = getattr(self, "_dual", None)
+        self._dual: Any = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
         return before[1]

@@ -183,10 +183,10 @@ class SequenceLabeler(StructuredEstimator):
         """
         settings = self._check_settings()
         self._check_solver()
-        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes)
+        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
-        data.weigh(sample_weight, position_weight, self.normalize_loss)
+        data.weigh(position_weight, self.normalize_loss)
         self.n_features_in_ = data.X.shape[1]
         self.classes_ = classes
         loss = self._make_loss(class_costs(self.class_weight, classes, data.counts(len(classes))))

@@ -13,14 +13,7 @@ import scipy.sparse as sp
 
 from .._kernels.jit import compiled, implements
 from .._kernels.protocol import add_row, clear_rows, prefetch_rows, row_product, score_rows
-from .._kernels.vector import (
-    add_scaled,
-    combine_rows,
-    mask_row,
-    prefetch,
-    spread_row,
-    take_masked,
-)
+from .._kernels.vector import add_scaled, mask_row, prefetch, spread_row, sum_rows, take_masked
 
 # Below this density, products with a dense array are faster after compression.
 SPARSE_BELOW = 0.3
@@ -115,40 +108,34 @@ def sparse_rows(data, indices, indptr, bias: float, n_features: int) -> SparseRo
 @implements(score_rows, FreshRows)
 def _score_fresh(rows, matrix, first, last, out):
     n_features = rows.values.shape[1]
+    constant = matrix[rows.n_inputs - 1]  # without an intercept it counts zero times
     for row in range(first, last):
         scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[n_features], rows.bias)
         values = rows.values[row]
         count = mask_row(values, rows.words)
         if count > SKIP_BELOW * n_features:
-            combine_rows(matrix, None, values, 0, n_features, scores)
+            sum_rows(matrix, None, values, 0, n_features, constant, rows.bias, scores)
         else:
             take_masked(values, rows.words, rows.indices, rows.data)
-            combine_rows(matrix, rows.indices, rows.data, 0, count, scores)
+            sum_rows(matrix, rows.indices, rows.data, 0, count, constant, rows.bias, scores)
 
 
 @implements(score_rows, DenseRows)
 def _score_dense(rows, matrix, first, last, out):
     n_features = rows.values.shape[1]
+    constant = matrix[rows.n_inputs - 1]
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[n_features], rows.bias)
-        combine_rows(matrix, None, rows.values[row], 0, n_features, scores)
+        sum_rows(
+            matrix, None, rows.values[row], 0, n_features, constant, rows.bias, out[row - first]
+        )
 
 
 @implements(score_rows, SparseRows)
 def _score_sparse(rows, matrix, first, last, out):
+    constant = matrix[rows.n_inputs - 1]
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[rows.n_inputs - 1], rows.bias)
         begin, end = rows.indptr[row], rows.indptr[row + 1]
-        combine_rows(matrix, rows.indices, rows.data, begin, end, scores)
+        sum_rows(matrix, rows.indices, rows.data, begin, end, constant, rows.bias, out[row - first])
 
 
 @implements(add_row, DenseRows)
@@ -186,6 +173,7 @@ def _prefetch_dense(rows, first, last):
 
 @implements(prefetch_rows, SparseRows)
 def _prefetch_sparse(rows, first, last):
+    prefetch(rows.squares, first, last)
     prefetch(rows.data, rows.indptr[first], rows.indptr[last])
     prefetch(rows.indices, rows.indptr[first], rows.indptr[last])
 

@@ -51,12 +51,13 @@ def _improve(structure, curvature, i, excess, labels, work, predictions):
 @compiled
 def bracket_blocks(
     surrogate, structure, rows, curvature, sample_weight, weights, predictions, flows, rounds,
-    first, last, sums,
+    first, last, sums, gaps,
 ):  # fmt: skip
     """Sum surrogate values, concave parts and the widths of their brackets over some examples.
 
     ``sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i width_i]``, where S_i is an upper bound
-    from ``predictions``, improved by some ``rounds`` of a subgradient method.
+    from ``predictions``, improved by some ``rounds`` of a subgradient method; ``gaps[i]`` gets
+    the width.
     """
     scratch = make_scratch(structure, rows)
     n = structure.n_labels
@@ -64,6 +65,7 @@ def bracket_blocks(
     sums[:] = 0.0
     for i in range(first, last):
         if sample_weight[i] == 0.0:
+            gaps[i] = 0.0
             continue
         low, high = generic.label_range(structure, i)
         size = generic.block_size(structure, i)
@@ -90,4 +92,5 @@ def bracket_blocks(
         sums[0] += sample_weight[i] * (upper - true_score(structure, i, scores))
         sums[1] += sample_weight[i] * concave
         sums[2] += sample_weight[i] * (upper - lower)
+        gaps[i] = upper - lower
 

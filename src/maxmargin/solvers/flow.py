@@ -149,7 +149,7 @@ class FlowAscent(BlockFrankWolfe):
         """``w(mu)``, of which the iterate is a mixture with the centre."""
         return (1.0 + self.inertia) * self.weights - self.inertia * self.centre
 
-    def _evaluate(self, weights, predictions, rounds) -> tuple[float, float, float]:
+    def _evaluate(self, weights, predictions, rounds, gaps) -> tuple[float, float, float]:
         """Primal value, mean concave part, and oracle error."""
         problem = self.problem
 
@@ -158,7 +158,7 @@ class FlowAscent(BlockFrankWolfe):
             bracket_blocks(
                 problem.surrogate, problem.structure, problem.rows, self.curvature,
                 problem.sample_weight, weights, predictions, self.dual_state, rounds,
-                first, last, sums,
+                first, last, sums, gaps,
             )  # fmt: skip
             return sums
 
@@ -180,7 +180,8 @@ class FlowAscent(BlockFrankWolfe):
         penalty = 0.5 * problem.alpha * problem.squared_norm(bare)
         candidates = []
         for weights, predictions in points:
-            primal, concave, error = self._evaluate(weights, predictions, rounds)
+            gaps = self.gaps if weights is self.weights else np.empty(problem.n_examples)
+            primal, concave, error = self._evaluate(weights, predictions, rounds, gaps)
             found = Evaluation(primal, concave - penalty, error if bracketed else 0.0)
             candidates.append((weights, found))
         gap = min(found.primal for _, found in candidates) - candidates[0][1].dual

@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled, implements
+from .._kernels.jit import compiled, implements, leaf
 from .._kernels.protocol import (
+    add_label_losses,
     add_row,
     clear_rows,
     expected_label_loss,
-    label_loss,
     prefetch_rows,
     score_rows,
 )
-from .._kernels.vector import add_scaled, copy, dot, prefetch
+from .._kernels.vector import add_scaled, combine_rows, copy, dot, prefetch
 from .._kernels.viterbi import viterbi
 from ..features.rows import Rows, products_within
 from .losses import LabelLoss
@@ -49,6 +49,11 @@ class Chain(NamedTuple):
     allowed: np.ndarray  # (positions, K) bool, or (0, K): everything
     products: np.ndarray  # packed lower triangles x_s @ x_t within a sequence
     products_indptr: np.ndarray
+
+    @property
+    def sparse_outputs(self) -> bool:
+        """Whether outputs have few of the parts of a block, which has no exact maximum."""
+        return True
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs, transitions, first, last."""
@@ -111,6 +116,8 @@ def _work_size(structure, rows):
 def _prefetch_block(structure, rows, i):
     prefetch_rows(rows, structure.indptr[i], structure.indptr[i + 1])
     prefetch(structure.products, structure.products_indptr[i], structure.products_indptr[i + 1])
+    prefetch(structure.truth, structure.indptr[i], structure.indptr[i + 1])
+    prefetch(structure.loss_scale, structure.indptr[i], structure.indptr[i + 1])
 
 
 @compiled
@@ -144,12 +151,7 @@ def _add_block(structure, rows, weights, i, direction, scale):
     matrix = weights[:split].reshape(rows.n_inputs, n)
     unary = direction[: length * n].reshape(length, n)
     for t in range(length):
-        moves = False
-        for k in range(n):
-            if unary[t, k] != 0.0:
-                moves = True
-                break
-        if moves:
+        if dot(unary[t], unary[t]) != 0.0:
             add_row(rows, matrix, first + t, unary[t], scale)
     add_scaled(weights[split : split + n * n], direction[length * n :], scale)
     if structure.ends:
@@ -158,7 +160,7 @@ def _add_block(structure, rows, weights, i, direction, scale):
         add_scaled(weights[ends + n :], unary[length - 1], scale)
 
 
-@compiled
+@leaf
 def _cross_products(rows, first, unary, moved_at, moved, scratch):
     """Cross terms of a sequence too long to keep its Gram matrix: in weight space.
 
@@ -187,7 +189,9 @@ def _squared_norm(structure, rows, i, direction, work):
     unary = direction[: length * n].reshape(length, n)
     summed = direction[length * n :]
     total = dot(summed, summed)
-    # Positions that move, and the length of their moves.
+    kept = structure.products_indptr[i + 1] > structure.products_indptr[i]
+    below = structure.products_indptr[i]  # where the products of t with earlier positions start
+    before = work[:n]
     moved = 0
     for t in range(length):
         square = dot(unary[t], unary[t])
@@ -197,19 +201,16 @@ def _squared_norm(structure, rows, i, direction, work):
             total += square
         if square != 0.0:
             total += square * rows.squares[first + t]
-            work[moved] = t
+            if kept and moved > 0:
+                before[:] = 0.0
+                combine_rows(unary, None, structure.products[below : below + t], 0, t, before)
+                total += 2.0 * dot(before, unary[t])
+            elif not kept:
+                work[moved] = t
             moved += 1
-    kept = structure.products_indptr[i + 1] > structure.products_indptr[i]
+        below += t + 1
     if not kept:
-        return total + _cross_products(rows, first, unary, work, moved, work[length:])
-    base = structure.products_indptr[i]
-    for a in range(1, moved):
-        t = int(work[a])
-        for b in range(a):
-            s = int(work[b])
-            inner = dot(unary[t], unary[s])
-            if inner != 0.0:
-                total += 2.0 * inner * structure.products[base + t * (t + 1) // 2 + s]
+        total += _cross_products(rows, first, unary, work, moved, work[length:])
     return total
 
 
@@ -327,9 +328,8 @@ def _add_loss(structure, i, out):
     n = structure.n_labels
     first = structure.indptr[i]
     for t in range(structure.indptr[i + 1] - first):
-        true = structure.truth[first + t]
-        for k in range(n):
-            out[t * n + k] += structure.loss_scale[first + t] * label_loss(structure.loss, k, true)
+        scale = structure.loss_scale[first + t]
+        add_label_losses(structure.loss, structure.truth[first + t], scale, out[t * n : t * n + n])
 
 
 @implements(generic.expected_loss, Chain)

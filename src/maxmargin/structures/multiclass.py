@@ -201,7 +201,9 @@ def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
 
 @implements(generic.gibbs, Multiclass)
 def _gibbs(structure, i, scores, work, mu):
-    top = scores.max()
+    top = scores[0]
+    for k in range(1, scores.shape[0]):
+        top = max(top, scores[k])
     total = exp_row(scores, top, mu)
     share = 1.0 / total
     for k in range(mu.shape[0]):

@@ -266,7 +266,7 @@ def _slope_between(structure, mu, direction, g):
     return total
 
 
-@implements(generic.loss_floor_step, Multilabel)
+@implements(generic.loss_floor_step, Multilabel, allocates=True)
 def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
     """The derivative falls, with a jump where a label passes its bend: search over the bends."""
     n = structure.n_labels
