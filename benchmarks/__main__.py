@@ -14,6 +14,7 @@ NAMES = (
     "bcfw_pass",
     "prediction",
     "best_path",
+    "kernel_fit",
     "startup",
     "memory",
 )

@@ -9,6 +9,7 @@ _HOMES = {
     "MulticlassClassifier": "estimators.multiclass",
     "MultiLabelClassifier": "estimators.multilabel",
     "OrdinalClassifier": "estimators.ordinal",
+    "PositionWise": "estimators.positionwise",
     "SequenceLabeler": "estimators.sequence",
     "StructuredPredictor": "estimators.structured",
     "UnseenLabelWarning": "_labels",
@@ -28,6 +29,7 @@ __all__ = [
     "MultiLabelClassifier",
     "MulticlassClassifier",
     "OrdinalClassifier",
+    "PositionWise",
     "Result",
     "SequenceLabeler",
     "StructuredPredictor",
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.multilabel import MultiLabelClassifier
     from .estimators.ordinal import OrdinalClassifier
+    from .estimators.positionwise import PositionWise
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor
     from .persistence import ModelFileError, load, save

@@ -46,6 +46,20 @@ def row_product(rows, row, other):
     _must_be_compiled("row_product")
 
 
+def products_with(rows, row, others, out):
+    """``out[p]`` = inner product of a row with row ``others[p]``."""
+    _must_be_compiled("products_with")
+
+
+def cross_products(rows, first, unary, moved_at, moved, scratch):
+    """``2 sum_{s<t} (x_s @ x_t) (d_s @ d_t)`` over the ``moved`` positions listed in ``moved_at``.
+
+    Position t is row ``first + t``, and ``d_t = unary[t]``; ``scratch`` has room for one more row
+    of weights than there are inputs.
+    """
+    _must_be_compiled("cross_products")
+
+
 # --- losses of a single label --------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ from ._flat import FlatClassifier
 
 @documented(order="active")
 class MulticlassClassifier(FlatClassifier):
-    """Linear multiclass classifier with a certificate.
+    """Multiclass classifier, linear or with a kernel, with a certificate.
 
     Minimises, with scores ``v = W x + b`` and ``w`` all weights together::
 
@@ -36,13 +36,16 @@ class MulticlassClassifier(FlatClassifier):
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
         ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF
         is trained for the likelihood: the loss makes no difference to it.
+    %(kernel)s
     %(parameters)s
 
     Attributes
     ----------
     classes_ : array of the labels
     coef_ : array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only.
     intercept_ : array of shape (n_classes,)
+    %(kernel_attributes)s
     %(attributes)s
 
     Examples
@@ -60,6 +63,11 @@ class MulticlassClassifier(FlatClassifier):
         surrogate: str = "max-margin",
         *,
         loss: Any = "0-1",
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -81,6 +89,11 @@ class MulticlassClassifier(FlatClassifier):
     ):
         self.surrogate = surrogate
         self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter

@@ -16,7 +16,7 @@ from ._flat import FlatClassifier
     classes_note=",\n        from the lowest to the highest; by default the labels found, sorted."
 )
 class OrdinalClassifier(FlatClassifier):
-    """Linear classifier for ordered classes, with a certificate.
+    """Classifier for ordered classes, linear or with a kernel, with a certificate.
 
     Minimises, with scores ``v = W x + b`` and the loss ``L(j, z) = |j - z|`` (with another loss
     matrix, the objective of :class:`MulticlassClassifier`)::
@@ -35,13 +35,16 @@ class OrdinalClassifier(FlatClassifier):
         ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF is
         trained for the likelihood: neither the loss nor the order of the classes makes a
         difference to it.
+    %(kernel)s
     %(parameters)s
 
     Attributes
     ----------
     classes_ : array of the labels, from the lowest to the highest
     coef_ : array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only.
     intercept_ : array of shape (n_classes,)
+    %(kernel_attributes)s
     %(attributes)s
 
     Examples
@@ -62,6 +65,11 @@ class OrdinalClassifier(FlatClassifier):
         surrogate: str = "max-min",
         *,
         loss: Any = "absolute",
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -83,6 +91,11 @@ class OrdinalClassifier(FlatClassifier):
     ):
         self.surrogate = surrogate
         self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
