@@ -21,6 +21,9 @@ _HOMES = {
     "load": "persistence",
 }
 
+# Modules of their own, below the package.
+_MODULES = ("certificates",)
+
 __all__ = [
     "Check",
     "LabelRanker",
@@ -34,12 +37,14 @@ __all__ = [
     "StructuredPredictor",
     "UnseenLabelWarning",
     "__version__",
+    "certificates",
     "load",
     "save",
 ]
 
 if TYPE_CHECKING:
     __version__: str
+    from . import certificates
     from ._labels import UnseenLabelWarning
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.multilabel import MultiLabelClassifier
@@ -59,6 +64,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in _MODULES:
+        from importlib import import_module
+
+        value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
     globals()[name] = value

@@ -93,6 +93,11 @@ def label_work(loss, n):
     _must_be_compiled("label_work")
 
 
+def add_mixed_losses(loss, nu, scale, out):
+    """``out[z] += scale *`` the expected loss of a prediction drawn from ``nu`` when z is true."""
+    _must_be_compiled("add_mixed_losses")
+
+
 def max_min_label(loss, scores, work, mu):
     """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu``; return an upper and a
     lower bound of the value, the lower one that of the answer; equal where a formula is exact."""
@@ -213,6 +218,11 @@ def max_min(structure, i, scores, work, mu):
     _must_be_compiled("max_min")
 
 
+def forbid_labels(structure, i, t, values):
+    """Set ``values[k]`` to minus infinity for labels not allowed at position t of example i."""
+    _must_be_compiled("forbid_labels")
+
+
 def loss_floor(structure, i, mu, work):
     """``min_nu nu' A mu``: the smallest expected loss that a prediction can have under mu."""
     _must_be_compiled("loss_floor")
@@ -315,3 +325,17 @@ def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     maximum to be had.
     """
     _must_be_compiled("block_maximum")
+
+
+def position_response(surrogate, structure, i, t, centre, mu, step, work, out):
+    """At position t of a sequence, the predictions nu with which ``H`` is linear in mu.
+
+    Max-min: what minimises ``nu' L mu + |nu - centre|^2 / (2 step)``. Max-margin needs none: H is
+    linear anyway.
+    """
+    _must_be_compiled("position_response")
+
+
+def add_position_loss(surrogate, structure, i, t, nu, out):
+    """Add to every label at position t what H gains by it when the predictions are ``nu``."""
+    _must_be_compiled("add_position_loss")

@@ -14,6 +14,7 @@ from .._kernels.game_block import game_block
 from .._kernels.jit import implements
 from .._kernels.protocol import (
     add_label_losses,
+    add_mixed_losses,
     expected_label_loss,
     expected_losses,
     label_loss,
@@ -167,6 +168,20 @@ def _label_work_matrix(loss, n):
 @implements(max_min_label, MatrixLoss)
 def _max_min_matrix(loss, scores, work, mu):
     return solve_game(loss.matrix, scores, work, mu)
+
+
+@implements(add_mixed_losses, ZeroOneLoss)
+def _mixed_zero_one(loss, nu, scale, out):
+    for z in range(nu.shape[0]):
+        out[z] += scale * loss.costs[z] * (1.0 - nu[z])
+
+
+@implements(add_mixed_losses, (AbsoluteLoss, MatrixLoss))
+def _mixed(loss, nu, scale, out):
+    for j in range(nu.shape[0]):
+        if nu[j] != 0.0:
+            for z in range(nu.shape[0]):
+                out[z] += scale * nu[j] * label_loss(loss, j, z)
 
 
 @implements(max_min_label, ZeroOneLoss)
