@@ -63,9 +63,7 @@ def max_min_optimum(X, y, weights, losses, scales, constrained=False, alpha=ALPH
         constraints += [nu[~allowed_there(len(x), constrained)] == 0] if constrained else []
         for labels in outputs_of(len(x), constrained):
             moved = chain_features(x, labels) - chain_features(x, truth)
-            loss = sum(
-                scales[i][t] * (nu[t] @ losses[:, label]) for t, label in enumerate(labels)
-            )
+            loss = sum(scales[i][t] * (nu[t] @ losses[:, label]) for t, label in enumerate(labels))
             constraints.append(slacks[i] >= loss + moved @ w)
     objective = 0.5 * alpha * cp.sum_squares(w) + weights @ slacks / weights.sum()
     return solve(objective, constraints)
@@ -167,9 +165,7 @@ def test_the_minimiser_is_consistent_where_max_margin_ties():
 def small_problem(constrained=True):
     X, y, weights, _ = chains(constrained)
     problem = packed_problem(chain_model(constrained, surrogate="max-min"), X, y, weights)
-    optimum = max_min_optimum(
-        X, y, weights, HAMMING * CHAIN_COSTS, mean_scales(X), constrained
-    )
+    optimum = max_min_optimum(X, y, weights, HAMMING * CHAIN_COSTS, mean_scales(X), constrained)
     return problem, optimum
 
 
@@ -277,9 +273,7 @@ def test_the_step_along_a_direction_is_the_best(constrained, seed):
     (mu, shares), (other, _) = marginals(), marginals()
     allowed = allowed_there(3, constrained)
     costs = HAMMING * CHAIN_COSTS / 3
-    lowest = sum(
-        min((costs @ mu[t * 3 : t * 3 + 3])[allowed[t]]) for t in range(3)
-    )
+    lowest = sum(min((costs @ mu[t * 3 : t * 3 + 3])[allowed[t]]) for t in range(3))
     assert floor_at(structure, rows, mu) == pytest.approx(lowest, abs=1e-12)
     slope, curvature = random.randn(), random.uniform(0.0, 2.0)
     direction = other - mu

@@ -81,9 +81,7 @@ def _grow(flows, extra):
         flows.start[p] = end
         end += flows.room[p]
     flows.used[0] = end
-    return Flows(
-        flows.start, flows.count, flows.room, flows.used, edge, mass, flows.predictions
-    )
+    return Flows(flows.start, flows.count, flows.room, flows.used, edge, mass, flows.predictions)
 
 
 @compiled

@@ -93,4 +93,3 @@ def bracket_blocks(
         sums[1] += sample_weight[i] * concave
         sums[2] += sample_weight[i] * (upper - lower)
         gaps[i] = upper - lower
-

@@ -352,9 +352,7 @@ def _visit_position(surrogate, structure, rows, curvature, flows, i, t, scale, s
         bend = _transition_square(n, before if t > 0 else -1, after, old, new)
         bend = scale * (bend + 2.0 * square) + loss_scale * step * curvature.spread[old, new]
         gamma = room if gain >= room * bend else gain / bend
-        flows = _take_detour(
-            structure, flows, i, t, best_in, best_out, new, gamma, scale, scratch
-        )
+        flows = _take_detour(structure, flows, i, t, best_in, best_out, new, gamma, scale, scratch)
         mu[new] += gamma
         mu[old] = max(0.0, mu[old] - gamma)
         scores[new] -= gamma * scale * square
@@ -471,9 +469,7 @@ def _visit(surrogate, structure, rows, curvature, flows, i, scale, weights, scra
             add_scaled(scores[length * n :], total[length * n :], -scale)
             total[:] = 0.0
     _fill_tables(structure, scores[length * n :], scratch)
-    flows = _sweep(
-        surrogate, structure, rows, curvature, flows, i, scale, known, weights, scratch
-    )
+    flows = _sweep(surrogate, structure, rows, curvature, flows, i, scale, known, weights, scratch)
     return flows, loss, concave, gap
 
 
