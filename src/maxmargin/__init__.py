@@ -9,6 +9,7 @@ _HOMES = {
     "MulticlassClassifier": "estimators.multiclass",
     "MultiLabelClassifier": "estimators.multilabel",
     "OrdinalClassifier": "estimators.ordinal",
+    "PositionWise": "estimators.positionwise",
     "SequenceLabeler": "estimators.sequence",
     "StructuredPredictor": "estimators.structured",
     "UnseenLabelWarning": "_labels",
@@ -19,27 +20,34 @@ _HOMES = {
     "load": "persistence",
 }
 
+# Modules of their own, below the package.
+_MODULES = ("certificates",)
+
 __all__ = [
     "Check",
     "ModelFileError",
     "MultiLabelClassifier",
     "MulticlassClassifier",
     "OrdinalClassifier",
+    "PositionWise",
     "Result",
     "SequenceLabeler",
     "StructuredPredictor",
     "UnseenLabelWarning",
     "__version__",
+    "certificates",
     "load",
     "save",
 ]
 
 if TYPE_CHECKING:
     __version__: str
+    from . import certificates
     from ._labels import UnseenLabelWarning
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.multilabel import MultiLabelClassifier
     from .estimators.ordinal import OrdinalClassifier
+    from .estimators.positionwise import PositionWise
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor
     from .persistence import ModelFileError, load, save
@@ -53,6 +61,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in _MODULES:
+        from importlib import import_module
+
+        value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
     globals()[name] = value

@@ -61,6 +61,7 @@ _OWN = {
     "Check": "solvers.result",
     "Blocks": "_kernels.blocks",
     "Atoms": "_kernels.atoms",
+    "Kernel": "features.kernel_values",
     "Flows": "_kernels.flows",
 }
 

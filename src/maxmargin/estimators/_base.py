@@ -28,6 +28,7 @@ from ..solvers.subgradient import Subgradient
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
+from ._kernel import KernelModel
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
 SOLVERS = ("auto", "bcfw", "pairwise", "subgradient")
@@ -85,6 +86,8 @@ class StructuredEstimator(BaseEstimator):
         for name in self._switches:
             check_switch(name, getattr(self, name))
         check_choice("order", self.order, ORDERS)
+        if isinstance(self, KernelModel):
+            self._check_kernel()
         if not isinstance(self.average, (bool, np.bool_)):
             check_number("average", self.average, at_least=0)
         if self.check_every is not None:
@@ -166,7 +169,7 @@ class StructuredEstimator(BaseEstimator):
         return self._methods[name](
             problem,
             order=self.order,
-            average=self.average,
+            average=self._wanted_average(),
             rng=settings.rng,
             dual_state=self._dual_for(problem),
         )
@@ -174,6 +177,11 @@ class StructuredEstimator(BaseEstimator):
     def _solver_name(self) -> str:
         """The solver that is meant by "auto"."""
         return "bcfw" if self.solver == "auto" else self.solver
+
+    def _wanted_average(self) -> bool | float:
+        """``average``; with a kernel, True is no average: it keeps all examples that ever moved."""
+        in_dual = getattr(self, "kernel_", None) is not None
+        return False if in_dual and isinstance(self.average, (bool, np.bool_)) else self.average
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""

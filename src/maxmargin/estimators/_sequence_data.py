@@ -62,12 +62,16 @@ class LabelledSequences:
         weights = np.repeat(self.weights, np.diff(self.indptr))
         return np.bincount(self.truth, weights=weights, minlength=n_classes)
 
+    def positions(self, indices: np.ndarray) -> np.ndarray:
+        """Where the positions of some of the sequences are."""
+        return np.concatenate([np.arange(self.indptr[i], self.indptr[i + 1]) for i in indices])
+
     def take(self, indices: np.ndarray) -> LabelledSequences:
         """Some of the sequences."""
         if len(indices) == len(self.indptr) - 1:
             return self
         lengths = np.diff(self.indptr)[indices]
-        at = np.concatenate([np.arange(self.indptr[i], self.indptr[i + 1]) for i in indices])
+        at = self.positions(indices)
         return LabelledSequences(
             self.X[at],
             np.concatenate([[0], np.cumsum(lengths)]),
