@@ -93,6 +93,16 @@ def label_work(loss, n):
     _must_be_compiled("label_work")
 
 
+def lowest_loss(loss, mu, work):
+    """Smallest expected loss of a label when the truth is distributed as ``mu``."""
+    _must_be_compiled("lowest_loss")
+
+
+def descend_losses(loss, mu, step, work, out):
+    """``out -= step * L mu``, up to a constant: a step towards predictions that lose less."""
+    _must_be_compiled("descend_losses")
+
+
 def add_mixed_losses(loss, nu, scale, out):
     """``out[z] += scale *`` the expected loss of a prediction drawn from ``nu`` when z is true."""
     _must_be_compiled("add_mixed_losses")
