@@ -39,7 +39,7 @@ from ._sequence_data import (
 
 
 @documented(
-    auto='flow" for max-min and "pairwise" otherwise',
+    auto='"flow" for max-min and "pairwise" otherwise',
     solvers='"auto", "flow", "pairwise", "bcfw", "subgradient"',
     solver_note="""
         "flow" moves mass between the labels of single positions, and between whole sequences, with
