@@ -13,6 +13,7 @@ NAMES = (
     "bcfw_pass",
     "prediction",
     "best_path",
+    "kernel_fit",
     "startup",
     "memory",
 )

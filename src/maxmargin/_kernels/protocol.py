@@ -46,6 +46,20 @@ def row_product(rows, row, other):
     _must_be_compiled("row_product")
 
 
+def products_with(rows, row, others, out):
+    """``out[p]`` = inner product of a row with row ``others[p]``."""
+    _must_be_compiled("products_with")
+
+
+def cross_products(rows, first, unary, moved_at, moved, scratch):
+    """``2 sum_{s<t} (x_s @ x_t) (d_s @ d_t)`` over the ``moved`` positions listed in ``moved_at``.
+
+    Position t is row ``first + t``, and ``d_t = unary[t]``; ``scratch`` has room for one more row
+    of weights than there are inputs.
+    """
+    _must_be_compiled("cross_products")
+
+
 # --- losses of a single label --------------------------------------------------------------
 
 
@@ -74,6 +88,11 @@ def expected_losses(loss, mu, out):
     _must_be_compiled("expected_losses")
 
 
+def label_work(loss, n):
+    """Length of the scratch vector that the max-min functions of a loss need for n classes."""
+    _must_be_compiled("label_work")
+
+
 def max_min_label(loss, scores, work, mu):
     """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu``; return an upper and a
     lower bound of the value, the lower one that of the answer; equal where a formula is exact."""
@@ -81,7 +100,10 @@ def max_min_label(loss, scores, work, mu):
 
 
 def max_min_label_prox(loss, scores, mu, curvature, work, out):
-    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none."""
+    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none.
+
+    ``out`` holds the answer of :func:`max_min_label` at these scores, and receives the maximum.
+    """
     _must_be_compiled("max_min_label_prox")
 
 
@@ -207,7 +229,10 @@ def linear_prox(structure, rows, i, scores, mu, scale, work, out):
 
 
 def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
-    """Exact block maximum for the max-min H; returns False where the structure has none."""
+    """Exact block maximum for the max-min H; returns False where the structure has none.
+
+    ``out`` holds the answer of :func:`max_min` at these scores, and receives the maximum.
+    """
     _must_be_compiled("max_min_prox")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from ..solvers.subgradient import Subgradient
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
+from ._kernel import KernelModel
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
 SOLVERS = ("auto", "bcfw", "pairwise", "subgradient")
@@ -43,10 +45,34 @@ class Settings(NamedTuple):
     verbose: int
 
 
+def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that is refused or fails leaves the model as it was: an old one stays whole."""
+
+    @functools.wraps(fit)
+    def whole_fit(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            dual_is_whole = vars(self).get("_dual") is before.get("_dual")
+            vars(self).clear()
+            vars(self).update(before)
+            if not dual_is_whole:  # the solver has worked on it
+                self._dual = None
+            raise
+
+    return whole_fit
+
+
 class StructuredEstimator(BaseEstimator):
     """Base of the estimators; subclasses list the parameters in their constructor."""
 
     _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "fit" in vars(cls):
+            cls.fit = _all_or_nothing(cls.fit)
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
@@ -55,6 +81,8 @@ class StructuredEstimator(BaseEstimator):
         for name in self._switches:
             check_switch(name, getattr(self, name))
         check_choice("order", self.order, ORDERS)
+        if isinstance(self, KernelModel):
+            self._check_kernel()
         if not isinstance(self.average, (bool, np.bool_)):
             check_number("average", self.average, at_least=0)
         if self.check_every is not None:
@@ -112,7 +140,7 @@ class StructuredEstimator(BaseEstimator):
             stepper = method(
                 problem,
                 order=self.order,
-                average=self.average,
+                average=self._wanted_average(),
                 rng=settings.rng,
                 dual_state=self._dual_for(problem),
             )
@@ -135,7 +163,7 @@ class StructuredEstimator(BaseEstimator):
                 f"{result.primal:.6g}, dual {result.dual:.6g}). Increase max_iter or alpha, scale "
                 "the features, or accept the gap with a larger tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,  # the caller of a fit that is all or nothing
             )
         return result
 
@@ -143,9 +171,15 @@ class StructuredEstimator(BaseEstimator):
         """The solver that is meant by "auto"."""
         return "bcfw" if self.solver == "auto" else self.solver
 
+    def _wanted_average(self) -> bool | float:
+        """``average``; with a kernel, True is no average: it keeps all examples that ever moved."""
+        in_dual = getattr(self, "kernel_", None) is not None
+        return False if in_dual and isinstance(self.average, (bool, np.bool_)) else self.average
+
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""
         before = getattr(self, "_dual", None)
+        self._dual: Any = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
         return before[1]

@@ -2,6 +2,32 @@
 
 from __future__ import annotations
 
+KERNEL = """\
+    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
+        The inner product ``k(x, z)`` of two %(rows)s that takes the place of ``x @ z``:
+        "rbf" is ``exp(-gamma |x - z|^2)``, "poly" is
+        ``(gamma x @ z + coef0) ** degree``%(precomputed)s.
+        A function gets two matrices of %(rows)s and returns the matrix of the kernel of all pairs.
+        "linear" trains weights of the features, all others coefficients of the training %(rows)s.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf" and "poly". "scale" is ``1 / (n_features * X.var())``, "auto" ``1 / n_features``.
+    degree : int, default=3
+    coef0 : float, default=0.0
+    cache_size : float, default=200
+        Megabytes for kernel values in training. If all pairs fit (5000 %(rows)s in 200), they are
+        computed once; otherwise when they are needed, and the recent ones are kept. A function
+        must fit."""
+
+KERNEL_ATTRIBUTES = """\
+    dual_coef_ : array of shape (n_support, n_classes)
+        With a kernel other than "linear": the scores of x are
+        ``sum_j dual_coef_[j] k(support_vectors_[j], x) + intercept_``. Only training %(rows)s whose
+        dual variable is not at their true output are kept.
+    support_ : array of shape (n_support,)
+        Which %(where)s they are.
+    support_vectors_ : array or CSR matrix of shape (n_support, n_features)
+        Their features; empty for a precomputed kernel."""
+
 PARAMETERS = """\
     alpha : float or "auto", default="auto"
         Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``. In terms of a C that
@@ -22,7 +48,8 @@ PARAMETERS = """\
         last known gap. The subgradient method always takes a new random order each pass.
     average : bool or float, default=True
         Also keep the average of the iterates, the t-th weighted by ``t ** average``, and return it
-        when it is better; True is 3.
+        when it is better; True is 3. With a kernel, True counts as False: the average would keep
+        every example that ever moved, and gains little; a number asks for it all the same.
     check_every : int, optional
         Passes between two true evaluations of primal, dual and gap; by default increasingly
         rarely, and when the solver believes to be done.
@@ -69,6 +96,16 @@ ATTRIBUTES = """\
         The strength of the regularisation that was used."""
 
 
+_PARTS = {
+    "parameters": PARAMETERS,
+    "attributes": ATTRIBUTES,
+    "kernel": KERNEL,
+    "kernel_attributes": KERNEL_ATTRIBUTES,
+}
+_PRECOMPUTED = """, and
+        with "precomputed" X is the matrix of all of them, (n_examples, n_training)"""
+
+
 def documented(**values: str):
     """Class decorator: fill the shared parts into a docstring."""
 
@@ -80,10 +117,15 @@ def documented(**values: str):
             "balanced_note": "inversely proportional to the frequency.",
             "alpha_note": "C = 1.",
             "classes_note": ".",
+            "rows": "examples",
+            "where": "rows of X",
+            "precomputed": _PRECOMPUTED,
             **values,
         }
-        text = cls.__doc__.replace("    %(parameters)s", PARAMETERS % parts)
-        cls.__doc__ = text.replace("    %(attributes)s", ATTRIBUTES)
+        text = cls.__doc__
+        for name, part in _PARTS.items():
+            text = text.replace(f"    %({name})s", part % parts)
+        cls.__doc__ = text
         return cls
 
     return fill

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._labels import LabelCodes, class_costs, warn_unseen
 from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
-from ..features.rows import pack_rows
+from ..features.kernels import GivenScores
+from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences, take_list
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
@@ -24,6 +25,7 @@ from ..structures.masks import (
 )
 from ._base import SURROGATES, StructuredEstimator, incompatible
 from ._docs import documented
+from ._kernel import KernelModel
 from ._sequence_data import (
     LabelledSequences,
     check_lengths,
@@ -40,8 +42,13 @@ from ._sequence_data import (
     class_weight_note="Factor of the loss at a position by its true label;",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False``.""",
+    rows="positions",
+    where="positions of all sequences, one below the other,",
+    precomputed=""", and with
+        "precomputed" X[i] holds them for its positions and those of all training sequences, one
+        after another: shape (T, n_training)""",
 )
-class SequenceLabeler(StructuredEstimator):
+class SequenceLabeler(KernelModel, StructuredEstimator):
     """Labels sequences with a linear chain: a label for every position.
 
     The score of labels ``y`` for a sequence ``x`` of length T is::
@@ -66,13 +73,16 @@ class SequenceLabeler(StructuredEstimator):
         Which labels may follow which, in training and in prediction. A matrix is True where the
         label of the column may follow that of the row; a dict lists what is forbidden:
         ``{"transitions": [(from, to), ...], "first": [...], "last": [...]}``.
+    %(kernel)s
     %(parameters)s
 
     Attributes
     ----------
     classes_ : array of the labels
     coef_ : array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only.
     intercept_ : array of shape (n_classes,)
+    %(kernel_attributes)s
     transitions_ : array of shape (n_classes, n_classes)
         Weight of the label of the column after that of the row.
     first_, last_ : arrays of shape (n_classes,)
@@ -101,6 +111,11 @@ class SequenceLabeler(StructuredEstimator):
         normalize_loss: bool = True,
         boundary_weights: bool = True,
         constraints: Any = None,
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -125,6 +140,11 @@ class SequenceLabeler(StructuredEstimator):
         self.normalize_loss = normalize_loss
         self.boundary_weights = boundary_weights
         self.constraints = constraints
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -177,17 +197,18 @@ class SequenceLabeler(StructuredEstimator):
         settings = self._check_settings()
         if self.surrogate != "max-margin":
             raise incompatible(self.surrogate, "sequences", "Use surrogate='max-margin'.")
-        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes)
+        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
-        data.weigh(sample_weight, position_weight, self.normalize_loss)
+        data.weigh(position_weight, self.normalize_loss)
         self.n_features_in_ = data.X.shape[1]
         self.classes_ = classes
         loss = self._make_loss(class_costs(self.class_weight, classes, data.counts(len(classes))))
         used = np.flatnonzero(data.weights > 0)
         train, held_out = self._split(len(used), settings.rng)
         part = data.take(used[train])
-        rows = pack_rows(part.X, fit_intercept=self.fit_intercept)
+        positions = data.positions(used[train])
+        rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
         problem = Problem(
             self._chain(part.indptr, masks, part.allowed, rows, loss, part),
@@ -199,19 +220,31 @@ class SequenceLabeler(StructuredEstimator):
         )
         validate = None
         if len(held_out):
-            validate = self._validation(data.take(used[held_out]), masks, settings.n_threads)
+            kept_out = data.take(used[held_out])
+            right = self._validation(kept_out, masks, settings.n_threads)
+
+            def validate(weights: np.ndarray) -> float:
+                self._set_weights(weights, data.X, positions)
+                return right()
+
         result = self._solve(problem, settings, validate)
-        self._set_weights(result.weights)
+        self._set_weights(result.weights, data.X, positions)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
 
     def _validation(self, data: LabelledSequences, masks: TransitionMasks, n_threads: int):
-        """Fraction of right labels on held-out sequences, as a function of the weights."""
-        rows = pack_rows(data.X, fit_intercept=self.fit_intercept, squares=False)
+        """Fraction of right labels on held-out sequences, by the weights of the moment."""
         chain = self._chain(data.indptr, masks, data.allowed)
-        return lambda weights: float(
-            np.mean(decode_all(chain, rows, weights, n_threads) == data.truth)
+        linear = self.kernel_ is None
+        rows = (
+            pack_rows(data.X, fit_intercept=self.fit_intercept, squares=False) if linear else None
         )
+
+        def right() -> float:
+            known = GivenScores(self._scores(data.X)) if rows is None else rows
+            return float(np.mean(decode_all(chain, known, self.weights_, n_threads) == data.truth))
+
+        return right
 
     def _solver_name(self) -> str:
         return "pairwise" if self.solver == "auto" else self.solver
@@ -249,17 +282,16 @@ class SequenceLabeler(StructuredEstimator):
             products_indptr=products_indptr,
         )
 
-    def _set_weights(self, weights: np.ndarray) -> None:
-        K, d = len(self.classes_), self.n_features_in_
+    def _set_weights(self, weights: np.ndarray, X: Any, positions: np.ndarray) -> None:
+        K = len(self.classes_)
         matrix = weights.reshape(-1, K)
-        self.coef_ = np.ascontiguousarray(matrix[:d].T)
-        end = d + int(bool(self.fit_intercept))
-        self.intercept_ = matrix[d].copy() if end > d else np.zeros(K)
+        end = self._keep_columns(matrix, X, positions)
         self.transitions_ = matrix[end : end + K].copy()
         self.first_, self.last_ = np.zeros(K), np.zeros(K)
         if self.boundary_weights:
             self.first_, self.last_ = matrix[end + K].copy(), matrix[end + K + 1].copy()
-        self.weights_ = weights
+        # With a kernel, scores of positions come from elsewhere: see _prediction_rows.
+        self.weights_ = weights if self.kernel_ is None else matrix[end:].ravel()
 
     # --- prediction -------------------------------------------------------------------------
 
@@ -267,6 +299,7 @@ class SequenceLabeler(StructuredEstimator):
         """Sequences for prediction and their structure; refuse those that no labelling fits."""
         check_is_fitted(self, "weights_")
         opened = open_sequences(X, self.vectorizer_)
+        self._check_kernel_width(opened.n_features)
         if opened.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {opened.n_features} features, but {type(self).__name__} was fitted with "
@@ -289,8 +322,17 @@ class SequenceLabeler(StructuredEstimator):
         return chain, opened
 
     def _for_chunks(self, work: Any, chain: Chain, sequences: Sequences) -> None:
-        bias = 1.0 if self.fit_intercept else 0.0
-        for_chunks(work, chain, sequences, bias, check_n_jobs(self.n_jobs))
+        n_threads = check_n_jobs(self.n_jobs)
+        if self.kernel_ is None:
+            bias = 1.0 if self.fit_intercept else 0.0
+            for_chunks(work, chain, sequences, bias, n_threads)
+            return
+
+        def with_scores(chain, rows, first, last):
+            work(chain, GivenScores(self._scores(features_of(rows))), first, last)
+
+        own_function = self.kernel_.name == "callable"  # which may not be made for threads
+        for_chunks(with_scores, chain, sequences, 0.0, 1 if own_function else n_threads)
 
     def _decode(self, chain: Chain, sequences: Sequences) -> np.ndarray:
         """Codes of the best labels of all positions."""

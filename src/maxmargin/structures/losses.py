@@ -9,12 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._kernels.game import game_work, solve_game
+from .._kernels.game_block import game_block
 from .._kernels.jit import implements
 from .._kernels.protocol import (
     add_label_losses,
     expected_label_loss,
     expected_losses,
     label_loss,
+    label_work,
     max_cost,
     max_min_label,
     max_min_label_prox,
@@ -151,6 +154,21 @@ def _expected_matrix(loss, mu, out):
         out[j] = total
 
 
+@implements(label_work, (ZeroOneLoss, AbsoluteLoss))
+def _label_work(loss, n):
+    return 4 * n
+
+
+@implements(label_work, MatrixLoss)
+def _label_work_matrix(loss, n):
+    return game_work(n)
+
+
+@implements(max_min_label, MatrixLoss)
+def _max_min_matrix(loss, scores, work, mu):
+    return solve_game(loss.matrix, scores, work, mu)
+
+
 @implements(max_min_label, ZeroOneLoss)
 def _max_min_zero_one(loss, scores, work, mu):
     """The answer spreads ``mu_j`` in proportion to ``1 / costs_j`` over the classes whose
@@ -249,4 +267,4 @@ def _prox_absolute(loss, scores, mu, curvature, work, out):
 
 @implements(max_min_label_prox, MatrixLoss)
 def _prox_matrix(loss, scores, mu, curvature, work, out):
-    return False
+    return game_block(loss.matrix, scores, mu, curvature, work, out)
