@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,13 @@ import maxmargin as mm
 from .rows import METHODS, Examples, Row
 
 EXPONENTS = tuple(range(1, 11))  # lambda = 2 ** -exponent
+WIDE_EXPONENTS = tuple(range(1, 17))
 PASSES = 50
 TOLERANCE = 1e-3
 EXACT_UP_TO = 2500
 LANDMARKS = {"nystroem": 500, "columns": 200}
-# The assignment and chain problems have M^2 or T * 26 scores an example.
-FEATURES = ("gaussian", "columns")
+SEQUENCE_LANDMARKS = 200  # positions, of which there are ten times as many as examples
+FEATURES = ("gaussian", "wide", "columns")
 
 
 class Cell(NamedTuple):
@@ -73,6 +73,8 @@ def bandwidth(X: np.ndarray) -> float:
 def make_split(row: Row, examples: Examples, split: int, features: str) -> Split:
     """Cut the examples and map their inputs; all that is learnt is learnt on the training part."""
     n = len(examples.y)
+    if features == "wide":
+        features = default_features(row, n)
     three = [examples.take(chosen) for chosen in parts(n, split)]
     if row.task == "sequence":
         return Split(*_map_positions(three, features, split), {})
@@ -88,7 +90,9 @@ def make_split(row: Row, examples: Examples, split: int, features: str) -> Split
     return Split(*mapped, parameters)
 
 
-def _gaussian_map(inputs: list, gamma: float, features: str, seed: int) -> list:
+def _gaussian_map(
+    inputs: list, gamma: float, features: str, seed: int, most: int = LANDMARKS["nystroem"]
+) -> list:
     """Explicit features, for the parts; the first part is the training part."""
     train = inputs[0]
     if features == "columns":
@@ -98,7 +102,7 @@ def _gaussian_map(inputs: list, gamma: float, features: str, seed: int) -> list:
         scaler = StandardScaler().fit(columns[0])
         return [scaler.transform(X) for X in columns]
     # With every training example as a landmark the inner products are those of the kernel.
-    wanted = len(train) if features == "exact" else min(LANDMARKS["nystroem"], len(train))
+    wanted = len(train) if features == "exact" else min(most, len(train))
     transformer = Nystroem(gamma=gamma, n_components=wanted, random_state=seed).fit(train)
     return [transformer.transform(X) for X in inputs]
 
@@ -108,7 +112,9 @@ def _map_positions(three: list[Examples], features: str, seed: int) -> list[Exam
     stacked = [np.concatenate(part.X) for part in three]
     sample = np.random.RandomState(seed).permutation(len(stacked[0]))[:5000]
     gamma = bandwidth(stacked[0])
-    mapped = _gaussian_map([stacked[0][sample], *stacked], gamma, features, seed)[1:]
+    mapped = _gaussian_map(
+        [stacked[0][sample], *stacked], gamma, features, seed, SEQUENCE_LANDMARKS
+    )[1:]
     result = []
     for part, rows in zip(three, mapped):
         cuts = np.cumsum([len(y) for y in part.y])[:-1]
@@ -158,14 +164,13 @@ def run_cell(
     method: str,
     split: int,
     data: Split,
-    exponents: tuple[int, ...] = EXPONENTS,
-    every_fit: Callable[[Any], None] | None = None,
 ) -> Cell:
     """Train for every lambda, from scratch each time, and test the one that validates best.
 
     Of several that validate equally well the largest lambda is taken.
     """
     began = time.perf_counter()
+    exponents = WIDE_EXPONENTS if features == "wide" else EXPONENTS
     validation, tests, gaps = [], [], []
     for exponent in exponents:
         model = make_model(
@@ -174,8 +179,6 @@ def run_cell(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(data.train.X, data.train.y)
-        if every_fit is not None:
-            every_fit(model)
         validation.append(mean_loss(row, method, model, data.validation))
         tests.append(mean_loss(row, method, model, data.test))
         gaps.append(model.gap_ / abs(model.primal_))

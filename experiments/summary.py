@@ -53,7 +53,8 @@ def write_tables(
 ) -> str:
     """Put the tables into the report; returns them."""
     every = tuple(rows) + tuple(variants)
-    blocks = {"kernel": table(cells, every, KERNEL), "columns": table(cells, every, ("columns",))}
+    kinds = {"kernel": KERNEL, "wide": ("wide",), "columns": ("columns",)}
+    blocks = {name: table(cells, every, kind) for name, kind in kinds.items()}
     for name, block in blocks.items():
         write_block(path, name, block)
     return "\n\n".join(blocks.values())

@@ -27,7 +27,8 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
         "--features",
         choices=protocol.FEATURES,
         default="gaussian",
-        help="the Gaussian kernel (exact up to 2500 examples), or the authors' 200 columns of it",
+        help="the Gaussian kernel (exact up to 2500 examples); the same with lambda down to 2^-16; "
+        "or the authors' 200 columns of it",
     )
     parser.add_argument("--splits", type=int, help="default: 14, or 3 for large sets")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no cell after that")
