@@ -9,6 +9,7 @@ from . import report
 
 NAMES = (
     "letter",
+    "satimage",
     "ocr_error",
     "bcfw_pass",
     "prediction",

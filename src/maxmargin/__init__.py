@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
+    "LabelRanker": "estimators.ranker",
     "MulticlassClassifier": "estimators.multiclass",
     "MultiLabelClassifier": "estimators.multilabel",
     "OrdinalClassifier": "estimators.ordinal",
@@ -20,8 +21,12 @@ _HOMES = {
     "load": "persistence",
 }
 
+# Modules of their own, below the package.
+_MODULES = ("certificates",)
+
 __all__ = [
     "Check",
+    "LabelRanker",
     "ModelFileError",
     "MultiLabelClassifier",
     "MulticlassClassifier",
@@ -32,17 +37,20 @@ __all__ = [
     "StructuredPredictor",
     "UnseenLabelWarning",
     "__version__",
+    "certificates",
     "load",
     "save",
 ]
 
 if TYPE_CHECKING:
     __version__: str
+    from . import certificates
     from ._labels import UnseenLabelWarning
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.multilabel import MultiLabelClassifier
     from .estimators.ordinal import OrdinalClassifier
     from .estimators.positionwise import PositionWise
+    from .estimators.ranker import LabelRanker
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor
     from .persistence import ModelFileError, load, save
@@ -56,6 +64,10 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    elif name in _MODULES:
+        from importlib import import_module
+
+        value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
     globals()[name] = value

@@ -62,6 +62,7 @@ _OWN = {
     "Blocks": "_kernels.blocks",
     "Atoms": "_kernels.atoms",
     "Kernel": "features.kernel_values",
+    "Flows": "_kernels.flows",
 }
 
 

@@ -6,7 +6,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -68,6 +68,11 @@ class StructuredEstimator(BaseEstimator):
     """Base of the estimators; subclasses list the parameters in their constructor."""
 
     _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
+    _solvers: tuple[str, ...] = SOLVERS
+    _methods: ClassVar[dict[str, type]] = {
+        "bcfw": BlockFrankWolfe,
+        "pairwise": PairwiseFrankWolfe,
+    }
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -77,7 +82,7 @@ class StructuredEstimator(BaseEstimator):
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
-        check_choice("solver", self.solver, SOLVERS)
+        check_choice("solver", self.solver, self._solvers)
         for name in self._switches:
             check_switch(name, getattr(self, name))
         check_choice("order", self.order, ORDERS)
@@ -90,7 +95,7 @@ class StructuredEstimator(BaseEstimator):
         if self.solver == "pairwise" and self.surrogate != "max-margin":
             raise ValueError(
                 "solver='pairwise' needs a surrogate whose answers are single outputs: use "
-                f"surrogate='max-margin' or solver='bcfw'; received surrogate={self.surrogate!r}."
+                f"surrogate='max-margin' or solver='auto'; received surrogate={self.surrogate!r}."
             )
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0)
@@ -133,19 +138,8 @@ class StructuredEstimator(BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
-        if self.solver == "subgradient":
-            stepper: Any = Subgradient(problem, rng=settings.rng)
-        else:
-            method = PairwiseFrankWolfe if self._solver_name() == "pairwise" else BlockFrankWolfe
-            stepper = method(
-                problem,
-                order=self.order,
-                average=self._wanted_average(),
-                rng=settings.rng,
-                dual_state=self._dual_for(problem),
-            )
         result = run(
-            stepper,
+            self._stepper(problem, settings),
             tol=settings.tol,
             max_iter=settings.max_iter,
             check_every=self.check_every,
@@ -166,6 +160,19 @@ class StructuredEstimator(BaseEstimator):
                 stacklevel=4,  # the caller of a fit that is all or nothing
             )
         return result
+
+    def _stepper(self, problem: Any, settings: Settings) -> Any:
+        """The solver, ready to start."""
+        name = self._solver_name()
+        if name == "subgradient":
+            return Subgradient(problem, rng=settings.rng)
+        return self._methods[name](
+            problem,
+            order=self.order,
+            average=self._wanted_average(),
+            rng=settings.rng,
+            dual_state=self._dual_for(problem),
+        )
 
     def _solver_name(self) -> str:
         """The solver that is meant by "auto"."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,6 +13,7 @@ from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
 from ..features.kernels import GivenScores
 from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences, take_list
+from ..solvers.flow import FlowAscent
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
@@ -38,7 +39,11 @@ from ._sequence_data import (
 
 
 @documented(
-    auto="pairwise",
+    auto='"flow" for max-min and "pairwise" otherwise',
+    solvers='"auto", "flow", "pairwise", "bcfw", "subgradient"',
+    solver_note="""
+        "flow" moves mass between the labels of single positions, and between whole sequences, with
+        acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
     class_weight_note="Factor of the loss at a position by its true label;",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False``.""",
@@ -61,7 +66,11 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
 
     Parameters
     ----------
-    surrogate : {"max-margin"}, default="max-margin"
+    surrogate : {"max-margin", "max-min"}, default="max-margin"
+        The formula above, or its consistent correction
+        ``max_mu [ min_nu E L(nu, mu) + score(x_i, mu) ] - score(x_i, y_i)``, where mu is a
+        distribution over label sequences, and nu predicts any label that is allowed at a position
+        (whether it may follow its neighbours is not asked: the loss is a sum over positions).
     loss : "hamming" or array of shape (n_classes, n_classes), default="hamming"
         What a mistake at one position costs; ``loss[j, z]`` for label j when z is true, in the
         order of ``classes_``.
@@ -102,6 +111,8 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
     """
 
     _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
+    _solvers = ("auto", "flow", "pairwise", "bcfw", "subgradient")
+    _methods: ClassVar[dict[str, type]] = {**StructuredEstimator._methods, "flow": FlowAscent}
 
     def __init__(
         self,
@@ -195,8 +206,7 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
         self
         """
         settings = self._check_settings()
-        if self.surrogate != "max-margin":
-            raise incompatible(self.surrogate, "sequences", "Use surrogate='max-margin'.")
+        self._check_solver()
         data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
@@ -246,8 +256,21 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
 
         return right
 
+    def _check_solver(self) -> None:
+        """Refuse surrogates that sequences do not have, and solvers without their oracle."""
+        if self.surrogate not in ("max-margin", "max-min"):
+            remedy = "Use surrogate='max-margin' or 'max-min'."
+            raise incompatible(self.surrogate, "sequences", remedy)
+        if self.surrogate == "max-min" and self.solver in ("bcfw", "subgradient"):
+            raise ValueError(
+                f"solver={self.solver!r} needs an exact max-min oracle, which sequences do not "
+                "have: use solver='auto' or 'flow', or surrogate='max-margin'."
+            )
+
     def _solver_name(self) -> str:
-        return "pairwise" if self.solver == "auto" else self.solver
+        if self.solver != "auto":
+            return self.solver
+        return "flow" if self.surrogate == "max-min" else "pairwise"
 
     def _make_loss(self, costs: np.ndarray) -> LabelLoss:
         if isinstance(self.loss, str):
