@@ -15,6 +15,7 @@ NAMES = (
     "prediction",
     "best_path",
     "kernel_fit",
+    "sinkhorn",
     "startup",
     "memory",
 )
