@@ -22,8 +22,8 @@ import numpy as np
 from .._kernels import protocol as generic
 from .._kernels.jit import implements
 
-# Newton doubles the digits with every step: one as small as this leaves twice as many right.
-_CLOSE = 1e-6
+# Newton doubles the digits with every step: after one as small as this, six are right.
+_CLOSE = 1e-3
 _MOST_STEPS = 50
 
 
