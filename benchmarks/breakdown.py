@@ -1,8 +1,7 @@
 """Where the time of an update goes: the stages of one visit, added one after another.
 
 The kernel visits all examples and does the first stages only; the time that a further stage adds is
-its cost. Nothing is changed for good: the weights move by a scaled-down step, blocks are stored as
-they were.
+its cost. Nothing is changed to speak of: weights and blocks move by steps scaled down.
 """
 
 from __future__ import annotations
@@ -12,45 +11,65 @@ import time
 import numpy as np
 
 from maxmargin._kernels import protocol as generic
-from maxmargin._kernels.blocks import load_block, store_block
-from maxmargin._kernels.jit import compiled
+from maxmargin._kernels.blocks import (
+    clear_parts,
+    expected_score,
+    mix_in_place,
+    subtract_block,
+)
+from maxmargin._kernels.jit import compiled, leaf
 
 from .harness import Sample
 
 STAGES = ("scores", "loss-augmented Viterbi", "gap", "norm", "weights", "storage")
 
 
-@compiled
-def visit(surrogate, structure, rows, order, weights, blocks, depth, scale):
-    """The first ``depth`` stages of a visit to every example in ``order``."""
-    buffers = np.empty((3, generic.largest_block(structure)))
-    found = np.empty(buffers.shape[1], np.int32)
-    labels = np.empty(generic.most_labels(structure), np.int32)
-    work = np.empty(generic.work_size(structure, rows))
-    total = 0.0
-    for i in order:
-        size = generic.block_size(structure, i)
-        low, high = generic.label_range(structure, i)
-        scores, mu, direction = buffers[0, :size], buffers[1, :size], buffers[2, :size]
-        generic.score_block(structure, rows, weights, i, scores)
-        total += scores[0]
-        if depth > 1:
-            upper, lower = generic.best_response(
-                surrogate, structure, i, scores, work, labels[: high - low], direction
-            )
-            total += upper + direction[0]
-        if depth > 2:
-            load_block(blocks, i, mu)
-            for part in range(size):
-                total += mu[part] * scores[part]
-                direction[part] -= mu[part]
-            total += generic.concave_part(surrogate, structure, i, mu, work)
-        if depth > 3:
-            total += generic.squared_norm(structure, rows, i, direction, work)
+@leaf
+def _visit_one(structure, rows, i, weights, blocks, depth, scale, scratch):
+    """The first ``depth`` stages of a visit to one example, as in the solver's own kernel."""
+    gain_buffer, direction_buffer, places, output_buffer, part_buffer, work = scratch
+    size = generic.block_size(structure, i)
+    low, high = generic.label_range(structure, i)
+    gains, output = gain_buffer[:size], output_buffer[: high - low]
+    generic.score_block(structure, rows, weights, i, gains)
+    total = gains[0]
+    if depth > 1:
+        generic.add_loss(structure, i, gains)
+        total += generic.decode(structure, i, gains, work, output)
+    if depth > 2:
+        total -= expected_score(blocks, i, gains)
+    if depth > 3:
+        parts = part_buffer[: generic.output_parts(structure, i, output, part_buffer)]
+        direction = direction_buffer[:size]
+        subtract_block(blocks, i, direction)
+        for part in parts:
+            direction[part] += 1.0
+        total += generic.squared_norm(structure, rows, i, direction, work)
         if depth > 4:
             generic.add_block(structure, rows, weights, i, direction, scale)
+        clear_parts(blocks, i, parts, direction)
         if depth > 5:
-            blocks = store_block(blocks, i, mu, found)
+            mix_in_place(blocks, i, parts, 1e-14, places)
+    return total
+
+
+@compiled
+def visit(structure, rows, order, weights, blocks, depth, scale):
+    """The first ``depth`` stages of a visit to every example in ``order``."""
+    largest = generic.largest_block(structure)
+    scratch = (
+        np.empty(largest),
+        np.zeros(largest),
+        np.full(largest, -1, np.int32),
+        np.empty(generic.most_labels(structure), np.int32),
+        np.empty(generic.most_parts(structure), np.int32),
+        np.empty(generic.work_size(structure, rows)),
+    )
+    total = 0.0
+    for step in range(order.shape[0]):
+        if step + 1 < order.shape[0]:
+            generic.prefetch_block(structure, rows, order[step + 1])
+        total += _visit_one(structure, rows, order[step], weights, blocks, depth, scale, scratch)
     return total
 
 
@@ -61,10 +80,7 @@ def stages(problem, stepper, repeats: int) -> dict[str, Sample]:
 
     def once(depth: int) -> float:
         began = time.perf_counter()
-        visit(
-            problem.surrogate, problem.structure, problem.rows, order, weights,
-            stepper.dual_state, depth, -1e-9,
-        )  # fmt: skip
+        visit(problem.structure, problem.rows, order, weights, stepper.dual_state, depth, -1e-9)
         return 1e6 * (time.perf_counter() - began) / problem.n_examples
 
     once(len(STAGES))  # compiles

@@ -7,12 +7,19 @@ import pytest
 
 from maxmargin import (
     MulticlassClassifier,
+    MultiLabelClassifier,
     OrdinalClassifier,
     SequenceLabeler,
     StructuredPredictor,
 )
 
-ESTIMATORS = [MulticlassClassifier, OrdinalClassifier, SequenceLabeler, StructuredPredictor]
+ESTIMATORS = [
+    MulticlassClassifier,
+    MultiLabelClassifier,
+    OrdinalClassifier,
+    SequenceLabeler,
+    StructuredPredictor,
+]
 NO_DATA = (None, None)  # parameters come first: what is wrong here must not be noticed
 
 POSITIVE = "must be a finite number > 0"
@@ -59,7 +66,7 @@ def test_callbacks(estimator, callbacks, match):
 
 SWITCHES = ["warm_start", "early_stopping"]
 SWITCH_CASES = [(estimator, name) for estimator in ESTIMATORS for name in SWITCHES]
-SWITCH_CASES += [(estimator, "fit_intercept") for estimator in ESTIMATORS[:3]]
+SWITCH_CASES += [(estimator, "fit_intercept") for estimator in ESTIMATORS[:4]]
 SWITCH_CASES += [(SequenceLabeler, "normalize_loss"), (SequenceLabeler, "boundary_weights")]
 
 

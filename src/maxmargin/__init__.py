@@ -13,6 +13,7 @@ except PackageNotFoundError:  # used from a folder of sources
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
     "MulticlassClassifier": "estimators.multiclass",
+    "MultiLabelClassifier": "estimators.multilabel",
     "OrdinalClassifier": "estimators.ordinal",
     "SequenceLabeler": "estimators.sequence",
     "StructuredPredictor": "estimators.structured",
@@ -27,6 +28,7 @@ _HOMES = {
 __all__ = [
     "Check",
     "ModelFileError",
+    "MultiLabelClassifier",
     "MulticlassClassifier",
     "OrdinalClassifier",
     "Result",
@@ -41,6 +43,7 @@ __all__ = [
 if TYPE_CHECKING:
     from ._labels import UnseenLabelWarning
     from .estimators.multiclass import MulticlassClassifier
+    from .estimators.multilabel import MultiLabelClassifier
     from .estimators.ordinal import OrdinalClassifier
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor

@@ -88,7 +88,7 @@ def _refuse_no_labels(labels: Any, place: Callable[[int], str]) -> None:
             )
 
 
-def _declared_classes(declared: Any) -> np.ndarray:
+def _declared_classes(declared: Any, fewest: int) -> np.ndarray:
     if not hasattr(declared, "__iter__"):
         raise ValueError(f"classes must be a list of all labels; received {declared!r}.")
     found = as_label_array(declared)
@@ -98,9 +98,10 @@ def _declared_classes(declared: Any) -> np.ndarray:
         if label in seen:
             raise ValueError(f"classes names {label!r} twice; name every label once.")
         seen.add(label)
-    if len(found) < 2:
+    if len(found) < fewest:
         raise ValueError(
-            f"classes must name at least 2 labels; received {len(found)}: {found.tolist()}."
+            f"classes must name at least {fewest} label{'s' if fewest > 1 else ''}; received "
+            f"{len(found)}: {found.tolist()}."
         )
     return found
 
@@ -120,20 +121,25 @@ class LabelCodes:
 
     @classmethod
     def from_labels(
-        cls, labels: Any, declared: Any, place: Callable[[int], str] = "y[{}]".format
+        cls,
+        labels: Any,
+        declared: Any,
+        place: Callable[[int], str] = "y[{}]".format,
+        fewest: int = 2,
     ) -> LabelCodes:
         """Codes of the labels found, or of the classes declared in advance.
 
-        ``place`` names the place of a label in an error.
+        ``place`` names the place of a label in an error; fewer labels than ``fewest`` are one.
         """
         _refuse_no_labels(labels, place)
         if declared is not None:
-            return cls(_declared_classes(declared))
+            return cls(_declared_classes(declared, fewest))
         found = find_classes(labels)
-        if len(found) < 2:
+        if len(found) < fewest:
             only = f"1 class: {plain(found[0])!r}" if len(found) else "0 classes"
+            needed = "2 classes are" if fewest > 1 else "1 class is"
             raise ValueError(
-                f"y has {only}; at least 2 classes are needed to learn anything. Add examples of "
+                f"y has {only}; at least {needed} needed to learn anything. Add examples of "
                 "another class, or declare all labels with classes=."
             )
         return cls(found)

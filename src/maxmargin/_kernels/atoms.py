@@ -13,7 +13,7 @@ import numpy as np
 
 from . import protocol as generic
 from .blocks import Blocks, load_block
-from .jit import compiled, implements
+from .jit import compiled, implements, leaf
 
 
 class Atoms(NamedTuple):
@@ -106,7 +106,7 @@ def append_atom(structure, atoms, i, output, weight):
     return atoms
 
 
-@compiled
+@leaf
 def remove_atom(atoms, i, a, length):
     """Remove output ``a`` of example i: the last one takes its place."""
     last = atoms.count[i] - 1
@@ -118,7 +118,7 @@ def remove_atom(atoms, i, a, length):
     atoms.count[i] = last
 
 
-@compiled
+@leaf
 def find_atom(atoms, i, output):
     """Index of an output among those of example i, or -1."""
     length = output.shape[0]

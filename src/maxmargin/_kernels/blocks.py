@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import compiled
-from .vector import lowest_bit, mask_above, prefetch
+from .jit import compiled, leaf
+from .vector import SHORT, lowest_bit, mask_above, prefetch
 
 # A part below this belongs to rounding: it would only make later loads slower.
 NEGLIGIBLE = 1e-15
@@ -35,7 +35,7 @@ class Blocks(NamedTuple):
         return int(sum(array.nbytes for array in self))
 
 
-@compiled
+@leaf
 def load_block(blocks, i, out):
     """Write block i into the dense vector ``out`` (all of it)."""
     out[:] = 0.0
@@ -44,7 +44,7 @@ def load_block(blocks, i, out):
         out[blocks.index[position]] = blocks.value[position]
 
 
-@compiled
+@leaf
 def prefetch_stored(blocks, i):
     """Bring block i into the cache: it is the next one."""
     first = blocks.start[i]
@@ -73,39 +73,132 @@ def _grow(blocks, extra):
     return Blocks(blocks.start, blocks.count, blocks.room, blocks.used, index, value)
 
 
-@compiled
-def store_block(blocks, i, mu, found):
-    """Replace block i by the non-zeros of ``mu``; returns the storage, which may be a new one.
-
-    ``found`` is scratch for as many indices as mu is long.
-    """
+@leaf
+def find_parts(mu, found):
+    """Write the indices of the parts of ``mu`` that count, and return how many."""
     size = mu.shape[0]
     needed = 0
-    eights = size - size % 8
+    eights = size - size % 8 if size > SHORT else 0
     for part in range(0, eights, 8):
         mask = mask_above(mu, part, NEGLIGIBLE)
         while mask != 0:
             found[needed] = part + lowest_bit(mask)
             needed += 1
             mask &= mask - 1
-    for part in range(eights, size):
-        if mu[part] > NEGLIGIBLE:
-            found[needed] = part
-            needed += 1
+    for part in range(eights, size):  # no branch to guess wrong
+        found[needed] = part
+        needed += mu[part] > NEGLIGIBLE
+    return needed
+
+
+@leaf
+def store_in_place(blocks, i, mu, found):
+    """Replace block i by the non-zeros of ``mu``; False if there is no room for them.
+
+    ``found`` is scratch for as many indices as mu is long.
+    """
+    needed = find_parts(mu, found)
     if needed > blocks.room[i]:
-        room = needed + needed // 2 + 2
-        if blocks.used[0] + room > blocks.index.shape[0]:
-            blocks.count[i] = 0
-            blocks.room[i] = 0
-            blocks = _grow(blocks, room)
-        blocks.start[i] = blocks.used[0]
-        blocks.room[i] = room
-        blocks.used[0] += room
+        return False
     start = blocks.start[i]
     for place in range(needed):
         blocks.index[start + place] = found[place]
         blocks.value[start + place] = mu[found[place]]
     blocks.count[i] = needed
+    return True
+
+
+@compiled
+def store_block(blocks, i, mu, found):
+    """Replace block i by the non-zeros of ``mu``; returns the storage, which may be a new one."""
+    if not store_in_place(blocks, i, mu, found):
+        blocks.count[i] = 0
+        blocks = make_room(blocks, i, find_parts(mu, found))
+        store_in_place(blocks, i, mu, found)
+    return blocks
+
+
+@compiled
+def make_room(blocks, i, needed):
+    """Move block i, with what it holds, to a place with room for ``needed`` parts and some more."""
+    room = needed + needed // 2 + 2
+    if blocks.used[0] + room > blocks.index.shape[0]:
+        blocks = _grow(blocks, room)
+    old, new = blocks.start[i], blocks.used[0]
+    for place in range(blocks.count[i]):
+        blocks.index[new + place] = blocks.index[old + place]
+        blocks.value[new + place] = blocks.value[old + place]
+    blocks.start[i] = new
+    blocks.room[i] = room
+    blocks.used[0] += room
+    return blocks
+
+
+@leaf
+def expected_score(blocks, i, scores):
+    """``mu_i @ scores``, from the stored parts alone."""
+    first = blocks.start[i]
+    total = 0.0
+    for position in range(first, first + blocks.count[i]):
+        total += blocks.value[position] * scores[blocks.index[position]]
+    return total
+
+
+@leaf
+def subtract_block(blocks, i, out):
+    """``out -= mu_i``."""
+    first = blocks.start[i]
+    for position in range(first, first + blocks.count[i]):
+        out[blocks.index[position]] -= blocks.value[position]
+
+
+@leaf
+def clear_parts(blocks, i, parts, out):
+    """Set ``out`` to zero at the parts of block i and at ``parts``."""
+    first = blocks.start[i]
+    for position in range(first, first + blocks.count[i]):
+        out[blocks.index[position]] = 0.0
+    for part in parts:
+        out[part] = 0.0
+
+
+@leaf
+def mix_in_place(blocks, i, parts, share, places):
+    """``mu_i <- (1 - share) mu_i + share * (indicator of parts)``; False if there is no room.
+
+    ``places`` is scratch, as long as the largest block and all -1; it is left so.
+    """
+    if blocks.count[i] + parts.shape[0] > blocks.room[i]:
+        return False
+    start = blocks.start[i]
+    kept = 0
+    for position in range(start, start + blocks.count[i]):
+        value = (1.0 - share) * blocks.value[position]
+        part = blocks.index[position]
+        blocks.index[start + kept] = part
+        blocks.value[start + kept] = value
+        if value > NEGLIGIBLE:
+            places[part] = kept
+            kept += 1
+    for part in parts:
+        if places[part] < 0:
+            blocks.index[start + kept] = part
+            blocks.value[start + kept] = 0.0
+            places[part] = kept
+            kept += 1
+        blocks.value[start + places[part]] += share
+    blocks.count[i] = kept
+    for position in range(start, start + kept):
+        places[blocks.index[position]] = -1
+    return True
+
+
+@compiled
+def mix_block(blocks, i, parts, share, places):
+    """As :func:`mix_in_place`, with as much room as it takes; returns the storage."""
+    if not mix_in_place(blocks, i, parts, share, places):
+        blocks = make_room(blocks, i, blocks.count[i] + parts.shape[0])
+        mix_in_place(blocks, i, parts, share, places)
     return blocks
 
 

@@ -16,13 +16,13 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .vector import (
+from .chunks import (
     _DOUBLE,
     _FAST,
     _accumulate,
     _add_elements,
     _array,
-    _for_chunks,
+    _for_disjoint_chunks,
     _length,
     _load,
     _row_types_fit,
@@ -117,7 +117,7 @@ def _sum_of_chunks(builder, length, emit):
         else:
             _add_elements(builder, found, width, total)
 
-    _for_chunks(builder, length, add)
+    _for_disjoint_chunks(builder, length, add)
     _add_elements(builder, builder.load(partial), 8, total)
     return builder.load(total)
 
@@ -146,7 +146,7 @@ def extremes(typingctx, row):
                 better = builder.fcmp_ordered(sign, values, known)
                 builder.store(builder.select(better, values, known), best)
 
-        _for_chunks(builder, _length(builder, source), emit)
+        _for_disjoint_chunks(builder, _length(builder, source), emit)
         answers = []
         for sign, best in found:
             vector = builder.load(best)
@@ -205,7 +205,7 @@ def exp_difference(typingctx, row, constant, shifts, out, sums):
             new = builder.fadd(_load(builder, total.data, offset, width), value, flags=_FAST)
             _store(builder, new, total.data, offset, width)
 
-        _for_chunks(builder, _length(builder, target), emit)
+        _for_disjoint_chunks(builder, _length(builder, target), emit)
         return context.get_dummy_value()
 
     return types.none(row, types.float64, shifts, out, sums), codegen
@@ -228,7 +228,7 @@ def log_row(typingctx, row, out):
             value = builder.select(none, _number(-math.inf, width), value)
             _store(builder, value, target.data, offset, width)
 
-        _for_chunks(builder, _length(builder, target), emit)
+        _for_disjoint_chunks(builder, _length(builder, target), emit)
         return context.get_dummy_value()
 
     return types.none(row, out), codegen

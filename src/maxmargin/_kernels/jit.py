@@ -63,22 +63,48 @@ if not _FOLDER.exists():
     _forget_old(_FOLDER)
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile with numba: no GIL, cached on disk in the folder of these sources."""
+# Counting references to arrays takes atomic instructions: more time than the arithmetic of a short
+# kernel. A function that neither makes nor returns arrays needs no counts.
+# Said in both cases, because numba would hand the choice down from the caller.
+_OPTIONS = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True}
+_LEAF_OPTIONS = {**_OPTIONS, "_nrt": False}
+
+
+def _cached(function: Callable[..., Any], options: dict) -> Callable[..., Any]:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(_FOLDER)  # read by numba while decorating, not later
     try:
-        return numba.njit(cache=True, nogil=True, fastmath=FASTMATH, error_model="numpy")(function)
+        return numba.njit(cache=True, **options)(function)
     finally:
         numba.config.CACHE_DIR = before
 
 
-def implements(generic: Callable[..., Any], *classes: type | tuple[type, ...], at: int = 0):
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile with numba: no GIL, cached on disk in the folder of these sources."""
+    return _cached(function, _OPTIONS)
+
+
+def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function that neither makes nor returns arrays, without reference counts.
+
+    Views of arguments (slices, ``reshape``) are fine; numpy functions and methods of arrays that
+    reduce or create (``np.empty``, ``x.max()``) are not: write the loop. It may only call leaves.
+    """
+    return _cached(function, _LEAF_OPTIONS)
+
+
+def implements(
+    generic: Callable[..., Any],
+    *classes: type | tuple[type, ...],
+    at: int = 0,
+    allocates: bool = False,
+):
     """Register the compiled implementation of ``generic`` for NamedTuple ``classes``.
 
     This is multiple dispatch: numba picks the implementation by the type of the argument at
     position ``at``: one class, or a tuple of alternatives. Several ``classes`` match the arguments
-    from ``at`` on, one each.
+    from ``at`` on, one each. Implementations are leaves (see :func:`leaf`): scratch comes from the
+    caller; one that must make arrays of its own says ``allocates=True``.
 
     Examples
     --------
@@ -94,11 +120,8 @@ def implements(generic: Callable[..., Any], *classes: type | tuple[type, ...], a
                     return None
             return function
 
-        overload(
-            generic,
-            strict=False,
-            jit_options={"fastmath": FASTMATH, "error_model": "numpy", "nogil": True},
-        )(choose)
+        options = _OPTIONS if allocates else _LEAF_OPTIONS
+        overload(generic, strict=False, jit_options=options)(choose)
         return function
 
     return register

@@ -6,11 +6,11 @@ import numpy as np
 
 from . import protocol as generic
 from .blocks import store_block
-from .jit import compiled
+from .jit import compiled, leaf
 from .vector import dot
 
 
-@compiled
+@leaf
 def inner_product(left, right):
     """``left @ right``, without the threads of a BLAS, which would only wait for each other."""
     return dot(left, right)
@@ -46,6 +46,30 @@ def add_blocks(structure, rows, scales, blocks, weights):
         generic.add_block(structure, rows, weights, i, direction, scales[i])
 
 
+@leaf
+def _evaluate(surrogate, structure, rows, weight, weights, blocks, with_dual, i, sums, scratch):
+    """Add the terms of one example to the sums, and return its gap."""
+    buffers, labels, parts, work = scratch
+    size = generic.block_size(structure, i)
+    low, high = generic.label_range(structure, i)
+    scores = buffers[0, :size]
+    answer = buffers[1, :size]
+    other = buffers[2, :size]
+    generic.score_block(structure, rows, weights, i, scores)
+    upper, lower = generic.best_response(
+        surrogate, structure, i, scores, work, labels[: high - low], answer
+    )
+    generic.embed_truth(structure, i, other)
+    sums[0] += weight * (upper - dot(other, scores))
+    sums[2] += weight * (upper - lower)
+    if not with_dual:
+        return 0.0
+    generic.load_dual(structure, blocks, i, parts, other)
+    concave = generic.concave_part(surrogate, structure, i, other, work)
+    sums[1] += weight * concave
+    return upper - concave - dot(other, scores)
+
+
 @compiled
 def evaluate_blocks(
     surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums, gaps
@@ -59,34 +83,17 @@ def evaluate_blocks(
     labels = np.empty(generic.most_labels(structure), np.int32)
     parts = np.empty(generic.most_parts(structure), np.int32)
     work = np.empty(generic.work_size(structure, rows))
+    scratch = (buffers, labels, parts, work)
     sums[:] = 0.0
     for i in range(first, last):
-        if sample_weight[i] == 0.0:
-            gaps[i] = 0.0
-            continue
-        size = generic.block_size(structure, i)
-        low, high = generic.label_range(structure, i)
-        scores = buffers[0, :size]
-        answer = buffers[1, :size]
-        other = buffers[2, :size]
-        generic.score_block(structure, rows, weights, i, scores)
-        upper, lower = generic.best_response(
-            surrogate, structure, i, scores, work, labels[: high - low], answer
-        )
-        generic.embed_truth(structure, i, other)
-        true_score = 0.0
-        for part in range(size):
-            true_score += other[part] * scores[part]
-        sums[0] += sample_weight[i] * (upper - true_score)
-        sums[2] += sample_weight[i] * (upper - lower)
+        gap = 0.0
+        if sample_weight[i] != 0.0:
+            gap = _evaluate(
+                surrogate, structure, rows, sample_weight[i], weights, blocks, with_dual, i, sums,
+                scratch,
+            )  # fmt: skip
         if with_dual:
-            generic.load_dual(structure, blocks, i, parts, other)
-            concave = generic.concave_part(surrogate, structure, i, other, work)
-            linear = 0.0
-            for part in range(size):
-                linear += other[part] * scores[part]
-            sums[1] += sample_weight[i] * concave
-            gaps[i] = upper - concave - linear
+            gaps[i] = gap
 
 
 @compiled

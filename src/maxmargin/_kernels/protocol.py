@@ -54,6 +54,11 @@ def label_loss(loss, predicted, true):
     _must_be_compiled("label_loss")
 
 
+def add_label_losses(loss, true, scale, out):
+    """``out[j] += scale * loss(j, true)`` for all labels j."""
+    _must_be_compiled("add_label_losses")
+
+
 def max_cost(loss):
     """Size of the loss: the largest cost of a true class."""
     _must_be_compiled("max_cost")

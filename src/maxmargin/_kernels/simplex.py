@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import compiled
-from .vector import lowest_bit, mask_above
+from .jit import leaf
+from .vector import SHORT, lowest_bit, mask_above
 
 
-@compiled
+@leaf
 def threshold(values, work, total):
     """The tau with ``sum_j (values_j - tau)_+ = total``, for ``total > 0``.
 
@@ -44,7 +44,7 @@ def threshold(values, work, total):
         tau = (mass - total) / kept
 
 
-@compiled
+@leaf
 def project(values, work, mass, out):
     """Projection of ``values`` onto the simplex of vectors that sum to ``mass``.
 
@@ -56,23 +56,30 @@ def project(values, work, mass, out):
     for j in range(1, n):
         top = values[j] if values[j] > top else top
     kept = 0
+    bound = top - mass
+    if n <= SHORT:
+        for j in range(n):  # no branch to guess wrong
+            work[kept] = values[j] - top
+            work[n + kept] = j
+            kept += values[j] > bound
+    else:
+        eights = n - n % 8
+        for first in range(0, eights, 8):
+            mask = mask_above(values, first, bound)
+            while mask != 0:
+                j = first + lowest_bit(mask)
+                mask &= mask - 1
+                work[kept] = values[j] - top
+                work[n + kept] = j
+                kept += 1
+        for j in range(eights, n):
+            if values[j] > bound:
+                work[kept] = values[j] - top
+                work[n + kept] = j
+                kept += 1
     total = 0.0
-    eights = n - n % 8
-    for first in range(0, eights, 8):
-        mask = mask_above(values, first, top - mass)
-        while mask != 0:
-            j = first + lowest_bit(mask)
-            mask &= mask - 1
-            work[kept] = values[j] - top
-            work[n + kept] = j
-            total += work[kept]
-            kept += 1
-    for j in range(eights, n):
-        if values[j] > top - mass:
-            work[kept] = values[j] - top
-            work[n + kept] = j
-            total += work[kept]
-            kept += 1
+    for place in range(kept):
+        total += work[place]
     if kept == 0:  # mass below the precision of the values: the largest gets it all
         for j in range(n):
             out[j] = mass if values[j] == top else 0.0
@@ -98,7 +105,7 @@ def project(values, work, mass, out):
         out[int(work[n + place])] = (work[place] - tau) * scale
 
 
-@compiled
+@leaf
 def _project_gain(scores, mu, costs, middle, curvature, work, out):
     """Projection of ``mu + (scores + costs * |. - middle|) / curvature``, and its balance:
     the cost-weighted mass below ``middle`` minus that above."""
@@ -119,7 +126,7 @@ def _project_gain(scores, mu, costs, middle, curvature, work, out):
     return balance
 
 
-@compiled
+@leaf
 def median_split(scores, mu, curvature, costs, work, out):
     """Exact max-min block for the loss ``costs[z] * |y - z|``.
 
@@ -156,7 +163,7 @@ def median_split(scores, mu, curvature, costs, work, out):
             left = place
 
 
-@compiled
+@leaf
 def _capped_residuals(values, costs, curvature, tau, cap):
     """The two residuals of :func:`capped_projection`, and their derivatives by tau and cap."""
     mass, price = -1.0, -1.0
@@ -176,7 +183,7 @@ def _capped_residuals(values, costs, curvature, tau, cap):
     return mass, price, mass_tau, mass_cap, price_tau, price_cap
 
 
-@compiled
+@leaf
 def _capped_by_bisection(values, costs, curvature, lowest, top):
     """tau and cap by bisection in each other: slow and sure."""
     cap_low, cap_high = 0.0, 0.0
@@ -201,7 +208,7 @@ def _capped_by_bisection(values, costs, curvature, lowest, top):
     return tau, cap
 
 
-@compiled
+@leaf
 def capped_projection(values, costs, curvature, out):
     """Exact max-min block for the loss ``costs[z] * 1[y != z]``, all costs positive.
 
@@ -247,7 +254,7 @@ def capped_projection(values, costs, curvature, out):
         out[j] /= total
 
 
-@compiled
+@leaf
 def clipped_difference(values, work, curvature, size, out):
     """Exact max-min block for the loss ``size * 1[y != z]``.
 
@@ -267,7 +274,7 @@ def clipped_difference(values, work, curvature, size, out):
         out[j] /= total
 
 
-@compiled
+@leaf
 def lower_envelope_step(start, change, slope, curvature):
     """Maximise ``min_j (start_j + g change_j) + g slope - g^2/2 curvature`` over [0, 1].
 

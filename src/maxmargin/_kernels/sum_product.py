@@ -18,20 +18,20 @@ from __future__ import annotations
 import numpy as np
 
 from .exponential import exp_difference, exp_row, extremes, log_row
-from .jit import compiled
+from .jit import leaf
 from .vector import add_scaled, combine_rows, copy, dot, max_plus, spread_row
 
 # Plain messages are used while all numbers that matter stay above exp(-600).
 _SAFE = 600.0
 
 
-@compiled
+@leaf
 def sum_product_work(length, n):
     """Length of the scratch vector for a chain of so many positions and labels."""
     return (length + 3 * n + 4) * n
 
 
-@compiled
+@leaf
 def _spread(values):
     """Largest entry, its distance to the smallest finite one, and whether all are finite."""
     low, top = extremes(values)
@@ -44,7 +44,7 @@ def _spread(values):
     return top, top - low, False
 
 
-@compiled
+@leaf
 def _is_harmless(unary, transitions):
     """Whether plain messages keep all their digits.
 
@@ -53,7 +53,7 @@ def _is_harmless(unary, transitions):
     forbidden they may drift apart along the whole chain.
     """
     length, n = unary.shape
-    _, spread, all_allowed = _spread(transitions.ravel())
+    _, spread, all_allowed = _spread(transitions.reshape(n * n))
     widest, steps = 0.0, 1.0
     for t in range(length):
         top, here, allowed = _spread(unary[t])
@@ -66,17 +66,17 @@ def _is_harmless(unary, transitions):
     return 2.0 * steps * (spread + widest + np.log(n)) <= _SAFE
 
 
-@compiled
+@leaf
 def _plain_forward(unary, transitions, table, likelihoods, marginals):
     """Messages into ``marginals``, each with sum 1; returns the log partition function.
 
     ``table`` receives the exponentiated transitions, ``likelihoods`` those of the labels.
     """
     length, n = unary.shape
-    top = extremes(transitions.ravel())[1]
+    top = extremes(transitions.reshape(n * n))[1]
     top = top if top > -np.inf else 0.0  # a single position may go without transitions
     value = 0.0
-    exp_row(transitions.ravel(), top, table.ravel())
+    exp_row(transitions.reshape(n * n), top, table.reshape(n * n))
     for t in range(length):
         highest = extremes(unary[t])[1]
         exp_row(unary[t], highest, likelihoods[t])
@@ -89,7 +89,9 @@ def _plain_forward(unary, transitions, table, likelihoods, marginals):
             for k in range(n):
                 message[k] *= likelihoods[t, k]
             value += top
-        total = message.sum()
+        total = 0.0
+        for k in range(n):
+            total += message[k]
         if not total > 0.0:
             return -np.inf
         share = 1.0 / total
@@ -99,7 +101,7 @@ def _plain_forward(unary, transitions, table, likelihoods, marginals):
     return value
 
 
-@compiled
+@leaf
 def _plain_back(table, turned, likelihoods, marginals, t, message, ahead, before):
     """From the message behind position t + 1 (``message``) to that behind t, in place.
 
@@ -125,7 +127,7 @@ def _plain_back(table, turned, likelihoods, marginals, t, message, ahead, before
     return 1.0 / mass
 
 
-@compiled
+@leaf
 def _plain_end(marginals, message):
     """The marginal of the first position."""
     total = 0.0
@@ -137,31 +139,20 @@ def _plain_end(marginals, message):
         marginals[0, k] *= share
 
 
-@compiled
-def _plain_parts(unary, work):
-    """Cut the scratch vector."""
-    length, n = unary.shape
-    size, square = length * n, n * n
-    likelihoods = work[:size].reshape(length, n)
-    table = work[size : size + square].reshape(n, n)
-    turned = work[size + square : size + 2 * square].reshape(n, n)
-    sums = work[size + 2 * square : size + 3 * square].reshape(n, n)
-    rest = work[size + 3 * square : size + 3 * square + 4 * n].reshape(4, n)
-    return likelihoods, table, turned, sums, rest
-
-
-@compiled
+@leaf
 def _turn(table, turned):
     for j in range(table.shape[0]):
         for k in range(table.shape[0]):
             turned[k, j] = table[j, k]
 
 
-@compiled
+@leaf
 def _plain_pairs(unary, transitions, work, marginals, pairs):
     length, n = unary.shape
-    likelihoods, table, turned, _, rest = _plain_parts(unary, work)
-    message, ahead, before = rest[0], rest[1], rest[2]
+    message, ahead, before = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    table = work[4 * n : (4 + n) * n].reshape(n, n)
+    turned = work[(4 + n) * n : (4 + 2 * n) * n].reshape(n, n)
+    likelihoods = work[(4 + 3 * n) * n : (4 + 3 * n + length) * n].reshape(length, n)
     value = _plain_forward(unary, transitions, table, likelihoods, marginals)
     if value == -np.inf:
         marginals[:] = 0.0
@@ -179,11 +170,14 @@ def _plain_pairs(unary, transitions, work, marginals, pairs):
     return value
 
 
-@compiled
+@leaf
 def _plain_sums(unary, transitions, work, marginals, summed):
     length, n = unary.shape
-    likelihoods, table, turned, sums, rest = _plain_parts(unary, work)
-    message, ahead, before = rest[0], rest[1], rest[2]
+    message, ahead, before = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    table = work[4 * n : (4 + n) * n].reshape(n, n)
+    turned = work[(4 + n) * n : (4 + 2 * n) * n].reshape(n, n)
+    sums = work[(4 + 2 * n) * n : (4 + 3 * n) * n].reshape(n, n)
+    likelihoods = work[(4 + 3 * n) * n : (4 + 3 * n + length) * n].reshape(length, n)
     value = _plain_forward(unary, transitions, table, likelihoods, marginals)
     if value == -np.inf:
         marginals[:] = 0.0
@@ -202,7 +196,7 @@ def _plain_sums(unary, transitions, work, marginals, summed):
     return value
 
 
-@compiled
+@leaf
 def _forward(before, table, unary, best, sums, ways, after):
     """One step: ``after`` = log sums with the scores of its labels; ``ways`` = shares of the sums.
 
@@ -226,7 +220,7 @@ def _forward(before, table, unary, best, sums, ways, after):
             ways[j, k] *= sums[k]
 
 
-@compiled
+@leaf
 def _backward(ways, ones, marginals, t):
     """Probabilities of the pairs ``t, t + 1`` in place of the shares, and the marginal at t."""
     n = marginals.shape[1]
@@ -236,7 +230,7 @@ def _backward(ways, ones, marginals, t):
         marginals[t, j] = dot(ways[j], ones)
 
 
-@compiled
+@leaf
 def _last(marginals):
     """Normalise the last message into a marginal; returns the log of its sum."""
     last = marginals[marginals.shape[0] - 1]
@@ -250,7 +244,7 @@ def _last(marginals):
     return top + np.log(total)
 
 
-@compiled
+@leaf
 def chain_marginals(unary, transitions, work, marginals, pairs):
     """Marginals of a chain whose transitions are the same everywhere.
 
@@ -284,7 +278,7 @@ def chain_marginals(unary, transitions, work, marginals, pairs):
     return value
 
 
-@compiled
+@leaf
 def chain_marginals_summed(unary, transitions, work, marginals, summed):
     """The same with ``summed`` of shape (K, K): expected numbers of the transitions.
 
@@ -307,13 +301,13 @@ def chain_marginals_summed(unary, transitions, work, marginals, summed):
     for t in range(length - 2, -1, -1):
         _forward(messages[t], transitions, unary[t + 1], best, sums, ways, reached)
         _backward(ways, ones, marginals, t)
-        add_scaled(summed.ravel(), ways.ravel(), 1.0)
+        add_scaled(summed.reshape(n * n), ways.reshape(n * n), 1.0)
     return value
 
 
-@compiled
+@leaf
 def chain_marginals_by_position(unary, potentials, work, marginals, pairs):
-    """Marginals with ``potentials`` of shape (T - 1, K, K): transitions that depend on the position.
+    """Marginals with ``potentials`` of shape (T - 1, K, K): the transitions at each position.
 
     ``potentials`` and ``pairs`` may be the same array.
     """

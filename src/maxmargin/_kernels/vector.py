@@ -3,106 +3,41 @@
 The inner loops of the library run over the labels of a position: 5, 26 or 45 numbers. A compiler
 that does not know the length vectorises such a loop in steps of 16 or 32 and leaves the rest to
 scalar code, behind a run-time check that the arrays do not overlap.
-Here a row is cut into chunks of 8, then 4, 2, 1 numbers, each one vector operation; the
-compiler maps them to whatever the machine has. A best path over 26 labels takes a third of the
-time.
+Here a row is covered by chunks of 8 numbers, each one vector operation (see ``chunks``): a best
+path over 26 labels takes a third of the time.
 
 Rows are one-dimensional contiguous arrays of float64.
 """
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_WIDTHS = (8, 4, 2, 1)
-_SUMS = 4  # partial sums of an inner product: one would wait for itself
-_FAST = ("reassoc", "nsz", "contract", "nnan")
-_DOUBLE = ir.DoubleType()
+from .chunks import (
+    _DOUBLE,
+    _FAST,
+    _accumulate,
+    _array,
+    _for_chunks,
+    _for_filled_chunks,
+    _for_groups,
+    _length,
+    _load,
+    _long_sum,
+    _number,
+    _row_types_fit,
+    _short_sum,
+    _splat,
+    _store,
+    _vector_type,
+)
+from .jit import leaf
 
-
-def _vector_type(width: int):
-    return ir.VectorType(_DOUBLE, width)
-
-
-def _splat(builder, scalar, width: int):
-    """A vector with ``scalar`` in every place."""
-    vector = builder.insert_element(
-        ir.Constant(_vector_type(width), ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0)
-    )
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), width), [0] * width)
-    return builder.shuffle_vector(vector, vector, mask)
-
-
-def _load(builder, pointer, offset, width: int):
-    place = builder.gep(pointer, [offset])
-    return builder.load(builder.bitcast(place, _vector_type(width).as_pointer()), align=8)
-
-
-def _store(builder, vector, pointer, offset, width: int) -> None:
-    place = builder.gep(pointer, [offset])
-    builder.store(vector, builder.bitcast(place, _vector_type(width).as_pointer()), align=8)
-
-
-def _for_chunks(builder, length, emit, done=None) -> None:
-    """Emit ``emit(offset, width)`` for chunks that cover ``range(done or 0, length)``."""
-    integer = length.type
-    if done is None:
-        done = ir.Constant(integer, 0)
-    for width in _WIDTHS:
-        step = ir.Constant(integer, width)
-        if width == _WIDTHS[0]:
-            stop = builder.and_(length, ir.Constant(integer, -width))
-            with cgutils.for_range_slice(builder, done, stop, step, integer) as (offset, _):
-                emit(offset, width)
-            done = stop
-        else:
-            left = builder.sub(length, done)
-            fits = builder.icmp_signed(">=", left, step)
-            with builder.if_then(fits):
-                emit(done, width)
-            done = builder.select(fits, builder.add(done, step), done)
-
-
-def _for_groups(builder, length, emit) -> None:
-    """Emit ``emit(offset, widths)`` for groups of chunks that cover ``range(length)``.
-
-    A group is up to four chunks of 8, or one smaller chunk: work that visits many rows then
-    goes through them once for 32 columns, not once for every chunk.
-    """
-    integer = length.type
-    whole = builder.and_(length, ir.Constant(integer, -8))
-    most = ir.Constant(integer, 8 * _SUMS)
-    full = builder.and_(length, ir.Constant(integer, -8 * _SUMS))
-    start = ir.Constant(integer, 0)
-    with cgutils.for_range_slice(builder, start, full, most, integer) as (offset, _):
-        emit(offset, (8,) * _SUMS)
-    left = builder.sub(whole, full)
-    for count in range(1, _SUMS):
-        with builder.if_then(builder.icmp_signed("==", left, ir.Constant(integer, 8 * count))):
-            emit(full, (8,) * count)
-    _for_chunks(builder, length, lambda offset, width: emit(offset, (width,)), whole)
-
-
-def _array(context, builder, signature, args, position):
-    kind = signature.args[position]
-    return context.make_array(kind)(context, builder, args[position])
-
-
-def _length(builder, array):
-    return builder.extract_value(array.shape, 0)
-
-
-def _row_types_fit(*rows, ndim: int = 1) -> bool:
-    return all(
-        isinstance(row, types.Array)
-        and row.ndim == ndim
-        and row.layout == "C"
-        and row.dtype == types.float64
-        for row in rows
-    )
+SHORT = 64  # up to here, looking at all numbers is cheaper than guessing which ones to skip
 
 
 @intrinsic
@@ -115,16 +50,15 @@ def add_scaled(typingctx, out, row, factor):
         target = _array(context, builder, signature, args, 0)
         source = _array(context, builder, signature, args, 1)
 
-        def emit(offset, width):
-            scaled = builder.fmul(
-                _load(builder, source.data, offset, width),
-                _splat(builder, args[2], width),
-                flags=_FAST,
-            )
-            total = builder.fadd(_load(builder, target.data, offset, width), scaled, flags=_FAST)
-            _store(builder, total, target.data, offset, width)
+        def compute(place, width):
+            factor = _splat(builder, args[2], width)
+            scaled = builder.fmul(_load(builder, source.data, place, width), factor, flags=_FAST)
+            return builder.fadd(_load(builder, target.data, place, width), scaled, flags=_FAST)
 
-        _for_chunks(builder, _length(builder, target), emit)
+        def write(place, chunk, width):
+            _store(builder, chunk, target.data, place, width)
+
+        _for_chunks(builder, _length(builder, target), compute, write)
         return context.get_dummy_value()
 
     return types.none(out, row, types.float64), codegen
@@ -140,10 +74,13 @@ def copy(typingctx, out, row):
         target = _array(context, builder, signature, args, 0)
         source = _array(context, builder, signature, args, 1)
 
-        def emit(offset, width):
-            _store(builder, _load(builder, source.data, offset, width), target.data, offset, width)
+        def compute(place, width):
+            return _load(builder, source.data, place, width)
 
-        _for_chunks(builder, _length(builder, target), emit)
+        def write(place, chunk, width):
+            _store(builder, chunk, target.data, place, width)
+
+        _for_chunks(builder, _length(builder, target), compute, write)
         return context.get_dummy_value()
 
     return types.none(out, row), codegen
@@ -183,62 +120,90 @@ def _feature_types_fit(matrix, indices, data, row) -> bool:
     )
 
 
+def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
+    """Emit ``out = begin(place, width) + sum_p data[p] * matrix[indices[p]]``."""
+    table = _array(context, builder, signature, args, 0)
+    numbers = _array(context, builder, signature, args, 2)
+    low, high = args[3], args[4]
+    target = _array(context, builder, signature, args, at_out)
+    n_columns = _length(builder, target)
+    one, two = _number(1, n_columns), _number(2, n_columns)
+    pairs = builder.add(low, builder.and_(builder.sub(high, low), _number(-2, n_columns)))
+
+    def emit(places, width):
+        even, odd = [], []
+        for place in places:
+            even.append(cgutils.alloca_once_value(builder, begin(target, place, width)))
+            zero = ir.Constant(_vector_type(width), [0.0] * width)
+            odd.append(cgutils.alloca_once(builder, _vector_type(width)))
+            builder.store(zero, odd[-1])
+
+        def add(entry, sums):
+            start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+            factor = _splat(builder, _entry(builder, numbers, entry), width)
+            for place, partial in zip(places, sums, strict=True):
+                row = _load(builder, table.data, builder.add(start, place), width)
+                _accumulate(builder, builder.fmul(row, factor, flags=_FAST), partial)
+
+        with cgutils.for_range_slice(builder, low, pairs, two, one.type) as (entry, _):
+            add(entry, even)
+            add(builder.add(entry, one), odd)
+        with builder.if_then(builder.icmp_signed("<", pairs, high)):
+            add(pairs, even)
+        for place, a, b in zip(places, even, odd, strict=True):
+            _accumulate(builder, builder.load(b), a)
+            _store(builder, builder.load(a), target.data, place, width)
+
+    _for_groups(builder, n_columns, emit)
+
+
 @intrinsic
 def combine_rows(typingctx, matrix, indices, data, first, last, out):
     """``out += sum_p data[p] * matrix[indices[p]]`` for ``first <= p < last``.
 
-    ``indices`` may be None: row p then belongs to entry p. Up to 32 columns of ``out`` stay in
-    registers for the whole sum; fewer are summed in two parts that do not wait for each other.
+    ``indices`` may be None: row p then belongs to entry p. Up to 40 columns of ``out`` stay in
+    registers for the whole sum, in two parts that do not wait for each other.
     """
     if not _feature_types_fit(matrix, indices, data, out):
         return None
 
     def codegen(context, builder, signature, args):
-        table = _array(context, builder, signature, args, 0)
-        numbers = _array(context, builder, signature, args, 2)
-        low, high = args[3], args[4]
-        target = _array(context, builder, signature, args, 5)
-        n_columns = _length(builder, target)
-        integer = n_columns.type
-        pairs = builder.add(low, builder.and_(builder.sub(high, low), ir.Constant(integer, -2)))
-        one, two = ir.Constant(integer, 1), ir.Constant(integer, 2)
+        def begin(target, place, width):
+            return _load(builder, target.data, place, width)
 
-        def emit(offset, widths):
-            places = [builder.add(offset, ir.Constant(integer, 8 * c)) for c in range(len(widths))]
-            even, odd = [], []
-            for place, width in zip(places, widths, strict=True):
-                known = _load(builder, target.data, place, width)
-                even.append(cgutils.alloca_once_value(builder, known))
-                zero = ir.Constant(_vector_type(width), [0.0] * width)
-                odd.append(cgutils.alloca_once_value(builder, zero))
-
-            def add(entry, sums):
-                start = _row_start(context, builder, signature, args, 1, entry, n_columns)
-                factor = _entry(builder, numbers, entry)
-                for place, width, partial in zip(places, widths, sums, strict=True):
-                    row = _load(builder, table.data, builder.add(start, place), width)
-                    scaled = builder.fmul(row, _splat(builder, factor, width), flags=_FAST)
-                    _accumulate(builder, scaled, partial)
-
-            with cgutils.for_range_slice(builder, low, pairs, two, integer) as (entry, _):
-                add(entry, even)
-                add(builder.add(entry, one), odd)
-            with builder.if_then(builder.icmp_signed("<", pairs, high)):
-                add(pairs, even)
-            for place, width, a, b in zip(places, widths, even, odd, strict=True):
-                _accumulate(builder, builder.load(b), a)
-                _store(builder, builder.load(a), target.data, place, width)
-
-        _for_groups(builder, n_columns, emit)
+        _sum_rows(context, builder, signature, args, 5, begin)
         return context.get_dummy_value()
 
     return types.none(matrix, indices, data, types.int64, types.int64, out), codegen
 
 
 @intrinsic
+def sum_rows(typingctx, matrix, indices, data, first, last, base, factor, out):
+    """``out = factor * base + sum_p data[p] * matrix[indices[p]]``; see :func:`combine_rows`."""
+    if not _feature_types_fit(matrix, indices, data, out) or not _row_types_fit(base):
+        return None
+
+    def codegen(context, builder, signature, args):
+        row = _array(context, builder, signature, args, 5)
+
+        def begin(target, place, width):
+            scale = _splat(builder, args[6], width)
+            return builder.fmul(_load(builder, row.data, place, width), scale, flags=_FAST)
+
+        _sum_rows(context, builder, signature, args, 7, begin)
+        return context.get_dummy_value()
+
+    numbers = (types.int64, types.int64, base, types.float64)
+    return types.none(matrix, indices, data, *numbers, out), codegen
+
+
+@intrinsic
 def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
-    """``matrix[indices[p]] += scale * data[p] * row`` for ``first <= p < last``, one after another;
-    ``indices`` may be None as in :func:`combine_rows`."""
+    """``matrix[indices[p]] += scale * data[p] * row`` for ``first <= p < last``.
+
+    ``indices`` may be None as in :func:`combine_rows`. Chunks of ``row`` that are zero cost
+    nothing: a step of a solver moves few labels.
+    """
     if not _feature_types_fit(matrix, indices, data, row):
         return None
 
@@ -247,26 +212,19 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
         numbers = _array(context, builder, signature, args, 2)
         source = _array(context, builder, signature, args, 5)
         n_columns = _length(builder, source)
-        integer = n_columns.type
-        one = ir.Constant(integer, 1)
+        one = _number(1, n_columns)
 
-        def emit(offset, widths):
-            places = [builder.add(offset, ir.Constant(integer, 8 * c)) for c in range(len(widths))]
-            chunks = [
-                _load(builder, source.data, place, width)
-                for place, width in zip(places, widths, strict=True)
-            ]
-            with cgutils.for_range_slice(builder, args[3], args[4], one, integer) as (entry, _):
+        def emit(offset, chunk, width):
+            with cgutils.for_range_slice(builder, args[3], args[4], one, one.type) as (entry, _):
                 start = _row_start(context, builder, signature, args, 1, entry, n_columns)
                 factor = builder.fmul(_entry(builder, numbers, entry), args[6], flags=_FAST)
-                for place, width, chunk in zip(places, widths, chunks, strict=True):
-                    at = builder.add(start, place)
-                    change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
-                    known = _load(builder, table.data, at, width)
-                    new = builder.fadd(known, change, flags=_FAST)
-                    _store(builder, new, table.data, at, width)
+                change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
+                at = builder.add(start, offset)
+                known = _load(builder, table.data, at, width)
+                new = builder.fadd(known, change, flags=_FAST)
+                _store(builder, new, table.data, at, width)
 
-        _for_groups(builder, n_columns, emit)
+        _for_filled_chunks(builder, source.data, n_columns, emit)
         return context.get_dummy_value()
 
     signature = types.none(matrix, indices, data, types.int64, types.int64, row, types.float64)
@@ -282,53 +240,24 @@ def dot(typingctx, left, right):
     def codegen(context, builder, signature, args):
         a = _array(context, builder, signature, args, 0)
         b = _array(context, builder, signature, args, 1)
-        total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLE, 0.0))
-        zero = ir.Constant(_vector_type(8), [0.0] * 8)
-        sums = [cgutils.alloca_once_value(builder, zero) for _ in range(_SUMS)]
+        length = _length(builder, a)
+        answer = cgutils.alloca_once(builder, _DOUBLE)
 
         def product(offset, width):
             left_part = _load(builder, a.data, offset, width)
             return builder.fmul(left_part, _load(builder, b.data, offset, width), flags=_FAST)
 
-        def emit(offset, width):
-            if width == 8:
-                _accumulate(builder, product(offset, width), sums[0])
-            else:
-                _add_elements(builder, product(offset, width), width, total)
-
-        length = _length(builder, a)
-        done = builder.and_(length, ir.Constant(length.type, -8 * _SUMS))
-        step = ir.Constant(length.type, 8 * _SUMS)
-        start = ir.Constant(length.type, 0)
-        with cgutils.for_range_slice(builder, start, done, step, length.type) as (offset, _):
-            for position, partial in enumerate(sums):
-                place = builder.add(offset, ir.Constant(length.type, 8 * position))
-                _accumulate(builder, product(place, 8), partial)
-        _for_chunks(builder, length, emit, done)
-        for partial in sums:
-            _add_elements(builder, builder.load(partial), 8, total)
-        return builder.load(total)
+        with builder.if_else(builder.icmp_signed(">=", length, _number(8, length))) as (
+            long,
+            short,
+        ):
+            with long:
+                builder.store(_long_sum(builder, length, product), answer)
+            with short:
+                builder.store(_short_sum(builder, length, product), answer)
+        return builder.load(answer)
 
     return types.float64(left, right), codegen
-
-
-def _accumulate(builder, vector, partial) -> None:
-    builder.store(builder.fadd(builder.load(partial), vector, flags=_FAST), partial)
-
-
-def _add_elements(builder, vector, width, total) -> None:
-    index = ir.IntType(32)
-    while width > 1:  # fold the upper half onto the lower one
-        width //= 2
-        low = ir.Constant(ir.VectorType(index, width), list(range(width)))
-        high = ir.Constant(ir.VectorType(index, width), list(range(width, 2 * width)))
-        vector = builder.fadd(
-            builder.shuffle_vector(vector, vector, low),
-            builder.shuffle_vector(vector, vector, high),
-            flags=_FAST,
-        )
-    last = builder.extract_element(vector, ir.Constant(index, 0))
-    builder.store(builder.fadd(builder.load(total), last, flags=_FAST), total)
 
 
 @intrinsic
@@ -345,22 +274,26 @@ def max_plus(typingctx, old, matrix, new):
         n_columns = _length(builder, after)
         one = ir.Constant(n_rows.type, 1)
 
-        def emit(offset, width):
-            def candidate(j):
-                here = builder.load(builder.gep(before.data, [j]))
-                start = builder.add(builder.mul(j, n_columns), offset)
-                row = _load(builder, table.data, start, width)
-                return builder.fadd(row, _splat(builder, here, width), flags=("nsz",))
+        def emit(places, width):
+            def candidates(j):
+                here = _splat(builder, builder.load(builder.gep(before.data, [j])), width)
+                start = builder.mul(j, n_columns)
+                for place in places:
+                    row = _load(builder, table.data, builder.add(start, place), width)
+                    yield builder.fadd(row, here, flags=("nsz",))
 
-            best = cgutils.alloca_once(builder, _vector_type(width))
-            builder.store(candidate(ir.Constant(n_rows.type, 0)), best)
+            best = [cgutils.alloca_once(builder, _vector_type(width)) for _ in places]
+            for partial, value in zip(best, candidates(_number(0, n_rows)), strict=True):
+                builder.store(value, partial)
             with cgutils.for_range_slice(builder, one, n_rows, one, n_rows.type) as (j, _):
-                new_value, known = candidate(j), builder.load(best)
-                larger = builder.fcmp_ordered(">", new_value, known)
-                builder.store(builder.select(larger, new_value, known), best)
-            _store(builder, builder.load(best), after.data, offset, width)
+                for partial, value in zip(best, candidates(j), strict=True):
+                    known = builder.load(partial)
+                    larger = builder.fcmp_ordered(">", value, known)
+                    builder.store(builder.select(larger, value, known), partial)
+            for place, partial in zip(places, best, strict=True):
+                _store(builder, builder.load(partial), after.data, place, width)
 
-        _for_chunks(builder, n_columns, emit)
+        _for_groups(builder, n_columns, emit)
         return context.get_dummy_value()
 
     return types.none(old, matrix, new), codegen
@@ -379,6 +312,32 @@ def mask_above(typingctx, row, offset, bound):
         return builder.zext(builder.bitcast(flags, ir.IntType(8)), ir.IntType(64))
 
     return types.int64(row, types.int64, types.float64), codegen
+
+
+@intrinsic
+def mask_nonzero(typingctx, row, offset):
+    """Bit j of the answer tells whether ``row[offset + j]`` is not zero, for eight places."""
+    if not _row_types_fit(row):
+        return None
+
+    def codegen(context, builder, signature, args):
+        source = _array(context, builder, signature, args, 0)
+        vector = _load(builder, source.data, args[1], 8)
+        zero = ir.Constant(_vector_type(8), [0.0] * 8)
+        flags = builder.fcmp_unordered("!=", vector, zero)
+        return builder.zext(builder.bitcast(flags, ir.IntType(8)), ir.IntType(64))
+
+    return types.int64(row, types.int64), codegen
+
+
+@intrinsic
+def count_bits(typingctx, mask):
+    """Number of set bits."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ctpop(args[0])
+
+    return types.int64(types.int64), codegen
 
 
 @intrinsic
@@ -419,3 +378,39 @@ def prefetch(typingctx, array, first, last):
         return context.get_dummy_value()
 
     return types.none(array, types.int64, types.int64), codegen
+
+
+@leaf
+def mask_row(row, words):
+    """Bits of the places of a row that are not zero, 64 a word; returns how many are set."""
+    total = 0
+    length = row.shape[0]
+    for word in range((length + 63) // 64):
+        start = 64 * word
+        stop = min(length, start + 64)
+        whole = start + (stop - start) // 8 * 8
+        bits = 0
+        for offset in range(start, whole, 8):
+            bits |= mask_nonzero(row, offset) << (offset - start)
+        for place in range(whole, stop):
+            bits |= np.int64(row[place] != 0.0) << (place - start)
+        words[word] = bits
+        total += count_bits(bits)
+    return total
+
+
+@leaf
+def take_masked(row, words, places, values):
+    """Places and values of the set bits of :func:`mask_row`.
+
+    A loop over bits ends once in 64 places: asking at each place would be guessed wrong too often.
+    """
+    count = 0
+    for word in range((row.shape[0] + 63) // 64):
+        bits = words[word]
+        while bits != 0:
+            place = 64 * word + lowest_bit(bits)
+            places[count] = place
+            values[count] = row[place]
+            count += 1
+            bits &= bits - 1

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from .jit import compiled
+from .jit import leaf
 from .vector import add_scaled, copy, max_plus
 
 
-@compiled
+@leaf
 def viterbi(unary, transitions, arrive, leave, labels):
     """Maximise ``sum_t unary[t, y_t] + sum_t transitions[y_t, y_{t+1}]`` over label sequences.
 

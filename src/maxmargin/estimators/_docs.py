@@ -31,7 +31,7 @@ PARAMETERS = """\
         is always 1.
     class_weight : dict, "balanced" or None, default=None
         %(class_weight_note)s "balanced" is
-        inversely proportional to the frequency.
+        %(balanced_note)s
     classes : sequence, optional
         All labels, also those that do not occur in ``y``%(classes_note)s
     warm_start : bool, default=False
@@ -77,6 +77,7 @@ def documented(**values: str):
             "order": "permutation",
             "auto": "bcfw",
             "class_weight_note": "Factor of the weights of examples by their true class;",
+            "balanced_note": "inversely proportional to the frequency.",
             "alpha_note": "C = 1.",
             "classes_note": ".",
             **values,

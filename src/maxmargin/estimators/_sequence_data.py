@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.feature_extraction import DictVectorizer
 
-from .._kernels.passes import decode_blocks
 from .._labels import LabelCodes, as_label_array, place_in_sequences, plain
 from .._validation import check_sample_weight
-from ..features.sequences import flat_positions, holds_dicts, new_vectorizer, pack, take_list
-from ..solvers.problem import for_groups
-from ..structures.chain import Chain
+from ..features.sequences import Sequences, learn_sequences, take_list
+from ..solvers.problem import for_groups, in_threads
+from ..structures.chain import Chain, best_paths
 from ..structures.masks import TransitionMasks, allowed_positions, first_violation
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction import DictVectorizer
 
 
 @dataclass
@@ -82,16 +83,14 @@ def take_labelled(
     """Pack sequences with their labels; also the classes and, for dicts, the vectorizer."""
     sequences = take_list(X)
     labels, lengths = flatten_labels(y, sequences)
-    vectorizer = None
-    if holds_dicts(sequences):
-        vectorizer = new_vectorizer().fit(flat_positions(sequences)[0])
-    packed = pack(sequences, vectorizer)
-    check_lengths(lengths, packed.indptr)
-    codes = LabelCodes.from_labels(labels, declared, place_in_sequences(packed.indptr))
-    truth = encode_positions(codes, labels, packed.indptr)
+    opened, vectorizer = learn_sequences(sequences)
+    stacked, indptr = opened.stack(), opened.indptr
+    check_lengths(lengths, indptr)
+    codes = LabelCodes.from_labels(labels, declared, place_in_sequences(indptr))
+    truth = encode_positions(codes, labels, indptr)
     K = len(codes.classes)
     data = LabelledSequences(
-        packed.X, packed.indptr, truth, np.ones((0, K), bool), np.ones(len(lengths)), np.empty(0)
+        stacked, indptr, truth, np.ones((0, K), bool), np.ones(len(lengths)), np.empty(0)
     )
     return data, codes.classes, vectorizer
 
@@ -131,13 +130,41 @@ def flatten_position_weights(position_weight: Any, lengths: np.ndarray) -> np.nd
 def decode_all(chain: Chain, rows, weights: np.ndarray, n_threads: int) -> np.ndarray:
     """Codes of the best labels of all positions."""
     codes = np.empty(int(chain.indptr[-1]), np.int32)
-    values = np.empty(len(chain.indptr) - 1)
     for_groups(
-        lambda first, last: decode_blocks(chain, rows, weights, first, last, codes, values),
-        len(values),
+        lambda first, last: best_paths(chain, rows, weights, first, last, codes),
+        len(chain.indptr) - 1,
         n_threads,
     )
     return codes
+
+
+def for_chunks(work, chain: Chain, sequences: Sequences, bias: float, n_threads: int) -> None:
+    """Call ``work(chain, rows, first, last)`` for the positions first to last of a few sequences
+    at a time, in threads.
+
+    The chain and the rows are those of these sequences alone. They are packed just before, so
+    that they are still in the cache, and no copy of all sequences is ever made.
+    """
+    indptr = sequences.indptr
+
+    def one(low: int, high: int) -> None:
+        first, last = int(indptr[low]), int(indptr[high])
+        rows = sequences.rows(low, high, bias)
+        allowed = chain.allowed[first:last] if len(chain.allowed) else chain.allowed
+        work(
+            chain._replace(indptr=indptr[low : high + 1] - first, allowed=allowed),
+            rows,
+            first,
+            last,
+        )
+
+    in_threads(one, sequences.chunks(), n_threads)
+
+
+def cut(values: np.ndarray, indptr: np.ndarray) -> list[np.ndarray]:
+    """The part of each sequence."""
+    bounds = indptr.tolist()
+    return [values[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
 def flatten_labels(y: Any, sequences: list) -> tuple[Any, np.ndarray]:

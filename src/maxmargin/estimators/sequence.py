@@ -11,9 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from .._labels import LabelCodes, class_costs, warn_unseen
 from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
 from ..features.rows import pack_rows
-from ..features.sequences import pack, take_list
-from ..solvers.problem import Problem, for_groups
-from ..structures.chain import Chain, max_marginals, pack_products
+from ..features.sequences import Sequences, open_sequences, take_list
+from ..solvers.problem import Problem
+from ..structures.chain import Chain, best_paths, max_marginals, pack_products
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
 from ..structures.masks import (
     TransitionMasks,
@@ -27,8 +27,10 @@ from ._docs import documented
 from ._sequence_data import (
     LabelledSequences,
     check_lengths,
+    cut,
     decode_all,
     flatten_labels,
+    for_chunks,
     take_labelled,
 )
 
@@ -205,8 +207,8 @@ class SequenceLabeler(StructuredEstimator):
 
     def _validation(self, data: LabelledSequences, masks: TransitionMasks, n_threads: int):
         """Fraction of right labels on held-out sequences, as a function of the weights."""
-        rows = pack_rows(data.X, fit_intercept=self.fit_intercept, compress=False, squares=False)
-        chain = self._chain(data.indptr, masks, data.allowed, rows)
+        rows = pack_rows(data.X, fit_intercept=self.fit_intercept, squares=False)
+        chain = self._chain(data.indptr, masks, data.allowed)
         return lambda weights: float(
             np.mean(decode_all(chain, rows, weights, n_threads) == data.truth)
         )
@@ -222,7 +224,7 @@ class SequenceLabeler(StructuredEstimator):
         matrix = check_loss_matrix(self.loss, len(costs))
         return MatrixLoss(np.ascontiguousarray(matrix * costs))
 
-    def _chain(self, indptr, masks, allowed, rows, loss=None, labelled=None) -> Chain:
+    def _chain(self, indptr, masks, allowed, rows=None, loss=None, labelled=None) -> Chain:
         """Pack a structure, for training with a loss and labels, for prediction without."""
         K = len(self.classes_)
         products, products_indptr = np.empty(0), np.zeros(len(indptr), np.int64)
@@ -261,31 +263,44 @@ class SequenceLabeler(StructuredEstimator):
 
     # --- prediction -------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, allowed: Any, partial_y: Any = None):
-        """Pack sequences for prediction, and refuse those that no labelling fits."""
+    def _prepare(self, X: Any, allowed: Any, partial_y: Any = None) -> tuple[Chain, Sequences]:
+        """Sequences for prediction and their structure; refuse those that no labelling fits."""
         check_is_fitted(self, "weights_")
-        packed = pack(X, self.vectorizer_)
-        if packed.X.shape[1] != self.n_features_in_:
+        opened = open_sequences(X, self.vectorizer_)
+        if opened.n_features != self.n_features_in_:
             raise ValueError(
-                f"X has {packed.X.shape[1]} features, but {type(self).__name__} was fitted with "
+                f"X has {opened.n_features} features, but {type(self).__name__} was fitted with "
                 f"{self.n_features_in_}."
             )
-        lengths = np.diff(packed.indptr)
+        lengths = np.diff(opened.indptr)
         mask = allowed_positions(allowed, lengths, self.classes_)
         if partial_y is not None:
             known = known_positions(partial_y, lengths, self.classes_)
             mask = known & mask if len(mask) else known
         masks = TransitionMasks(self.allowed_transitions_, self.allowed_first_, self.allowed_last_)
-        rows = pack_rows(packed.X, fit_intercept=self.fit_intercept, compress=False, squares=False)
-        chain = self._chain(packed.indptr, masks, mask, rows)
+        chain = self._chain(opened.indptr, masks, mask)
         if chain.masked:
-            bad = first_infeasible(packed.indptr, *masks, mask)
+            bad = first_infeasible(opened.indptr, *masks, mask)
             if bad >= 0:
                 raise ValueError(
                     f"X[{bad}]: no labelling of its {lengths[bad]} positions satisfies the "
                     "constraints and what is allowed; relax them for this sequence."
                 )
-        return chain, rows
+        return chain, opened
+
+    def _for_chunks(self, work: Any, chain: Chain, sequences: Sequences) -> None:
+        bias = 1.0 if self.fit_intercept else 0.0
+        for_chunks(work, chain, sequences, bias, check_n_jobs(self.n_jobs))
+
+    def _decode(self, chain: Chain, sequences: Sequences) -> np.ndarray:
+        """Codes of the best labels of all positions."""
+        codes = np.empty(int(chain.indptr[-1]), np.int32)
+
+        def work(chain, rows, first, last):
+            best_paths(chain, rows, self.weights_, 0, len(chain.indptr) - 1, codes[first:last])
+
+        self._for_chunks(work, chain, sequences)
+        return codes
 
     def predict(
         self, X: Sequence[Any], *, allowed: Any = None, partial_y: Any = None
@@ -300,10 +315,8 @@ class SequenceLabeler(StructuredEstimator):
         partial_y : list, optional
             Labels already known, None where they are not: ``[[None, "B-NP", None], None]``.
         """
-        chain, rows = self._prepare(X, allowed, partial_y)
-        codes = decode_all(chain, rows, self.weights_, check_n_jobs(self.n_jobs))
-        labels = self.classes_[codes]
-        return [labels[a:b] for a, b in zip(chain.indptr, chain.indptr[1:], strict=False)]
+        chain, sequences = self._prepare(X, allowed, partial_y)
+        return cut(self.classes_[self._decode(chain, sequences)], chain.indptr)
 
     def decision_function(self, X: Sequence[Any], *, allowed: Any = None) -> list[np.ndarray]:
         """Max-marginals: the score of the best labelling with label k at position t.
@@ -314,14 +327,15 @@ class SequenceLabeler(StructuredEstimator):
             The largest entry of each row belongs to the predicted label (up to ties); forbidden
             labels score minus infinity.
         """
-        chain, rows = self._prepare(X, allowed)
+        chain, sequences = self._prepare(X, allowed)
         out = np.empty((int(chain.indptr[-1]), len(self.classes_)))
-        for_groups(
-            lambda first, last: max_marginals(chain, rows, self.weights_, first, last, out),
-            len(chain.indptr) - 1,
-            check_n_jobs(self.n_jobs),
-        )
-        return [out[a:b] for a, b in zip(chain.indptr, chain.indptr[1:], strict=False)]
+
+        def work(chain, rows, first, last):
+            n = len(chain.indptr) - 1
+            max_marginals(chain, rows, self.weights_, 0, n, out[first:last])
+
+        self._for_chunks(work, chain, sequences)
+        return cut(out, chain.indptr)
 
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
         """Fraction of positions labelled right; sequences count by ``sample_weight``.
@@ -330,11 +344,11 @@ class SequenceLabeler(StructuredEstimator):
         """
         sequences = take_list(X)
         labels, lengths = flatten_labels(y, sequences)
-        chain, rows = self._prepare(sequences, None)
+        chain, opened = self._prepare(sequences, None)
         check_lengths(lengths, chain.indptr)
         weights = check_sample_weight(sample_weight, len(lengths), "sequence")
         codes = LabelCodes(self.classes_).codes_or_minus_one(labels)
         if (codes < 0).any():
             warn_unseen([labels[t] for t in np.flatnonzero(codes < 0)])
-        found = decode_all(chain, rows, self.weights_, check_n_jobs(self.n_jobs))
+        found = self._decode(chain, opened)
         return float(np.average(found == codes, weights=np.repeat(weights, lengths)))

@@ -13,10 +13,12 @@ import scipy.sparse as sp
 
 from .._kernels.jit import compiled, implements
 from .._kernels.protocol import add_row, clear_rows, prefetch_rows, row_product, score_rows
-from .._kernels.vector import add_scaled, combine_rows, prefetch, spread_row
+from .._kernels.vector import add_scaled, mask_row, prefetch, spread_row, sum_rows, take_masked
 
 # Below this density, products with a dense array are faster after compression.
 SPARSE_BELOW = 0.3
+# The same for rows that are looked at once, where the compression is part of the work.
+SKIP_BELOW = 0.6
 _NO_SQUARES = np.empty(0)
 
 
@@ -40,11 +42,22 @@ class SparseRows(NamedTuple):
     n_inputs: int
 
 
+class FreshRows(NamedTuple):
+    """Dense features that are looked at once, so that zeros are skipped on the way."""
+
+    values: np.ndarray
+    data: np.ndarray  # scratch: what is not zero in a row,
+    indices: np.ndarray  # where it is,
+    words: np.ndarray  # and the same in bits
+    bias: float
+    n_inputs: int
+
+
 Rows = DenseRows | SparseRows
 
 
 def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = True) -> Rows:
-    """Pack a validated dense array or sparse matrix.
+    """Pack a validated dense array or sparse matrix, to be used many times.
 
     Parameters
     ----------
@@ -53,7 +66,7 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
         Whether every row gets a constant 1 behind its features.
     compress : bool
         Whether a mostly zero dense array may be stored as CSR; products are the same up to
-        the order of summation, and faster. Pays where the rows are used many times.
+        the order of summation, and faster.
     squares : bool
         Whether the squared norms of the rows are needed: in training they are.
     """
@@ -80,26 +93,49 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
     )
 
 
+def fresh_rows(values: np.ndarray, bias: float) -> FreshRows:
+    """Rows of a finite, contiguous array of floats, to be scored only."""
+    d = values.shape[1]
+    scratch = np.empty(d), np.empty(d, np.int32), np.empty(d // 64 + 1, np.int64)
+    return FreshRows(values, *scratch, bias, d + int(bias != 0.0))
+
+
+def sparse_rows(data, indices, indptr, bias: float, n_features: int) -> SparseRows:
+    """Rows of the parts of a CSR matrix, to be scored only: columns may come twice in a row."""
+    return SparseRows(data, indices, indptr, _NO_SQUARES, bias, n_features + int(bias != 0.0))
+
+
+@implements(score_rows, FreshRows)
+def _score_fresh(rows, matrix, first, last, out):
+    n_features = rows.values.shape[1]
+    constant = matrix[rows.n_inputs - 1]  # without an intercept it counts zero times
+    for row in range(first, last):
+        scores = out[row - first]
+        values = rows.values[row]
+        count = mask_row(values, rows.words)
+        if count > SKIP_BELOW * n_features:
+            sum_rows(matrix, None, values, 0, n_features, constant, rows.bias, scores)
+        else:
+            take_masked(values, rows.words, rows.indices, rows.data)
+            sum_rows(matrix, rows.indices, rows.data, 0, count, constant, rows.bias, scores)
+
+
 @implements(score_rows, DenseRows)
 def _score_dense(rows, matrix, first, last, out):
     n_features = rows.values.shape[1]
+    constant = matrix[rows.n_inputs - 1]
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[n_features], rows.bias)
-        combine_rows(matrix, None, rows.values[row], 0, n_features, scores)
+        sum_rows(
+            matrix, None, rows.values[row], 0, n_features, constant, rows.bias, out[row - first]
+        )
 
 
 @implements(score_rows, SparseRows)
 def _score_sparse(rows, matrix, first, last, out):
+    constant = matrix[rows.n_inputs - 1]
     for row in range(first, last):
-        scores = out[row - first]
-        scores[:] = 0.0
-        if rows.bias != 0.0:
-            add_scaled(scores, matrix[rows.n_inputs - 1], rows.bias)
         begin, end = rows.indptr[row], rows.indptr[row + 1]
-        combine_rows(matrix, rows.indices, rows.data, begin, end, scores)
+        sum_rows(matrix, rows.indices, rows.data, begin, end, constant, rows.bias, out[row - first])
 
 
 @implements(add_row, DenseRows)
@@ -137,6 +173,7 @@ def _prefetch_dense(rows, first, last):
 
 @implements(prefetch_rows, SparseRows)
 def _prefetch_sparse(rows, first, last):
+    prefetch(rows.squares, first, last)
     prefetch(rows.data, rows.indptr[first], rows.indptr[last])
     prefetch(rows.indices, rows.indptr[first], rows.indptr[last])
 

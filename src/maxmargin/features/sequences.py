@@ -6,24 +6,122 @@ names) as CRFsuite takes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from numbers import Real
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from itertools import chain
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction import DictVectorizer
 
 from .._validation import check_rows_of_numbers, first_not_finite
+from .dicts import Columns, Triplets, columns_of, new_vectorizer
+from .rows import FreshRows, SparseRows, fresh_rows, sparse_rows
+
+if TYPE_CHECKING:
+    from sklearn.feature_extraction import DictVectorizer
 
 _REMEDY = "pass a list with one (T, d) array, CSR matrix or list of T feature dicts a sequence"
+# What is packed at a time for prediction: it should stay in the cache of a core.
+_BYTES_AT_ONCE = 1 << 20
+_POSITIONS_AT_ONCE = 1 << 11
 
 
-class PackedSequences(NamedTuple):
-    """Features of all positions, and where each sequence starts."""
+class Sequences:
+    """Checked sequences of one kind, packed when needed.
 
-    X: Any  # ndarray or CSR matrix of shape (positions, features)
+    Attributes
+    ----------
+    indptr : array
+        Sequence i holds positions ``indptr[i]`` to ``indptr[i+1]``.
+    n_features : int
+    at_once : int
+        How many positions are best packed together.
+    """
+
     indptr: np.ndarray
+    n_features: int
+    at_once = _POSITIONS_AT_ONCE
+
+    def stack(self) -> Any:
+        """All positions below each other, an array or a CSR matrix: for training."""
+        raise NotImplementedError
+
+    def rows(self, first: int, last: int, bias: float) -> FreshRows | SparseRows:
+        """The positions of some sequences, with finite features: for one look at them."""
+        raise NotImplementedError
+
+    def chunks(self) -> list[tuple[int, int]]:
+        """First and last (exclusive) sequence of what is best packed together."""
+        bounds = [0]
+        while bounds[-1] < len(self.indptr) - 1:
+            most = self.indptr[bounds[-1]] + self.at_once
+            fit = int(np.searchsorted(self.indptr, most, side="right")) - 1
+            bounds.append(max(fit, bounds[-1] + 1))
+        return list(zip(bounds[:-1], bounds[1:], strict=True))
+
+    def _set_lengths(self, lengths: np.ndarray) -> None:
+        if not lengths.all():
+            _refuse_empty(int(np.flatnonzero(lengths == 0)[0]))
+        self.indptr = np.concatenate([[0], np.cumsum(lengths)])
+
+    def _place(self, position: int) -> tuple[int, int]:
+        """Sequence of a position, and its place there."""
+        i = int(np.searchsorted(self.indptr, position, side="right")) - 1
+        return i, position - int(self.indptr[i])
+
+    def _refuse(self, value: float, position: int, feature: Any) -> None:
+        i, t = self._place(position)
+        found = "NaN" if np.isnan(value) else "infinity (inf)"
+        raise ValueError(
+            f"X[{i}] contains {found} at position {t}, feature {feature}; "
+            "expected finite numbers. Impute or drop it first."
+        )
+
+    def _check_stored(self, stored: Triplets, first: int, names: Any = None) -> None:
+        """Refuse what is not finite in the sparse rows of some sequences."""
+        at = first_not_finite(stored.data)
+        if at >= 0:
+            row = int(np.searchsorted(stored.indptr, at, side="right")) - 1
+            column = int(stored.indices[at])
+            feature = column if names is None else repr(list(names)[column])
+            self._refuse(stored.data[at], int(self.indptr[first]) + row, feature)
+
+
+def open_sequences(X: Any, vectorizer: DictVectorizer | None = None) -> Sequences:
+    """Sequences for a fitted model, which may have a vectorizer, as the user has them."""
+    sequences = take_list(X)
+    if holds_dicts(sequences):
+        if vectorizer is None:
+            raise ValueError(
+                "X[0] holds feature dicts, but the model was fitted on arrays; pass arrays of "
+                "shape (length, n_features)."
+            )
+        return DictSequences(sequences, columns_of(vectorizer))
+    if vectorizer is not None:
+        raise ValueError(
+            "X[0] is no list of feature dicts, but the model was fitted on them; pass lists of "
+            "dicts."
+        )
+    return _open_numbers(sequences)
+
+
+def learn_sequences(X: Any) -> tuple[Sequences, DictVectorizer | None]:
+    """Sequences for training; also the vectorizer, if they are feature dicts."""
+    sequences = take_list(X)
+    if not holds_dicts(sequences):
+        return _open_numbers(sequences), None
+    opened = DictSequences(sequences, Columns({}, learn=True))
+    return opened, opened.learn()
+
+
+def _open_numbers(sequences: list) -> Sequences:
+    plain = _plain_arrays(sequences)
+    if not plain and any(sp.issparse(x) for x in sequences):
+        return SparseSequences([_take_sparse(x, i) for i, x in enumerate(sequences)])
+    if not plain:
+        sequences = [_take_dense(x, i) for i, x in enumerate(sequences)]
+    return ArraySequences(sequences)
 
 
 def take_list(X: Any, name: str = "X") -> list:
@@ -53,47 +151,64 @@ def _iterable(value: Any) -> bool:
     return hasattr(value, "__iter__")
 
 
-def pack(X: Any, vectorizer: DictVectorizer | None = None) -> PackedSequences:
-    """Stack sequences of arrays, sparse matrices or (with a fitted vectorizer) feature dicts."""
-    sequences = take_list(X)
-    if holds_dicts(sequences):
-        return _pack_dicts(sequences, vectorizer)
-    if vectorizer is not None:
-        raise ValueError(
-            "X[0] is no list of feature dicts, but the model was fitted on them; pass lists of "
-            "dicts."
-        )
-    plain = _plain_arrays(sequences)
-    if not plain and any(sp.issparse(x) for x in sequences):
-        matrices = [_take_sparse(x, i) for i, x in enumerate(sequences)]
-        _check_widths([m.shape[1] for m in matrices])
-        stacked: Any = sp.vstack(matrices, format="csr")
-    else:
-        arrays = sequences
-        if not plain:
-            arrays = [_take_dense(x, i) for i, x in enumerate(sequences)]
-            _check_widths([a.shape[1] for a in arrays])
-        stacked = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
+# --- arrays ---------------------------------------------------------------------------------
+
+
+class ArraySequences(Sequences):
+    """Sequences as matrices of numbers."""
+
+    def __init__(self, arrays: list[np.ndarray]):
+        self.arrays = arrays
+        self.n_features = _common_width(arrays)
+        self._set_lengths(np.fromiter(map(len, arrays), np.int64, len(arrays)))
+        self.at_once = max(1, _BYTES_AT_ONCE // (8 * self.n_features))
+
+    def stack(self) -> np.ndarray:
+        stacked = self.arrays[0] if len(self.arrays) == 1 else np.concatenate(self.arrays)
         if stacked.dtype not in (np.float32, np.float64):
             stacked = stacked.astype(np.float64)
-        matrices = arrays
-    lengths = np.array([m.shape[0] for m in matrices], dtype=np.int64)
-    if not lengths.all():
-        _refuse_empty(int(np.flatnonzero(lengths == 0)[0]))
-    if stacked.shape[1] == 0:
-        raise ValueError("X[0] has 0 features; expected at least one column.")
-    packed = PackedSequences(stacked, np.concatenate([[0], np.cumsum(lengths)]))
-    _check_finite(packed)
-    return packed
+        self._check_finite(stacked, 0)
+        return stacked
+
+    def rows(self, first: int, last: int, bias: float) -> FreshRows:
+        if last == first + 1:
+            values = np.ascontiguousarray(self.arrays[first], dtype=np.float64)
+        else:
+            n_rows = int(self.indptr[last] - self.indptr[first])
+            values = np.empty((n_rows, self.n_features))
+            np.concatenate(self.arrays[first:last], out=values, casting="same_kind")
+        self._check_finite(values, first)
+        return fresh_rows(values, bias)
+
+    def _check_finite(self, values: np.ndarray, first: int) -> None:
+        at = first_not_finite(values)
+        if at >= 0:
+            row, column = divmod(at, self.n_features)
+            self._refuse(values[row, column], int(self.indptr[first]) + row, column)
 
 
 def _plain_arrays(sequences: list) -> bool:
-    """Whether all are matrices of one float type and width: nothing to convert, nothing to check
-    one by one."""
-    if set(map(type, sequences)) != {np.ndarray} or {x.ndim for x in sequences} != {2}:
+    """Whether all are matrices of real numbers: nothing to convert or to check one by one."""
+    if set(map(type, sequences)) != {np.ndarray}:
         return False
-    kinds = {x.dtype for x in sequences}
-    return kinds <= {np.dtype(float)} and len({x.shape[1] for x in sequences}) == 1
+    if set(map(attrgetter("ndim"), sequences)) != {2}:
+        return False
+    return all(dtype.kind in "fiub" for dtype in set(map(attrgetter("dtype"), sequences)))
+
+
+def _common_width(matrices: list) -> int:
+    """Number of features of all sequences."""
+    shapes = list(map(attrgetter("shape"), matrices))
+    width = shapes[0][1]
+    if set(map(itemgetter(1), shapes)) != {width}:
+        i = next(i for i, shape in enumerate(shapes) if shape[1] != width)
+        raise ValueError(
+            f"X[{i}] has {shapes[i][1]} features but X[0] has {width}; all sequences must "
+            "have the same features in the same columns."
+        )
+    if width == 0:
+        raise ValueError("X[0] has 0 features; expected at least one column.")
+    return width
 
 
 def _refuse_empty(i: int) -> None:
@@ -133,45 +248,122 @@ def _refuse_no_numbers(x: Any, i: int, dtype: np.dtype) -> None:
     raise ValueError(f"X[{i}] must hold real numbers; received {dtype}; {_REMEDY}.")
 
 
-def _take_sparse(x: Any, i: int) -> Any:
-    matrix = sp.csr_array(x if sp.issparse(x) else _take_dense(x, i))
-    if matrix.dtype.kind not in "fiub":
-        raise ValueError(f"X[{i}] must hold real numbers; received {matrix.dtype}.")
-    if matrix.dtype not in (np.float32, np.float64):
-        matrix = matrix.astype(np.float64)
-    return matrix
+# --- sparse matrices ------------------------------------------------------------------------
 
 
-def _check_widths(widths: list[int]) -> None:
-    for i, width in enumerate(widths):
-        if width != widths[0]:
+class SparseSequences(Sequences):
+    """Sequences as CSR matrices."""
+
+    def __init__(self, matrices: list):
+        self.matrices = matrices
+        self.n_features = _common_width(matrices)
+        ends = list(map(attrgetter("indptr"), matrices))
+        self._set_lengths(np.fromiter(map(len, ends), np.int64, len(ends)) - 1)
+
+    def stack(self) -> sp.csr_array:
+        data, indices, indptr = self._join(0, len(self.matrices))
+        if data.dtype not in (np.float32, np.float64):
+            data = data.astype(np.float64)
+        return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, self.n_features))
+
+    def rows(self, first: int, last: int, bias: float) -> SparseRows:
+        data, indices, indptr = self._join(first, last)
+        return sparse_rows(
+            data.astype(np.float64, copy=False), indices, indptr, bias, self.n_features
+        )
+
+    def _join(self, first: int, last: int) -> Triplets:
+        """The rows of some sequences, without a matrix for each."""
+        part = self.matrices[first:last]
+        counts = np.diff(np.concatenate([x.indptr for x in part]))
+        # The step from the end of one matrix to the start of the next is no row.
+        ends = self.indptr[first + 1 : last] - self.indptr[first]
+        counts = np.delete(counts, ends + np.arange(len(ends)))
+        indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        data = np.concatenate([x.data for x in part])
+        indices = np.concatenate([x.indices for x in part])
+        if len(data) != indptr[-1]:  # some matrices have room behind their last entry
+            data = np.concatenate([x.data[: x.indptr[-1]] for x in part])
+            indices = np.concatenate([x.indices[: x.indptr[-1]] for x in part])
+        joined = Triplets(data, indices.astype(np.int32, copy=False), indptr)
+        self._check_columns(joined, first)
+        self._check_stored(joined, first)
+        return joined
+
+    def _check_columns(self, joined: Triplets, first: int) -> None:
+        """A column that is not there would be read from somewhere in memory."""
+        outside = joined.indices.view(np.uint32) >= self.n_features
+        if outside.any():
+            at = int(np.flatnonzero(outside)[0])
+            row = int(np.searchsorted(joined.indptr, at, side="right")) - 1
+            i, t = self._place(int(self.indptr[first]) + row)
             raise ValueError(
-                f"X[{i}] has {width} features but X[0] has {widths[0]}; all sequences must "
-                "have the same features in the same columns."
+                f"X[{i}] has an entry in column {joined.indices[at]} at position {t}, but "
+                f"{self.n_features} columns; build the matrix again from valid indices."
             )
 
 
-def _check_finite(packed: PackedSequences, names: Any = None) -> None:
-    sparse = sp.issparse(packed.X)
-    values = packed.X.data if sparse else packed.X
-    first = first_not_finite(values)
-    if first < 0:
-        return
-    if sparse:
-        row = int(np.searchsorted(packed.X.indptr, first, side="right") - 1)
-        column = int(packed.X.indices[first])
-    else:
-        row, column = divmod(first, packed.X.shape[1])
-    i = int(np.searchsorted(packed.indptr, row, side="right") - 1)
-    found = "NaN" if np.isnan(values.ravel()[first]) else "infinity (inf)"
-    feature = column if names is None else repr(names[column])
-    raise ValueError(
-        f"X[{i}] contains {found} at position {row - packed.indptr[i]}, feature {feature}; "
-        "expected finite numbers. Impute or drop it first."
-    )
+def _take_sparse(x: Any, i: int) -> Any:
+    matrix = x
+    if not sp.issparse(x):
+        matrix = sp.csr_array(_take_dense(x, i))
+    elif x.format != "csr" or x.ndim != 2:
+        matrix = sp.csr_array(x)
+    if matrix.data.dtype.kind not in "fiub":
+        raise ValueError(f"X[{i}] must hold real numbers; received {matrix.dtype}.")
+    return matrix
 
 
 # --- feature dicts --------------------------------------------------------------------------
+
+
+class DictSequences(Sequences):
+    """Sequences as lists of feature dicts, or of lists of feature names."""
+
+    def __init__(self, sequences: list, columns: Columns):
+        for i, x in enumerate(sequences):
+            if sp.issparse(x) or not _iterable(x):
+                raise ValueError(
+                    f"X[{i}] must be a list of feature dicts, as X[0] is; received "
+                    f"{type(x).__name__}; describe all sequences in one way."
+                )
+        self.sequences = [x if hasattr(x, "__len__") else list(x) for x in sequences]
+        self.columns = columns
+        self.n_features = len(columns.vocabulary)
+        self._set_lengths(np.fromiter(map(len, self.sequences), np.int64, len(self.sequences)))
+
+    def learn(self) -> DictVectorizer:
+        """Give every feature a column, in the order of the names."""
+        parts = [self._look_up(*chunk) for chunk in self.chunks()]
+        names = list(self.columns.vocabulary)
+        order = sorted(range(len(names)), key=names.__getitem__)
+        rank = np.empty(len(names), np.int32)
+        rank[order] = np.arange(len(names))
+        counts = np.concatenate([np.diff(part.indptr) for part in parts])
+        self._learned = Triplets(
+            np.concatenate([part.data for part in parts]),
+            rank[np.concatenate([part.indices for part in parts])],
+            np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
+        )
+        names = [names[column] for column in order]
+        self.n_features = len(names)
+        self._check_stored(self._learned, 0, names)
+        return new_vectorizer({name: column for column, name in enumerate(names)})
+
+    def stack(self) -> sp.csr_array:
+        stacked = sp.csr_array(self._learned, shape=(int(self.indptr[-1]), self.n_features))
+        stacked.sum_duplicates()
+        return stacked
+
+    def rows(self, first: int, last: int, bias: float) -> SparseRows:
+        found = self._look_up(first, last)
+        self._check_stored(found, first, self.columns.vocabulary)
+        return sparse_rows(*found, bias, self.n_features)
+
+    def _look_up(self, first: int, last: int) -> Triplets:
+        before = int(self.indptr[first])
+        positions = list(chain.from_iterable(self.sequences[first:last]))
+        return self.columns.rows(positions, lambda t: self._place(before + t))
 
 
 def holds_dicts(sequences: list) -> bool:
@@ -186,81 +378,3 @@ def holds_dicts(sequences: list) -> bool:
                 return any(isinstance(name, str) for name in position)
             return False
     return False
-
-
-def new_vectorizer() -> DictVectorizer:
-    """Feature names as CRFsuite makes them: ``{"word": "cat"}`` is the feature "word:cat"."""
-    return DictVectorizer(sparse=True, separator=":", sort=True)
-
-
-def flat_positions(sequences: list) -> tuple[list[Mapping], np.ndarray]:
-    """Feature dicts of all positions, and where each sequence starts."""
-    positions: list[Mapping] = []
-    indptr = [0]
-    for i, x in enumerate(sequences):
-        before = len(positions)
-        for t, features in enumerate(x):
-            positions.append(_as_dict(features, i, t))
-        if len(positions) == before:
-            _refuse_empty(i)
-        indptr.append(len(positions))
-    return positions, np.array(indptr, dtype=np.int64)
-
-
-# Values that need no look: features are mostly these.
-_PLAIN = {str, float, int, bool}
-
-
-def _as_dict(features: Any, i: int, t: int) -> Mapping:
-    if isinstance(features, Mapping):
-        usual = all(type(name) is str for name in features)
-        if usual and all(type(value) in _PLAIN for value in features.values()):
-            return features
-        return dict(_flatten(features, "", f"X[{i}][{t}]"))
-    if isinstance(features, (list, tuple, set, frozenset)):
-        for name in features:
-            if not isinstance(name, str):
-                raise ValueError(f"X[{i}][{t}] must be a list of feature names; found {name!r}.")
-        return dict.fromkeys(features, 1.0)
-    raise ValueError(
-        f"X[{i}][{t}] must be a dict of features or a list of feature names; received "
-        f"{type(features).__name__}."
-    )
-
-
-def _flatten(features: Mapping, prefix: str, where: str) -> Iterator[tuple[str, Any]]:
-    """Values as CRFsuite reads them.
-
-    ``{"a": {"b": 1}}`` is the feature "a:b", and ``{"a": ["b", "c"]}`` are "a:b" and "a:c".
-    """
-    for name, value in features.items():
-        if not isinstance(name, str):
-            raise ValueError(f"{where} has the feature name {name!r}; names must be strings.")
-        key = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{key}:", where)
-        elif isinstance(value, np.bool_):
-            yield key, bool(value)
-        elif isinstance(value, (str, Real)):
-            yield key, value
-        elif isinstance(value, (list, tuple, set, frozenset)) and all(
-            isinstance(item, str) for item in value
-        ):
-            yield from ((f"{key}:{item}", 1.0) for item in value)
-        else:
-            raise ValueError(
-                f"{where}[{key!r}] must be a number, a string, a list of strings or a dict of "
-                f"these; received {value!r}."
-            )
-
-
-def _pack_dicts(sequences: list, vectorizer: DictVectorizer | None) -> PackedSequences:
-    if vectorizer is None:
-        raise ValueError(
-            "X[0] holds feature dicts, but the model was fitted on arrays; pass arrays of shape "
-            "(length, n_features)."
-        )
-    positions, indptr = flat_positions(sequences)
-    packed = PackedSequences(vectorizer.transform(positions).tocsr(), indptr)
-    _check_finite(packed, vectorizer.feature_names_)
-    return packed

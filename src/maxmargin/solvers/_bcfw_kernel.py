@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.blocks import load_block, prefetch_stored, store_block
-from .._kernels.jit import compiled
+from .._kernels.blocks import load_block, prefetch_stored, store_block, store_in_place
+from .._kernels.jit import compiled, leaf
 from .._kernels.vector import add_scaled, dot
 
 
-@compiled
+@leaf
 def build_sum_tree(values, tree):
     """Binary tree of partial sums; leaf i is ``tree[n_leaves + i]``, the root is ``tree[1]``."""
     half = tree.shape[0] // 2
@@ -21,7 +21,7 @@ def build_sum_tree(values, tree):
         tree[node] = tree[2 * node] + tree[2 * node + 1]
 
 
-@compiled
+@leaf
 def set_in_sum_tree(tree, i, value):
     """Change one leaf."""
     node = tree.shape[0] // 2 + i
@@ -32,7 +32,7 @@ def set_in_sum_tree(tree, i, value):
         node //= 2
 
 
-@compiled
+@leaf
 def draw_from_sum_tree(tree, uniform):
     """The leaf at which a share ``uniform`` of the total is passed."""
     half = tree.shape[0] // 2
@@ -46,12 +46,55 @@ def draw_from_sum_tree(tree, uniform):
     return node - half
 
 
-@compiled
+@leaf
 def weight_of(t, power):
     """``t ** power``; the usual powers without a ``pow``."""
     if power == 3.0:
         return t * t * t
     return t if power == 1.0 else t**power
+
+
+@leaf
+def _visit(surrogate, structure, rows, scale, exact, i, weights, blocks, averaged, before, scratch):
+    """Maximise the dual along one direction of block i; returns its gap, and whether the block
+    could be stored (if not, its new value is left in the scratch)."""
+    buffers, found, label_buffer, work = scratch
+    size = generic.block_size(structure, i)
+    low, high = generic.label_range(structure, i)
+    scores = buffers[0, :size]
+    mu = buffers[1, :size]
+    direction = buffers[2, :size]
+    generic.score_block(structure, rows, weights, i, scores)
+    load_block(blocks, i, mu)
+    gap = -np.inf
+    gamma = 1.0
+    if exact:
+        gap = generic.block_maximum(
+            surrogate, structure, rows, i, scores, mu, scale, work, direction
+        )
+    stepped = gap > -np.inf
+    if not stepped:
+        upper, _ = generic.best_response(
+            surrogate, structure, i, scores, work, label_buffer[: high - low], direction
+        )
+        concave = generic.concave_part(surrogate, structure, i, mu, work)
+        gap = upper - dot(mu, scores) - concave
+    if gap <= 0.0:
+        return gap, True
+    add_scaled(direction, mu, -1.0)
+    if not stepped:
+        slope = dot(direction, scores)
+        curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
+        gamma = generic.line_step(
+            surrogate, structure, i, mu, direction, gap, slope, curvature, work
+        )
+    if gamma <= 0.0:
+        return gap, True
+    add_scaled(mu, direction, gamma)
+    generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
+    if averaged.shape[0] > 0:
+        generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
+    return gap, store_in_place(blocks, i, mu, found)
 
 
 @compiled
@@ -99,6 +142,7 @@ def bcfw_steps(
     found = np.empty(largest, np.int32)
     label_buffer = np.empty(generic.most_labels(structure), np.int32)
     work = np.empty(generic.work_size(structure, rows))
+    scratch = (buffers, found, label_buffer, work)
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     gap_sum = 0.0
@@ -112,44 +156,14 @@ def bcfw_steps(
         scale = scales[i]
         if scale == 0.0:
             continue
-        size = generic.block_size(structure, i)
-        low, high = generic.label_range(structure, i)
-        scores = buffers[0, :size]
-        mu = buffers[1, :size]
-        direction = buffers[2, :size]
-        generic.score_block(structure, rows, weights, i, scores)
-        load_block(blocks, i, mu)
-        gap = -np.inf
-        gamma = 1.0
-        if exact:
-            gap = generic.block_maximum(
-                surrogate, structure, rows, i, scores, mu, scale, work, direction
-            )
-        stepped = gap > -np.inf
-        if not stepped:
-            upper, _ = generic.best_response(
-                surrogate, structure, i, scores, work, label_buffer[: high - low], direction
-            )
-            concave = generic.concave_part(surrogate, structure, i, mu, work)
-            gap = upper - dot(mu, scores) - concave
+        gap, stored = _visit(
+            surrogate, structure, rows, scale, exact, i, weights, blocks, averaged, before, scratch
+        )
+        if not stored:
+            mu = buffers[1, : generic.block_size(structure, i)]
+            blocks = store_block(blocks, i, mu, found)
         gaps[i] = gap
         gap_sum += scale * gap
         if by_gap:
             set_in_sum_tree(tree, i, scale * max(gap, 0.0))
-        if gap <= 0.0:
-            continue
-        add_scaled(direction, mu, -1.0)
-        if not stepped:
-            slope = dot(direction, scores)
-            curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
-            gamma = generic.line_step(
-                surrogate, structure, i, mu, direction, gap, slope, curvature, work
-            )
-        if gamma <= 0.0:
-            continue
-        add_scaled(mu, direction, gamma)
-        blocks = store_block(blocks, i, mu, found)
-        generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
-        if averaged.shape[0] > 0:
-            generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
     return blocks, steps, gap_sum

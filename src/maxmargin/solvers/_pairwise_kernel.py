@@ -6,7 +6,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.atoms import append_atom, find_atom, remove_atom
-from .._kernels.jit import compiled
+from .._kernels.jit import compiled, leaf
 from .._kernels.vector import add_scaled
 from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree, weight_of
 
@@ -16,7 +16,7 @@ _ENOUGH = 0.1
 _MOST_STEPS = 20
 
 
-@compiled
+@leaf
 def _list_parts(structure, atoms, i, length, parts, n_parts):
     """Parts of all remembered outputs of example i."""
     for a in range(atoms.count[i]):
@@ -26,7 +26,7 @@ def _list_parts(structure, atoms, i, length, parts, n_parts):
         )
 
 
-@compiled
+@leaf
 def _score_atoms(count, gains, parts, n_parts, scores):
     """Scores of the remembered outputs."""
     for a in range(count):
@@ -36,7 +36,7 @@ def _score_atoms(count, gains, parts, n_parts, scores):
         scores[a] = total
 
 
-@compiled
+@leaf
 def _extremes(atoms, i, scores):
     """The best remembered output, and the worst that has any weight."""
     best, worst = 0, -1
@@ -46,6 +46,67 @@ def _extremes(atoms, i, scores):
         if atoms.weight[atoms.start[i] + a] > 0.0 and (worst < 0 or scores[a] < scores[worst]):
             worst = a
     return best, worst
+
+
+@leaf
+def _look(
+    structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, parts, n_parts, scores
+):
+    """Loss-augmented argmax of example i into ``output``, scores of what it remembers; returns the
+    value of the one and the gap to the mixture of the others."""
+    low, high = generic.label_range(structure, i)
+    output = output_buffer[: high - low]
+    gains = gains_buffer[: generic.block_size(structure, i)]
+    generic.score_block(structure, rows, weights, i, gains)
+    generic.add_loss(structure, i, gains)
+    value = generic.decode(structure, i, gains, work, output)
+    _list_parts(structure, atoms, i, high - low, parts, n_parts)
+    _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
+    gap = value
+    for a in range(atoms.count[i]):
+        gap -= atoms.weight[atoms.start[i] + a] * scores[a]
+    return value, gap
+
+
+@leaf
+def _move_mass(structure, rows, atoms, i, scale, gains, pair, total, work, parts, n_parts, scores):
+    """Move mass from the worst remembered output to the best, several times; ``total`` gets the
+    sum of all moves."""
+    low, high = generic.label_range(structure, i)
+    total[:] = 0.0
+    first_gain = 0.0
+    for inner in range(_MOST_STEPS):
+        best, worst = _extremes(atoms, i, scores)
+        gain = scores[best] - scores[worst]
+        if inner == 0:
+            first_gain = gain
+        if gain <= _ENOUGH * first_gain and inner > 0 or gain <= 0.0:
+            break
+        for p in range(n_parts[best]):
+            pair[parts[best, p]] += 1.0
+        for p in range(n_parts[worst]):
+            pair[parts[worst, p]] -= 1.0
+        curvature = scale * generic.squared_norm(structure, rows, i, pair, work)
+        available = atoms.weight[atoms.start[i] + worst]
+        emptied = gain >= available * curvature
+        gamma = available if emptied else gain / curvature
+        atoms.weight[atoms.start[i] + best] += gamma
+        atoms.weight[atoms.start[i] + worst] -= gamma
+        add_scaled(total, pair, gamma)
+        cheap = generic.add_gram(structure, rows, i, pair, -gamma * scale, gains)
+        for p in range(n_parts[best]):
+            pair[parts[best, p]] = 0.0
+        for p in range(n_parts[worst]):
+            pair[parts[worst, p]] = 0.0
+        if emptied:
+            remove_atom(atoms, i, worst, high - low)
+            last = atoms.count[i]
+            n_parts[worst] = n_parts[last]
+            for p in range(n_parts[last]):
+                parts[worst, p] = parts[last, p]
+        if not cheap:
+            break
+        _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
 
 
 @compiled
@@ -94,71 +155,34 @@ def pairwise_steps(
         scale = scales[i]
         if scale == 0.0:
             continue
-        size = generic.block_size(structure, i)
-        low, high = generic.label_range(structure, i)
-        length = high - low
-        output = output_buffer[:length]
-        gains = gains_buffer[:size]
-        generic.score_block(structure, rows, weights, i, gains)
-        generic.add_loss(structure, i, gains)
-        value = generic.decode(structure, i, gains, work, output)
         if atoms.count[i] + 1 > capacity:
             capacity = 2 * (atoms.count[i] + 1)
             parts = np.empty((capacity, parts.shape[1]), np.int32)
             n_parts = np.empty(capacity, np.int64)
             scores = np.empty(capacity)
-        _list_parts(structure, atoms, i, length, parts, n_parts)
-        _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
-        gap = value
-        for a in range(atoms.count[i]):
-            gap -= atoms.weight[atoms.start[i] + a] * scores[a]
+        value, gap = _look(
+            structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, parts, n_parts,
+            scores,
+        )  # fmt: skip
         gaps[i] = gap
         gap_sum += scale * gap
         if by_gap:
             set_in_sum_tree(tree, i, scale * max(gap, 0.0))
         if gap <= 0.0:
             continue
+        low, high = generic.label_range(structure, i)
+        output = output_buffer[: high - low]
         if find_atom(atoms, i, output) < 0:
             a = atoms.count[i]
             atoms = append_atom(structure, atoms, i, output, 0.0)
             n_parts[a] = generic.output_parts(structure, i, output, parts[a])
             scores[a] = value
+        size = generic.block_size(structure, i)
         total = total_buffer[:size]
-        total[:] = 0.0
-        pair = pair_buffer[:size]
-        first_gain = 0.0
-        for inner in range(_MOST_STEPS):
-            best, worst = _extremes(atoms, i, scores)
-            gain = scores[best] - scores[worst]
-            if inner == 0:
-                first_gain = gain
-            if gain <= _ENOUGH * first_gain and inner > 0 or gain <= 0.0:
-                break
-            for p in range(n_parts[best]):
-                pair[parts[best, p]] += 1.0
-            for p in range(n_parts[worst]):
-                pair[parts[worst, p]] -= 1.0
-            curvature = scale * generic.squared_norm(structure, rows, i, pair, work)
-            available = atoms.weight[atoms.start[i] + worst]
-            emptied = gain >= available * curvature
-            gamma = available if emptied else gain / curvature
-            atoms.weight[atoms.start[i] + best] += gamma
-            atoms.weight[atoms.start[i] + worst] -= gamma
-            add_scaled(total, pair, gamma)
-            cheap = generic.add_gram(structure, rows, i, pair, -gamma * scale, gains)
-            for p in range(n_parts[best]):
-                pair[parts[best, p]] = 0.0
-            for p in range(n_parts[worst]):
-                pair[parts[worst, p]] = 0.0
-            if emptied:
-                remove_atom(atoms, i, worst, length)
-                last = atoms.count[i]
-                n_parts[worst] = n_parts[last]
-                for p in range(n_parts[last]):
-                    parts[worst, p] = parts[last, p]
-            if not cheap:
-                break
-            _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
+        _move_mass(
+            structure, rows, atoms, i, scale, gains_buffer[:size], pair_buffer[:size], total, work,
+            parts, n_parts, scores,
+        )  # fmt: skip
         generic.add_block(structure, rows, weights, i, total, -scale)
         if averaged.shape[0] > 0:
             generic.add_block(structure, rows, averaged, i, total, -scale * before)

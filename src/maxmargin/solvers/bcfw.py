@@ -21,7 +21,8 @@ import numpy as np
 from .._kernels.atoms import Atoms
 from .._kernels.blocks import Blocks
 from .._kernels.passes import inner_product
-from . import _bcfw_kernel, _pairwise_kernel, interpreted
+from ..surrogates.max_margin import MaxMargin
+from . import _bcfw_kernel, _pairwise_kernel, _vertex_kernel, interpreted
 from .problem import Evaluation, Problem
 
 ORDERS = ("permutation", "active", "uniform", "gap")
@@ -90,8 +91,12 @@ class BlockFrankWolfe:
         return self.problem.start()
 
     def _kernel(self):
-        compiled = isinstance(self.problem, Problem)
-        return _bcfw_kernel.bcfw_steps if compiled else interpreted.bcfw_steps
+        if not isinstance(self.problem, Problem):
+            return interpreted.bcfw_steps
+        linear = isinstance(self.problem.surrogate, MaxMargin)
+        if linear and getattr(self.problem.structure, "sparse_outputs", False):
+            return _vertex_kernel.vertex_steps
+        return _bcfw_kernel.bcfw_steps
 
     @property
     def between_rounds(self) -> bool:

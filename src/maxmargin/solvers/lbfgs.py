@@ -18,16 +18,15 @@ Nocedal, Wright. Numerical Optimization, chapters 3 and 7. 2006.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled
+from .._kernels.jit import compiled, leaf
 from .._kernels.passes import inner_product
 from .._kernels.vector import add_scaled
-from .problem import Evaluation
+from .problem import Evaluation, in_threads
 
 # Pairs of steps and gradient changes that are remembered: ten, or what fits into a gigabyte.
 _MEMORY = 10
@@ -35,7 +34,7 @@ _NUMBERS_IN_MEMORY = 1 << 27
 # Partial gradients, each over a fixed share of the examples: sums do not depend on the threads.
 _PARTS = 16
 _NUMBERS_IN_PARTS = 1 << 22
-# Wolfe's conditions: the share of the promised decrease, and of the slope's decline, that is enough.
+# Wolfe's conditions: what share of the promised decrease, and of the slope's decline, is enough.
 _DECREASE = 1e-4
 _DECLINE = 0.9
 # Values closer than this are equal up to rounding: then only slopes tell where the minimum is.
@@ -71,7 +70,7 @@ def gradient_of_range(surrogate, structure, rows, shares, weights, first, last, 
     return total
 
 
-@compiled
+@leaf
 def _add(out, vector, factor):
     """``out += factor * vector``, in place."""
     add_scaled(out, vector, factor)
@@ -195,18 +194,11 @@ class Lbfgs:
             )  # fmt: skip
             return value, partial
 
-        ranges = zip(self._bounds[:-1], self._bounds[1:], strict=True)
+        ranges = list(zip(self._bounds[:-1], self._bounds[1:], strict=True))
         loss, slopes = 0.0, np.zeros(problem.n_weights)
-        if problem.n_threads == 1:
-            answers = (work(first, last) for first, last in ranges)
-            for value, partial in answers:
-                loss += value
-                _add(slopes, partial, 1.0)
-        else:
-            with ThreadPoolExecutor(problem.n_threads) as pool:
-                for value, partial in pool.map(lambda ends: work(*ends), ranges):
-                    loss += value
-                    _add(slopes, partial, 1.0)
+        for value, partial in in_threads(work, ranges, problem.n_threads):
+            loss += value
+            _add(slopes, partial, 1.0)
         self.bound.add(loss - inner_product(slopes, weights), slopes)
         value = loss + 0.5 * problem.alpha * inner_product(weights, weights)
         _add(slopes, weights, problem.alpha)

@@ -38,7 +38,11 @@ def group_bounds(n: int) -> np.ndarray:
 def for_groups(work, n: int, n_threads: int) -> list:
     """Call ``work(first, last)`` for all groups, in threads, and return the answers in order."""
     bounds = group_bounds(n)
-    pairs = list(zip(bounds[:-1], bounds[1:], strict=True))
+    return in_threads(work, list(zip(bounds[:-1], bounds[1:], strict=True)), n_threads)
+
+
+def in_threads(work, pairs: list, n_threads: int) -> list:
+    """Call ``work(first, last)`` for all pairs, in threads, and return the answers in order."""
     if n_threads == 1 or len(pairs) < 2:
         return [work(first, last) for first, last in pairs]
     with ThreadPoolExecutor(n_threads) as pool:

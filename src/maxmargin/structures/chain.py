@@ -14,16 +14,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled, implements
+from .._kernels.jit import compiled, implements, leaf
 from .._kernels.protocol import (
+    add_label_losses,
     add_row,
     clear_rows,
     expected_label_loss,
-    label_loss,
     prefetch_rows,
     score_rows,
 )
-from .._kernels.vector import add_scaled, copy, dot, prefetch
+from .._kernels.vector import add_scaled, combine_rows, copy, dot, prefetch
 from .._kernels.viterbi import viterbi
 from ..features.rows import Rows, products_within
 from .losses import LabelLoss
@@ -49,6 +49,8 @@ class Chain(NamedTuple):
     allowed: np.ndarray  # (positions, K) bool, or (0, K): everything
     products: np.ndarray  # packed lower triangles x_s @ x_t within a sequence
     products_indptr: np.ndarray
+
+    sparse_outputs = True  # an output has few of the parts of a block, and blocks no exact maximum
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs, transitions, first, last."""
@@ -100,8 +102,9 @@ def _label_range(structure, i):
 @implements(generic.work_size, Chain)
 def _work_size(structure, rows):
     longest = structure.longest
-    # loss-augmented scores, then two sets of path scores, masked unaries and transitions
-    size = (4 * longest + 2 * structure.n_labels) * structure.n_labels + longest
+    # loss-augmented scores, then two sets of path scores, masked unaries and transitions; or
+    # masked unaries and transitions, then what sums over all paths need
+    size = (4 * longest + 4 * structure.n_labels + 4) * structure.n_labels + longest
     if longest > KEEP_PRODUCTS_UP_TO:
         size += (rows.n_inputs + 1) * structure.n_labels
     return size
@@ -111,48 +114,57 @@ def _work_size(structure, rows):
 def _prefetch_block(structure, rows, i):
     prefetch_rows(rows, structure.indptr[i], structure.indptr[i + 1])
     prefetch(structure.products, structure.products_indptr[i], structure.products_indptr[i + 1])
+    prefetch(structure.truth, structure.indptr[i], structure.indptr[i + 1])
+    prefetch(structure.loss_scale, structure.indptr[i], structure.indptr[i + 1])
+
+
+@compiled
+def _score_labels(structure, rows, weights, i, unary):
+    """Scores of the labels at the positions of a sequence."""
+    n = structure.n_labels
+    split = rows.n_inputs * n
+    matrix = weights[:split].reshape(rows.n_inputs, n)
+    score_rows(rows, matrix, structure.indptr[i], structure.indptr[i + 1], unary)
+    if structure.ends:
+        ends = split + n * n
+        add_scaled(unary[0], weights[ends : ends + n], 1.0)
+        add_scaled(unary[-1], weights[ends + n :], 1.0)
 
 
 @implements(generic.score_block, Chain)
 def _score_block(structure, rows, weights, i, scores):
     n = structure.n_labels
-    first, last = structure.indptr[i], structure.indptr[i + 1]
-    length = last - first
+    length = structure.indptr[i + 1] - structure.indptr[i]
+    _score_labels(structure, rows, weights, i, scores[: length * n].reshape(length, n))
     split = rows.n_inputs * n
-    matrix = weights[:split].reshape(rows.n_inputs, n)
-    unary = scores[: length * n].reshape(length, n)
-    score_rows(rows, matrix, first, last, unary)
     copy(scores[length * n :], weights[split : split + n * n])
-    if structure.ends:
-        ends = split + n * n
-        add_scaled(unary[0], weights[ends : ends + n], 1.0)
-        add_scaled(unary[length - 1], weights[ends + n :], 1.0)
 
 
-@implements(generic.add_block, Chain)
-def _add_block(structure, rows, weights, i, direction, scale):
-    n = structure.n_labels
-    first, last = structure.indptr[i], structure.indptr[i + 1]
-    length = last - first
+@leaf
+def add_labels(structure, rows, weights, i, unary, scale):
+    """Move the weights of the inputs and of the ends along ``unary``, labels at positions."""
+    length, n = unary.shape
     split = rows.n_inputs * n
     matrix = weights[:split].reshape(rows.n_inputs, n)
-    unary = direction[: length * n].reshape(length, n)
     for t in range(length):
-        moves = False
-        for k in range(n):
-            if unary[t, k] != 0.0:
-                moves = True
-                break
-        if moves:
-            add_row(rows, matrix, first + t, unary[t], scale)
-    add_scaled(weights[split : split + n * n], direction[length * n :], scale)
+        if dot(unary[t], unary[t]) != 0.0:
+            add_row(rows, matrix, structure.indptr[i] + t, unary[t], scale)
     if structure.ends:
         ends = split + n * n
         add_scaled(weights[ends : ends + n], unary[0], scale)
         add_scaled(weights[ends + n :], unary[length - 1], scale)
 
 
-@compiled
+@implements(generic.add_block, Chain)
+def _add_block(structure, rows, weights, i, direction, scale):
+    n = structure.n_labels
+    length = structure.indptr[i + 1] - structure.indptr[i]
+    add_labels(structure, rows, weights, i, direction[: length * n].reshape(length, n), scale)
+    split = rows.n_inputs * n
+    add_scaled(weights[split : split + n * n], direction[length * n :], scale)
+
+
+@leaf
 def _cross_products(rows, first, unary, moved_at, moved, scratch):
     """Cross terms of a sequence too long to keep its Gram matrix: in weight space.
 
@@ -181,7 +193,9 @@ def _squared_norm(structure, rows, i, direction, work):
     unary = direction[: length * n].reshape(length, n)
     summed = direction[length * n :]
     total = dot(summed, summed)
-    # Positions that move, and the length of their moves.
+    kept = structure.products_indptr[i + 1] > structure.products_indptr[i]
+    below = structure.products_indptr[i]  # where the products of t with earlier positions start
+    before = work[:n]
     moved = 0
     for t in range(length):
         square = dot(unary[t], unary[t])
@@ -191,30 +205,50 @@ def _squared_norm(structure, rows, i, direction, work):
             total += square
         if square != 0.0:
             total += square * rows.squares[first + t]
-            work[moved] = t
+            if kept and moved > 0:
+                before[:] = 0.0
+                combine_rows(unary, None, structure.products[below : below + t], 0, t, before)
+                total += 2.0 * dot(before, unary[t])
+            elif not kept:
+                work[moved] = t
             moved += 1
-    kept = structure.products_indptr[i + 1] > structure.products_indptr[i]
+        below += t + 1
     if not kept:
-        return total + _cross_products(rows, first, unary, work, moved, work[length:])
-    base = structure.products_indptr[i]
-    for a in range(1, moved):
-        t = int(work[a])
-        for b in range(a):
-            s = int(work[b])
-            inner = dot(unary[t], unary[s])
-            if inner != 0.0:
-                total += 2.0 * inner * structure.products[base + t * (t + 1) // 2 + s]
+        total += _cross_products(rows, first, unary, work, moved, work[length:])
     return total
 
 
 @implements(generic.decode, Chain)
 def _decode(structure, i, scores, work, labels):
     n = structure.n_labels
-    first = structure.indptr[i]
-    length = structure.indptr[i + 1] - first
+    length = structure.indptr[i + 1] - structure.indptr[i]
     size = length * n
     unary = scores[:size].reshape(length, n)
-    transitions = scores[size : size + n * n].reshape(n, n)
+    return best_path(structure, i, unary, scores[size : size + n * n].reshape(n, n), work, labels)
+
+
+@compiled
+def best_paths(structure, rows, weights, first, last, labels):
+    """Best labels of some sequences. As scoring and decoding blocks, but transitions have the
+    same scores in all sequences and need no copy for each."""
+    n = structure.n_labels
+    buffer = np.empty((structure.longest, n))
+    work = np.empty(generic.work_size(structure, rows))
+    split = rows.n_inputs * n
+    transitions = weights[split : split + n * n].reshape(n, n)
+    for i in range(first, last):
+        low, high = structure.indptr[i], structure.indptr[i + 1]
+        unary = buffer[: high - low]
+        _score_labels(structure, rows, weights, i, unary)
+        best_path(structure, i, unary, transitions, work, labels[low:high])
+
+
+@compiled
+def best_path(structure, i, unary, transitions, work, labels):
+    """Best labels of a sequence, as far as masks allow, and their score."""
+    first = structure.indptr[i]
+    length, n = unary.shape
+    size = length * n
     arrive = work[:size].reshape(length, n)
     leave = work[size : 2 * size].reshape(length, n)
     if not structure.masked:
@@ -298,9 +332,8 @@ def _add_loss(structure, i, out):
     n = structure.n_labels
     first = structure.indptr[i]
     for t in range(structure.indptr[i + 1] - first):
-        true = structure.truth[first + t]
-        for k in range(n):
-            out[t * n + k] += structure.loss_scale[first + t] * label_loss(structure.loss, k, true)
+        scale = structure.loss_scale[first + t]
+        add_label_losses(structure.loss, structure.truth[first + t], scale, out[t * n : t * n + n])
 
 
 @implements(generic.expected_loss, Chain)

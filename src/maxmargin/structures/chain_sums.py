@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled, implements
-from .._kernels.sum_product import chain_marginals_summed, sum_product_work
+from .._kernels.jit import compiled, implements, leaf
+from .._kernels.sum_product import chain_marginals_summed
 from .chain import Chain
 
 
-@compiled
+@leaf
 def apply_masks(structure, i, unary, transitions, masked, masked_transitions):
     """Scores with minus infinity for what the masks forbid."""
     length, n = unary.shape
@@ -38,13 +38,12 @@ def _gibbs(structure, i, scores, work, mu):
     size, square = length * n, n * n
     unary, transitions = scores[:size].reshape(length, n), scores[size:].reshape(n, n)
     marginals, summed = mu[:size].reshape(length, n), mu[size:].reshape(n, n)
-    scratch = np.empty(size + square + sum_product_work(length, n))
     if structure.masked:
-        masked = scratch[:size].reshape(length, n)
-        masked_transitions = scratch[size : size + square].reshape(n, n)
+        masked = work[:size].reshape(length, n)
+        masked_transitions = work[size : size + square].reshape(n, n)
         apply_masks(structure, i, unary, transitions, masked, masked_transitions)
         unary, transitions = masked, masked_transitions
-    return chain_marginals_summed(unary, transitions, scratch[size + square :], marginals, summed)
+    return chain_marginals_summed(unary, transitions, work[size + square :], marginals, summed)
 
 
 @compiled

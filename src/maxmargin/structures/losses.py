@@ -11,6 +11,7 @@ import numpy as np
 
 from .._kernels.jit import implements
 from .._kernels.protocol import (
+    add_label_losses,
     expected_label_loss,
     expected_losses,
     label_loss,
@@ -70,14 +71,36 @@ def _matrix(loss, predicted, true):
     return loss.matrix[predicted, true]
 
 
+@implements(add_label_losses, ZeroOneLoss)
+def _add_zero_one(loss, true, scale, out):
+    kept = out[true]
+    cost = scale * loss.costs[true]
+    for k in range(out.shape[0]):
+        out[k] += cost
+    out[true] = kept
+
+
+@implements(add_label_losses, (AbsoluteLoss, MatrixLoss))
+def _add_any(loss, true, scale, out):
+    for k in range(out.shape[0]):
+        out[k] += scale * label_loss(loss, k, true)
+
+
 @implements(max_cost, (ZeroOneLoss, AbsoluteLoss))
 def _max_cost(loss):
-    return loss.costs.max()
+    largest = 0.0
+    for cost in loss.costs:
+        largest = max(largest, cost)
+    return largest
 
 
 @implements(max_cost, MatrixLoss)
 def _max_cost_matrix(loss):
-    return loss.matrix.max()
+    largest = 0.0
+    for row in range(loss.matrix.shape[0]):
+        for cost in loss.matrix[row]:
+            largest = max(largest, cost)
+    return largest
 
 
 @implements(expected_label_loss, ZeroOneLoss)

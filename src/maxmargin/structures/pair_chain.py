@@ -1,8 +1,8 @@
 """Label sequences with a marginal for every pair of neighbours: what entropies of chains need.
 
 The same outputs, features, masks and weights as :class:`Chain`. A block holds the ``T*K`` labels
-at positions, then ``(T-1)*K*K`` pairs, position by position; that of Chain only knows the sum of the
-pairs. The entropy of a chain is that of its pairs minus that of the labels counted twice,
+at positions, then ``(T-1)*K*K`` pairs, position by position; that of Chain knows only the sum of
+the pairs. The entropy of a chain is that of its pairs minus that of the labels counted twice,
 
     H(mu) = sum_t H(mu_{t,t+1}) - sum_{1<t<T} H(mu_t),        H(mu) = H(mu_1) if T = 1.
 
@@ -17,10 +17,10 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.exponential import entropy_line, entropy_of_row
-from .._kernels.jit import compiled, implements
-from .._kernels.sum_product import chain_marginals, sum_product_work
+from .._kernels.jit import implements, leaf
+from .._kernels.sum_product import chain_marginals
 from .._kernels.vector import add_scaled, copy
-from .chain import Chain
+from .chain import Chain, add_labels, best_path
 from .chain_sums import apply_masks
 
 
@@ -38,35 +38,9 @@ class PairChain(NamedTuple):
         return self.chain.output_space()
 
 
-@compiled
+@leaf
 def _length(structure, i):
     return structure.chain.indptr[i + 1] - structure.chain.indptr[i]
-
-
-@compiled
-def _folded(structure, i, block):
-    """The block of the chain: labels, and the pairs summed over positions."""
-    n = structure.chain.n_labels
-    length = _length(structure, i)
-    size, square = length * n, n * n
-    out = np.empty(size + square)
-    copy(out[:size], block[:size])
-    out[size:] = 0.0
-    for t in range(length - 1):
-        add_scaled(out[size:], block[size + t * square : size + (t + 1) * square], 1.0)
-    return out
-
-
-@compiled
-def _shared(structure, i, scores):
-    """Scores of the chain's block: the transitions are those of the first pair."""
-    n = structure.chain.n_labels
-    size, square = _length(structure, i) * n, n * n
-    out = np.zeros(size + square)
-    copy(out[:size], scores[:size])
-    if scores.shape[0] > size:
-        copy(out[size:], scores[size : size + square])
-    return out
 
 
 @implements(generic.n_blocks, PairChain)
@@ -74,7 +48,7 @@ def _n_blocks(structure):
     return generic.n_blocks(structure.chain)
 
 
-@compiled
+@leaf
 def _size_of(length, n):
     return (length + (length - 1) * n) * n
 
@@ -103,9 +77,9 @@ def _label_range(structure, i):
 def _work_size(structure, rows):
     n = structure.chain.n_labels
     longest = structure.chain.longest
-    mine = (longest + n) * n + sum_product_work(longest, n)
-    # in front of what the chain needs: loss-augmented scores of a block
-    return max(mine, _size_of(longest, n) + generic.work_size(structure.chain, rows))
+    folded = (longest + n) * n
+    # loss-augmented scores of a block, then a block of the chain and what the chain needs
+    return _size_of(longest, n) + folded + generic.work_size(structure.chain, rows)
 
 
 @implements(generic.prefetch_block, PairChain)
@@ -118,23 +92,35 @@ def _score_block(structure, rows, weights, i, scores):
     n = structure.chain.n_labels
     length = _length(structure, i)
     size, square = length * n, n * n
-    folded = np.empty(size + square)
-    generic.score_block(structure.chain, rows, weights, i, folded)
-    copy(scores[:size], folded[:size])
-    for t in range(length - 1):
-        copy(scores[size + t * square : size + (t + 1) * square], folded[size:])
+    pairs = min(1, length - 1) * square
+    generic.score_block(structure.chain, rows, weights, i, scores[: size + pairs])
+    for t in range(1, length - 1):
+        copy(scores[size + t * square : size + (t + 1) * square], scores[size : size + square])
 
 
 @implements(generic.add_block, PairChain)
 def _add_block(structure, rows, weights, i, direction, scale):
-    folded = _folded(structure, i, direction)
-    generic.add_block(structure.chain, rows, weights, i, folded, scale)
+    n = structure.chain.n_labels
+    length = _length(structure, i)
+    size, square = length * n, n * n
+    add_labels(structure.chain, rows, weights, i, direction[:size].reshape(length, n), scale)
+    split = rows.n_inputs * n
+    transitions = weights[split : split + square]
+    for t in range(length - 1):
+        add_scaled(transitions, direction[size + t * square : size + (t + 1) * square], scale)
 
 
 @implements(generic.squared_norm, PairChain)
 def _squared_norm(structure, rows, i, direction, work):
-    folded = _folded(structure, i, direction)
-    return generic.squared_norm(structure.chain, rows, i, folded, work)
+    n = structure.chain.n_labels
+    length = _length(structure, i)
+    size, square = length * n, n * n
+    folded = work[: size + square]  # the block of the chain: pairs summed over positions
+    copy(folded[:size], direction[:size])
+    folded[size:] = 0.0
+    for t in range(length - 1):
+        add_scaled(folded[size:], direction[size + t * square : size + (t + 1) * square], 1.0)
+    return generic.squared_norm(structure.chain, rows, i, folded, work[size + square :])
 
 
 @implements(generic.add_gram, PairChain)
@@ -144,7 +130,15 @@ def _add_gram(structure, rows, i, direction, scale, scores):
 
 @implements(generic.decode, PairChain)
 def _decode(structure, i, scores, work, labels):
-    return generic.decode(structure.chain, i, _shared(structure, i, scores), work, labels)
+    n = structure.chain.n_labels
+    length = _length(structure, i)
+    size, square = length * n, n * n
+    transitions = work[:square]  # all pairs score alike: those of the first stand for all
+    transitions[:] = 0.0
+    if length > 1:
+        copy(transitions, scores[size : size + square])
+    unary = scores[:size].reshape(length, n)
+    return best_path(structure.chain, i, unary, transitions.reshape(n, n), work[square:], labels)
 
 
 @implements(generic.most_parts, PairChain)

@@ -1,0 +1,227 @@
+"""Sets of labels, one an example: indicator matrices, or collections of hashable labels."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._labels import LabelCodes, as_label_array, place_in_sequences, plain, warn_unseen
+
+# How the labels came, and how predictions go back.
+ARRAY, SPARSE, COLLECTIONS = "array", "sparse", "collections"
+
+
+class LabelSets(NamedTuple):
+    """What a user handed in as y, taken apart.
+
+    ``indicator`` is the (n, L) matrix of zeros and ones, or None for collections: their labels
+    stand one after another in ``labels``, those of example i from ``indptr[i]`` to
+    ``indptr[i+1]``. ``names`` are the names of the columns, where they have any.
+    """
+
+    format: str
+    indicator: np.ndarray | None
+    labels: np.ndarray
+    indptr: np.ndarray
+    names: Any = None
+
+    @property
+    def n_examples(self) -> int:
+        """Number of examples."""
+        return len(self.indptr) - 1
+
+
+_NO_LABELS = np.empty(0, object)
+
+
+def read_label_sets(y: Any, n_rows: int) -> LabelSets:
+    """Take apart an indicator matrix or a list of collections; refuse what is neither."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if sp.issparse(y):
+        found = _from_matrix(_dense_indicator(y), SPARSE)
+    elif isinstance(y, (list, tuple)):
+        found = _from_list(list(y))
+    else:
+        names = getattr(y, "columns", None)
+        array = np.asarray(y)
+        if array.ndim == 1 and array.dtype == object:
+            found = _from_list(array.tolist())
+        else:
+            found = _from_matrix(_checked_indicator(array), ARRAY, names)
+    if found.n_examples != n_rows:
+        raise ValueError(
+            f"X has {n_rows} rows but y has {found.n_examples}; expected one set of labels for "
+            "each row."
+        )
+    return found
+
+
+def _from_matrix(indicator: np.ndarray, kind: str, names: Any = None) -> LabelSets:
+    return LabelSets(
+        kind,
+        indicator,
+        _NO_LABELS,
+        np.zeros(len(indicator) + 1, np.int64),
+        None if names is None else list(names),
+    )
+
+
+def _checked_indicator(array: np.ndarray) -> np.ndarray:
+    """Zeros and ones as small integers; anything else is refused with its place."""
+    if array.ndim != 2:
+        raise ValueError(
+            "y must be an indicator matrix of shape (n_examples, n_labels), zeros and ones, or a "
+            f"list of collections of labels; received an array of shape {array.shape}. For one "
+            "label an example use MulticlassClassifier; for one label that is there or not, "
+            "y.reshape(-1, 1)."
+        )
+    if array.shape[1] == 0:
+        raise ValueError(
+            "y has 0 columns; an indicator matrix needs at least one, that of a label."
+        )
+    bad = ~((array == 0) | (array == 1))
+    if np.any(bad):
+        row, column = np.argwhere(bad)[0]
+        raise _no_indicator(array[row, column], row, column)
+    return np.ascontiguousarray(array.astype(np.int8))
+
+
+def _no_indicator(found: Any, row: int, column: int) -> ValueError:
+    found = plain(found)
+    between = isinstance(found, float) and found % 1 != 0
+    return ValueError(
+        f"y must hold 0 (label absent) or 1 (present); received {found!r} at row {row}, column "
+        f"{column}." + (" A continuous target needs a threshold first." if between else "")
+    )
+
+
+def _dense_indicator(y: Any) -> np.ndarray:
+    matrix = sp.csr_array(y)
+    matrix.sum_duplicates()
+    bad = np.flatnonzero(~((matrix.data == 0) | (matrix.data == 1)))
+    if len(bad):
+        row = int(np.searchsorted(matrix.indptr, bad[0], side="right") - 1)
+        raise _no_indicator(matrix.data[bad[0]], row, int(matrix.indices[bad[0]]))
+    return _checked_indicator(matrix.astype(np.int8).toarray())
+
+
+def _from_list(rows: list[Any]) -> LabelSets:
+    if _all_zero_or_one(rows):
+        if any(len(set(row)) < len(row) for row in rows):  # no collection names a label twice
+            return _from_matrix(_checked_indicator(np.array(rows)), ARRAY)
+        raise ValueError(
+            "y is a list of lists that hold only 0 and 1: the rows of an indicator matrix, or "
+            "collections of the labels 0 and 1? Pass numpy.array(y) for the former, sets for the "
+            "latter."
+        )
+    for i, row in enumerate(rows):
+        _check_collection(row, i)
+    listed = [list(row) for row in rows]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in listed])]).astype(np.int64)
+    return LabelSets(COLLECTIONS, None, as_label_array(list(chain(*listed))), indptr)
+
+
+def _all_zero_or_one(rows: list[Any]) -> bool:
+    """Whether these could be the rows of an indicator matrix."""
+    if not rows or not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+        return False
+    numbers = (int, float, np.number, np.bool_)
+    alike = len(rows[0]) > 0 and all(len(row) == len(rows[0]) for row in rows)
+    return alike and all(
+        isinstance(value, numbers) and value in (0, 1) for row in rows for value in row
+    )
+
+
+def _check_collection(row: Any, i: int) -> None:
+    is_matrix = isinstance(row, np.ndarray) and row.ndim != 1
+    if not isinstance(row, (set, frozenset, list, tuple, np.ndarray)) or is_matrix:
+        raise ValueError(
+            f"y[{i}] must be a set, list or tuple of labels; received {row!r}. A single label is "
+            "a set of one."
+        )
+    try:
+        repeated = len(set(row)) < len(row)
+    except TypeError:
+        return  # what is no label is refused with its place later
+    if repeated:
+        twice = next(label for place, label in enumerate(row) if label in list(row)[:place])
+        raise ValueError(
+            f"y[{i}] names the label {twice!r} twice; name it once. If y is an indicator matrix, "
+            "pass it as numpy.array(y)."
+        )
+
+
+def encode_label_sets(
+    sets: LabelSets, declared: Any, counted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and (n, L) indicator of a training set.
+
+    Without declared classes, columns are named by their numbers or their own names, and labels of
+    collections are those of examples that count.
+    """
+    if sets.indicator is not None:
+        L = sets.indicator.shape[1]
+        names = declared if declared is not None else sets.names
+        if names is None:
+            return np.arange(L), sets.indicator
+        classes = LabelCodes.from_labels(_NO_LABELS, names, fewest=1).classes
+        if len(classes) != L:
+            raise ValueError(
+                f"classes names {len(classes)} labels but y has {L} columns; expected one name "
+                "for each column."
+            )
+        return classes, sets.indicator
+    place = place_in_sequences(sets.indptr)
+    example = np.repeat(np.arange(sets.n_examples), np.diff(sets.indptr))
+    if declared is None and not counted.all():
+        used = np.flatnonzero(counted[example])
+        codes = LabelCodes.from_labels(
+            sets.labels[used], None, lambda at: place(int(used[at])), fewest=1
+        )
+    else:
+        codes = LabelCodes.from_labels(sets.labels, declared, place, fewest=1)
+    known = codes.codes_or_minus_one(sets.labels)
+    unknown = np.flatnonzero((known < 0) & counted[example])
+    if len(unknown):
+        at = int(unknown[0])
+        raise ValueError(
+            f"{place(at)} is the label {plain(sets.labels[at])!r}, which is not among the "
+            f"{len(codes.classes)} classes; declare it with classes= or correct it."
+        )
+    indicator = np.zeros((sets.n_examples, len(codes.classes)), np.int8)
+    indicator[example[known >= 0], known[known >= 0]] = 1
+    return codes.classes, indicator
+
+
+def indicator_for_score(sets: LabelSets, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Indicator of other data, and which examples hold labels that the model has never seen."""
+    unseen = np.zeros(sets.n_examples, bool)
+    if sets.indicator is not None:
+        if sets.indicator.shape[1] != len(classes):
+            raise ValueError(
+                f"y has {sets.indicator.shape[1]} columns but the model knows {len(classes)} "
+                "labels; expected one column for each, in the order of classes_."
+            )
+        return sets.indicator, unseen
+    example = np.repeat(np.arange(sets.n_examples), np.diff(sets.indptr))
+    known = LabelCodes(classes).codes_or_minus_one(sets.labels)
+    indicator = np.zeros((sets.n_examples, len(classes)), np.int8)
+    indicator[example[known >= 0], known[known >= 0]] = 1
+    if (known < 0).any():
+        unseen[example[known < 0]] = True
+        warn_unseen(sets.labels[known < 0].tolist(), stacklevel=5)
+    return indicator, unseen
+
+
+def in_format(indicator: np.ndarray, kind: str, classes: np.ndarray) -> Any:
+    """Predictions as the labels came in training."""
+    if kind == SPARSE:
+        return sp.csr_array(indicator.astype(np.int64))
+    if kind == ARRAY:
+        return indicator.astype(np.int64)
+    names = classes.tolist()
+    return [tuple(names[k] for k in np.flatnonzero(row)) for row in indicator]

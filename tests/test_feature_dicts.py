@@ -1,0 +1,139 @@
+"""Feature dicts: the columns and values that scikit-learn's DictVectorizer gives."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from enum import Enum
+from fractions import Fraction
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction import DictVectorizer
+
+from maxmargin import SequenceLabeler
+from maxmargin.features import sequences
+from maxmargin.features.dicts import as_dict, columns_of
+from maxmargin.features.sequences import learn_sequences, open_sequences
+
+NAMES = st.sampled_from(["a", "b", "a:b", "word", "word:", ":", "", "é"])
+STRINGS = st.sampled_from(["", "a", "b", "b:c", ":", "1", "1.0", "True"])
+NUMBERS = st.one_of(
+    st.sampled_from([0, 1, 1.0, 0.0, -0.0, True, False, 2, -1.5, 10**30, 1e-300]),
+    st.sampled_from([np.float64(1), np.float32(0.5), np.int8(3), np.bool_(True), Fraction(1, 4)]),
+)
+PLAIN = st.one_of(STRINGS, STRINGS.map(np.str_), NUMBERS)
+NESTED = st.one_of(
+    PLAIN,
+    st.lists(STRINGS, max_size=2),
+    st.frozensets(STRINGS, max_size=2),
+    st.dictionaries(NAMES, PLAIN, max_size=2),
+)
+USUAL = st.dictionaries(NAMES, PLAIN, max_size=4)
+POSITION = st.one_of(
+    USUAL,
+    USUAL,
+    st.dictionaries(NAMES, NESTED, max_size=3),
+    USUAL.map(MappingProxyType),
+    st.lists(NAMES, max_size=3),
+    st.frozensets(NAMES, max_size=3),
+)
+SEQUENCES = st.lists(st.lists(POSITION, min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+def matrix_of(rows, n_features):
+    """Dense array of sparse rows, with what is stored twice summed."""
+    found = np.zeros((len(rows.indptr) - 1, n_features))
+    for t in range(len(found)):
+        for p in range(rows.indptr[t], rows.indptr[t + 1]):
+            found[t, rows.indices[p]] += rows.data[p]
+    return found
+
+
+def plain_positions(X):
+    return [as_dict(features, 0, 0) for x in X for features in x]
+
+
+@given(SEQUENCES, SEQUENCES)
+def test_as_scikit_learn(train, new):
+    if not (sequences.holds_dicts(train) and sequences.holds_dicts(new)):
+        return
+    peer = DictVectorizer(separator=":", sparse=False).fit(plain_positions(train))
+    opened, vectorizer = learn_sequences(train)
+    assert vectorizer.feature_names_ == peer.feature_names_
+    assert vectorizer.vocabulary_ == peer.vocabulary_
+    assert vectorizer.get_params() == {**peer.get_params(), "sparse": True}
+    if not peer.feature_names_:
+        return
+    expected = peer.transform(plain_positions(train))
+    assert opened.stack().toarray().tolist() == expected.tolist()
+    for X in (new, train, new):  # what was met before changes nothing
+        again = open_sequences(X, vectorizer)
+        rows = again.rows(0, len(X), 1.0)
+        found = matrix_of(rows, again.n_features)
+        assert found.tolist() == peer.transform(plain_positions(X)).tolist()
+
+
+def test_strings_that_are_equal_are_the_same_feature():
+    class Tag(str, Enum):  # noqa: UP042 (prints as "Tag.NOUN", unlike a StrEnum)
+        NOUN = "noun"
+
+    opened, vectorizer = learn_sequences([[{"tag": Tag.NOUN}, {"tag": "noun"}]])
+    assert vectorizer.feature_names_ == ["tag:noun"]
+    assert opened.stack().toarray().tolist() == [[1.0], [1.0]]
+
+
+def test_names_and_pairs_that_spell_the_same_are_summed():
+    X = [[{"a": "b", "a:b": 2.0}, {"a:b": True}]]
+    opened, vectorizer = learn_sequences(X)
+    assert vectorizer.feature_names_ == ["a:b"]
+    assert opened.stack().toarray().tolist() == [[3.0], [1.0]]
+
+
+def test_a_feature_that_is_always_zero_has_a_column():
+    opened, vectorizer = learn_sequences([[{"a": False, "b": 1}, {"a": 0.0}]])
+    assert vectorizer.feature_names_ == ["a", "b"]
+    assert opened.stack().toarray().tolist() == [[0.0, 1.0], [0.0, 0.0]]
+
+
+@pytest.mark.parametrize("value", [10**400, np.nan, np.inf])
+def test_numbers_that_are_not_finite(value):
+    X = [[{"a": 1.0}], [{"a": 0.5}, {"b": "x", "a": value}]]
+    with pytest.raises(ValueError, match=r"X\[1\] contains .* at position 1, feature 'a'"):
+        learn_sequences(X)
+    _, vectorizer = learn_sequences([[{"a": 1.0}]])
+    with pytest.raises(ValueError, match=r"X\[1\] contains .* at position 1, feature 'a'"):
+        open_sequences(X, vectorizer).rows(0, 2, 1.0)
+
+
+def test_places_in_later_chunks(monkeypatch):
+    monkeypatch.setattr(sequences.Sequences, "at_once", 2)
+    good = [[{"a": 1.0}, {"a": "x"}], [{"b": 2.0}], [["a"], {"b": "y"}]]
+    X = [*good, [{"a": 1.0}, {"a": object()}]]
+    with pytest.raises(ValueError, match=r"X\[3\]\[1\]\['a'\] must be a number, a string"):
+        learn_sequences(X)
+    model = SequenceLabeler(max_iter=2, tol=0).fit(good, [[0, 1], [1], [0, 1]])
+    for bad, match in (
+        ([{"a": None}], r"X\[3\]\[0\]\['a'\] must be"),
+        ([{}, ["a", 3]], r"X\[3\]\[1\] must be a list of feature names; found 3"),
+        ([{}, {3: 1}], r"X\[3\]\[1\] has the feature name 3"),
+        (None, r"X\[3\] must be a list of feature dicts, as X\[0\] is; received NoneType"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            model.predict([*good, bad])
+
+
+def test_unknown_features_leave_nothing_behind():
+    _, vectorizer = learn_sequences([[{"a": "x", "b": 1.0}]])
+    columns = columns_of(vectorizer)
+    for i in range(100):
+        X = [[{"a": f"new {i}", f"name {i}": 1.0, "b": i / 7}, [f"other {i}"]]]
+        open_sequences(X, vectorizer).rows(0, 1, 1.0)
+    assert set(columns._met) <= {("a", "x"), ("b", 1.0), ("b", 0.0)}
+    gone = weakref.ref(columns)
+    del columns, vectorizer
+    gc.collect()
+    assert gone() is None
