@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._kernels.passes import block_sizes
 from .._validation import (
     check_callbacks,
     check_choice,
@@ -20,7 +21,9 @@ from .._validation import (
     check_number,
     check_switch,
 )
+from ..features.rows import DenseRows, SparseRows
 from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
+from ..solvers.lbfgs import Lbfgs
 from ..solvers.loop import run
 from ..solvers.result import MAX_ITER, Result
 from ..solvers.subgradient import Subgradient
@@ -29,7 +32,9 @@ from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
-SOLVERS = ("auto", "bcfw", "pairwise", "subgradient")
+SOLVERS = ("auto", "bcfw", "pairwise", "subgradient", "lbfgs")
+# Marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
+_DUAL_BYTES = 1e9
 
 
 class Settings(NamedTuple):
@@ -63,6 +68,11 @@ class StructuredEstimator(BaseEstimator):
             raise ValueError(
                 "solver='pairwise' needs a surrogate whose answers are single outputs: use "
                 f"surrogate='max-margin' or solver='bcfw'; received surrogate={self.surrogate!r}."
+            )
+        if self.solver == "lbfgs" and self.surrogate != "crf":
+            raise ValueError(
+                "solver='lbfgs' needs a smooth surrogate: use surrogate='crf' or solver='bcfw'; "
+                f"received surrogate={self.surrogate!r}."
             )
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0)
@@ -105,10 +115,13 @@ class StructuredEstimator(BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
-        if self.solver == "subgradient":
+        solver = self._solver_name(problem)
+        if solver == "subgradient":
             stepper: Any = Subgradient(problem, rng=settings.rng)
+        elif solver == "lbfgs":
+            stepper = Lbfgs(problem, dual_state=self._dual_for(problem))
         else:
-            method = PairwiseFrankWolfe if self._solver_name() == "pairwise" else BlockFrankWolfe
+            method = PairwiseFrankWolfe if solver == "pairwise" else BlockFrankWolfe
             stepper = method(
                 problem,
                 order=self.order,
@@ -139,9 +152,13 @@ class StructuredEstimator(BaseEstimator):
             )
         return result
 
-    def _solver_name(self) -> str:
+    def _solver_name(self, problem: Any) -> str:
         """The solver that is meant by "auto"."""
-        return "bcfw" if self.solver == "auto" else self.solver
+        if self.solver != "auto":
+            return self.solver
+        if self.surrogate != "crf":
+            return "bcfw"
+        return crf_solver(problem.rows, int(block_sizes(problem.structure).sum()))
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""
@@ -160,10 +177,24 @@ class StructuredEstimator(BaseEstimator):
         self.n_iter_ = max(1, math.ceil(result.passes - 1e-9))
         self.n_oracle_calls_ = result.oracle_calls
         self.history_ = result.history
-        self.dual_nbytes_ = getattr(result.dual_state, "nbytes", 0)
+        in_weights = isinstance(result.dual_state, np.ndarray)
+        self.dual_nbytes_ = 0 if in_weights else getattr(result.dual_state, "nbytes", 0)
         self._dual = None
         if self.warm_start and result.dual_state is not None and problem.signature() is not None:
             self._dual = (problem.signature(), result.dual_state)
+
+
+def crf_solver(rows: Any, n_marginals: int) -> str:
+    """The faster solver for a CRF, as measured.
+
+    A step of coordinate ascent touches only the weights of its example's features; one of L-BFGS
+    touches all weights many times, but needs no logarithms and can use several threads. So L-BFGS
+    is for data with at least as many rows as features, and where the marginals would not fit.
+    """
+    if not isinstance(rows, (DenseRows, SparseRows)):
+        return "bcfw"
+    fits = 8 * n_marginals <= _DUAL_BYTES
+    return "bcfw" if fits and rows.n_inputs > len(rows.squares) else "lbfgs"
 
 
 def incompatible(surrogate: str, what: str, remedy: str) -> ValueError:

@@ -12,10 +12,12 @@ PARAMETERS = """\
         within that fraction of the optimum.
     max_iter : int, default=1000
         Passes over the data at most; a fit that ends there warns with the gap it reached.
-    solver : {"auto", "bcfw", "pairwise", "subgradient"}, default="auto"
-        Block-coordinate Frank-Wolfe with exact steps; the same with steps between remembered
-        outputs (max-margin only), faster where a block has no exact maximum and the gap is to
-        become small; or the stochastic subgradient method as a baseline. "auto" is "%(auto)s".
+    solver : {"auto", "bcfw", "pairwise", "subgradient", "lbfgs"}, default="auto"
+        Block-coordinate Frank-Wolfe with exact steps (for a CRF: SDCA); the same with steps between
+        remembered outputs (max-margin only), faster where a block has no exact maximum and the gap
+        is to become small; the stochastic subgradient method as a baseline; or L-BFGS (CRF only),
+        which keeps no dual and uses ``n_jobs`` threads. "auto" is "%(auto)s"; for a CRF it
+        is "lbfgs" if there are no more features than rows, else "bcfw".
     order : {"permutation", "active", "uniform", "gap"}, default="%(order)s"
         How "bcfw" and "pairwise" choose examples: in a new random order each pass; the same, with
         most rounds only over examples that still have a gap; uniformly; or in proportion to their

@@ -22,7 +22,9 @@ from ..structures.masks import (
     known_positions,
     transition_masks,
 )
-from ._base import SURROGATES, StructuredEstimator, incompatible
+from ..structures.pair_chain import PairChain
+from ._base import SURROGATES, StructuredEstimator, crf_solver, incompatible
+from ._chain_probability import ChainProbabilities
 from ._docs import documented
 from ._sequence_data import (
     LabelledSequences,
@@ -37,11 +39,11 @@ from ._sequence_data import (
 
 @documented(
     auto="pairwise",
-    class_weight_note="Factor of the loss at a position by its true label;",
+    class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
-        total weight, or 1 over it if ``normalize_loss=False``.""",
+        total weight, or 1 over it if ``normalize_loss=False`` or for a CRF.""",
 )
-class SequenceLabeler(StructuredEstimator):
+class SequenceLabeler(ChainProbabilities, StructuredEstimator):
     """Labels sequences with a linear chain: a label for every position.
 
     The score of labels ``y`` for a sequence ``x`` of length T is::
@@ -50,11 +52,20 @@ class SequenceLabeler(StructuredEstimator):
 
     and training minimises, with w all weights together and L the mean of the label losses::
 
-        alpha/2 |w|^2 + 1/n sum_i ( max_y [ L(y, y_i) + score(x_i, y) ] - score(x_i, y_i) )
+        alpha/2 |w|^2 + 1/n sum_i S(x_i, y_i)
+
+        max-margin:  S(x, y) = max_z [ L(z, y) + score(x, z) ] - score(x, y)
+        crf:         S(x, y) = log sum_z exp(score(x, z)) - score(x, y) = -log p(y | x)
+
+    over all labellings z that the constraints allow. The CRF has probabilities
+    (:meth:`predict_marginals`, :meth:`log_likelihood`) and no loss: ``loss`` and
+    ``normalize_loss`` make no difference to it. Its dual, which solver "bcfw" keeps, takes
+    ``8 sum_i (T_i K + (T_i - 1) K^2)`` bytes for K labels; "lbfgs" keeps none, and "auto" goes to
+    it above a gigabyte.
 
     Parameters
     ----------
-    surrogate : {"max-margin"}, default="max-margin"
+    surrogate : {"max-margin", "crf"}, default="max-margin"
     loss : "hamming" or array of shape (n_classes, n_classes), default="hamming"
         What a mistake at one position costs; ``loss[j, z]`` for label j when z is true, in the
         order of ``classes_``.
@@ -175,8 +186,10 @@ class SequenceLabeler(StructuredEstimator):
         self
         """
         settings = self._check_settings()
-        if self.surrogate != "max-margin":
-            raise incompatible(self.surrogate, "sequences", "Use surrogate='max-margin'.")
+        if self.surrogate == "max-min":
+            raise incompatible("max-min", "sequences", "Use surrogate='max-margin' or 'crf'.")
+        if self.surrogate == "crf":
+            self._refuse_losses(position_weight)
         data, classes, self.vectorizer_ = take_labelled(X, y, self.classes)
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
@@ -189,11 +202,12 @@ class SequenceLabeler(StructuredEstimator):
         part = data.take(used[train])
         rows = pack_rows(part.X, fit_intercept=self.fit_intercept)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
+        is_mean = self.normalize_loss and self.surrogate != "crf"
         problem = Problem(
-            self._chain(part.indptr, masks, part.allowed, rows, loss, part),
+            self._training_structure(part, masks, rows, loss),
             SURROGATES[self.surrogate](),
             rows,
-            self._alpha_for(part.weights.sum(), mean_length if self.normalize_loss else 1.0),
+            self._alpha_for(part.weights.sum(), mean_length if is_mean else 1.0),
             part.weights,
             settings.n_threads,
         )
@@ -213,8 +227,36 @@ class SequenceLabeler(StructuredEstimator):
             np.mean(decode_all(chain, rows, weights, n_threads) == data.truth)
         )
 
-    def _solver_name(self) -> str:
-        return "pairwise" if self.solver == "auto" else self.solver
+    def _solver_name(self, problem: Any) -> str:
+        if self.solver != "auto":
+            return self.solver
+        if self.surrogate != "crf":
+            return "pairwise"
+        return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
+
+    def _refuse_losses(self, position_weight: Any) -> None:
+        """A likelihood is one number for the whole sequence: positions have no loss."""
+        given = {"class_weight": self.class_weight, "position_weight": position_weight}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is a factor of the loss at a position, which surrogate='crf' does not "
+                    f"have; use sample_weight to weigh sequences, or surrogate='max-margin'. "
+                    f"Received {name}={value!r}."
+                )
+
+    def _training_structure(self, data, masks, rows, loss) -> Chain | PairChain:
+        """The chain; with the pairs of every position where their entropy is needed."""
+        if self.surrogate != "crf":
+            return self._chain(data.indptr, masks, data.allowed, rows, loss, data)
+        K = len(self.classes_)
+        lengths = np.diff(data.indptr)
+        solver = self.solver
+        if solver == "auto":
+            solver = crf_solver(rows, int(K * (lengths + K * (lengths - 1)).sum()))
+        if solver == "lbfgs":
+            return self._chain(data.indptr, masks, data.allowed, None, loss, data)
+        return PairChain(self._chain(data.indptr, masks, data.allowed, rows, loss, data))
 
     def _make_loss(self, costs: np.ndarray) -> LabelLoss:
         if isinstance(self.loss, str):
@@ -225,10 +267,11 @@ class SequenceLabeler(StructuredEstimator):
         return MatrixLoss(np.ascontiguousarray(matrix * costs))
 
     def _chain(self, indptr, masks, allowed, rows=None, loss=None, labelled=None) -> Chain:
-        """Pack a structure, for training with a loss and labels, for prediction without."""
+        """Pack a structure, for training with a loss and labels, for prediction without; products
+        of rows are for solvers that take steps in a block."""
         K = len(self.classes_)
         products, products_indptr = np.empty(0), np.zeros(len(indptr), np.int64)
-        if labelled is not None:
+        if rows is not None:
             products, products_indptr = pack_products(rows, indptr)
         no_loss = ZeroOneLoss(np.ones(K), True)
         penalties = [np.where(mask, 0.0, -np.inf) for mask in masks]

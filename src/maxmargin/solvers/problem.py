@@ -15,7 +15,7 @@ import numpy as np
 
 from .._kernels import passes
 from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
-from .._kernels.blocks import Blocks, empty_blocks
+from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
 from ..features.rows import Rows
 
 # Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
@@ -80,8 +80,11 @@ class Problem:
 
     def start(self) -> Blocks:
         """Dual blocks at the truth: w = 0."""
-        expected = 4 * self.n_examples
-        return passes.truth_blocks(self.structure, empty_blocks(self.n_examples, expected))
+        if getattr(self.surrogate, "fills_blocks", False):
+            room = whole_blocks(passes.block_sizes(self.structure))
+        else:
+            room = empty_blocks(self.n_examples, 4 * self.n_examples)
+        return passes.truth_blocks(self.structure, room)
 
     def start_atoms(self) -> Atoms:
         """The same point as a mixture of outputs."""

@@ -61,3 +61,26 @@ def label_marginals(structure, rows, weights, first, last, out, values):
         for t in range(high - low):
             for k in range(n):
                 out[low + t, k] = mu[t * n + k]
+
+
+@compiled
+def score_labellings(structure, rows, weights, first, last, labels, values):
+    """Scores of given labellings; minus infinity for what the masks forbid."""
+    n = structure.n_labels
+    buffer = np.empty(generic.largest_block(structure))
+    for i in range(first, last):
+        low, high = structure.indptr[i], structure.indptr[i + 1]
+        scores = buffer[: generic.block_size(structure, i)]
+        generic.score_block(structure, rows, weights, i, scores)
+        length = high - low
+        total = structure.first_mask[labels[low]] + structure.last_mask[labels[high - 1]]
+        for t in range(length):
+            here = labels[low + t]
+            total += scores[t * n + here]
+            if structure.allowed.shape[0] > 0 and not structure.allowed[low + t, here]:
+                total = -np.inf
+            if t > 0:
+                before = labels[low + t - 1]
+                total += scores[(length + before) * n + here]
+                total += structure.transition_mask[before, here]
+        values[i] = total
