@@ -9,10 +9,12 @@ from . import report
 
 NAMES = (
     "letter",
+    "satimage",
     "ocr_error",
     "bcfw_pass",
     "prediction",
     "best_path",
+    "kernel_fit",
     "startup",
     "memory",
 )

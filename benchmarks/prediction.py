@@ -16,9 +16,10 @@ from .harness import Line, Sample, Target, alternate, seconds
 
 
 def our_sides(train: Words, everything: Words) -> dict:
-    """Fitted models with the same words as arrays, CSR matrices and feature dicts."""
+    """Fitted models with the same words as arrays, CSR matrices, and features by name."""
     as_csr = [sp.csr_array(x) for x in everything.X]
-    as_dicts = [[dict.fromkeys(letter, 1.0) for letter in x] for x in crfsuite.features(everything)]
+    as_lists = crfsuite.features(everything)
+    as_dicts = [[dict.fromkeys(letter, 1.0) for letter in x] for x in as_lists]
     settings = {"tol": 0, "max_iter": 3, "random_state": 0}
     on_arrays = SequenceLabeler(**settings).fit(train.X, train.y)
     on_dicts = SequenceLabeler(**settings).fit(as_dicts, everything.y)
@@ -26,6 +27,7 @@ def our_sides(train: Words, everything: Words) -> dict:
         "arrays": (on_arrays, everything.X),
         "CSR matrices": (on_arrays, as_csr),
         "dicts": (on_dicts, as_dicts),
+        "lists of names": (on_dicts, as_lists),
     }
 
 
@@ -53,7 +55,8 @@ def run(repeats: int) -> list[Line]:
 _PAIRS = (
     ("arrays", "lists", Target("ratio", 10)),
     ("CSR matrices", "lists", None),
-    ("dicts", "lists", None),
+    ("dicts", "lists", Target("ratio", 1)),
+    ("lists of names", "lists", Target("ratio", 1)),
     ("arrays", "items", None),
 )
 

@@ -183,6 +183,12 @@ BAD_LOSSES = {
     ),
     "negative": (np.eye(3) - 1, r"loss must be finite and >= 0; received -1.0 at row 0, column 1"),
     "NaN": (np.full((3, 3), np.nan), r"loss must be finite and >= 0; received nan at row 0"),
+    "infinite": (
+        np.where(np.eye(3, dtype=bool), 0.0, np.inf),
+        r"loss must be finite and >= 0; received inf at row 0, column 1",
+    ),
+    "zero": (np.zeros((3, 3)), r"loss is 0 everywhere"),
+    "vector": (np.ones(3), r"loss must have shape \(3, 3\).*received shape \(3,\)"),
     "name": ("squared", r"loss must be '[\w-]+' or a matrix; received 'squared'"),
     "ragged": ([[0, 1], [1]], r"loss must be a name or a \(3, 3\) matrix of numbers; received"),
 }
@@ -190,15 +196,10 @@ BAD_LOSSES = {
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("case", BAD_LOSSES)
-def test_losses(estimator, case):
+@pytest.mark.parametrize("surrogate", ["max-margin", "max-min"])
+def test_losses(estimator, case, surrogate):
     bad, match = BAD_LOSSES[case]
-    refused(estimator, X, Y, match=match, surrogate="max-margin", loss=bad)
-
-
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-def test_surrogate_that_a_loss_does_not_have(estimator):
-    match = r"surrogate='max-min' is not available for a loss matrix\. Use .*'max-margin'"
-    refused(estimator, X, Y, match=match, surrogate="max-min", loss=1 - np.eye(3))
+    refused(estimator, X, Y, match=match, surrogate=surrogate, loss=bad)
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

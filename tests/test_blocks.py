@@ -7,7 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from maxmargin._kernels.blocks import NEGLIGIBLE, empty_blocks, load_block, store_block
+from maxmargin._kernels.blocks import (
+    NEGLIGIBLE,
+    empty_blocks,
+    expected_score,
+    load_block,
+    mix_block,
+    store_block,
+)
 
 # Most parts of a dual block are zero; some stand just below and just above what is kept.
 parts = st.one_of(
@@ -108,3 +115,28 @@ def test_blocks_of_many_parts_keep_only_what_is_not_zero():
     assert blocks.count[0] == 7
     assert blocks.nbytes < 1000
     assert_holds(blocks, {0: mu}, [size])
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_mixing_with_an_output_is_the_dense_formula(data):
+    sizes = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=4))
+    blocks = empty_blocks(len(sizes), data.draw(st.integers(0, 40)))
+    found, places = np.empty(max(sizes), np.int32), np.full(max(sizes), -1, np.int32)
+    model = [np.zeros(size) for size in sizes]
+    for _ in range(data.draw(st.integers(1, 20))):
+        i = data.draw(st.integers(0, len(sizes) - 1))
+        chosen = st.lists(st.integers(0, sizes[i] - 1), min_size=1, max_size=sizes[i])
+        output = np.array(data.draw(chosen), np.int32)  # a part may come twice
+        share = data.draw(st.sampled_from([0.0, 1e-17, 0.3, 1.0]) | st.floats(0.0, 1.0))
+        blocks = mix_block(blocks, i, output, share, places)
+        model[i] = (1.0 - share) * model[i]
+        np.add.at(model[i], output, share)
+        assert (places == -1).all()
+        assert_sound(blocks)
+    for i, size in enumerate(sizes):
+        out, scores = np.full(size, np.nan), np.arange(1.0, size + 1.0)
+        load_block(blocks, i, out)
+        np.testing.assert_allclose(out, model[i], rtol=1e-12, atol=20 * NEGLIGIBLE)
+        assert np.isclose(expected_score(blocks, i, scores), out @ scores, rtol=1e-12, atol=1e-13)
+        blocks = store_block(blocks, i, out, found)

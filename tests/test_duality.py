@@ -191,6 +191,7 @@ def flat_model(loss, surrogate):
         ("absolute", "max-margin"),
         ("0-1", "max-min"),
         ("absolute", "max-min"),
+        ("matrix", "max-min"),
     ],
 )
 def test_optimum_of_one_label(loss, surrogate, weighted):

@@ -39,7 +39,13 @@ WEIGHT_CHECKS = {
 
 
 @parametrize_with_checks(
-    [MulticlassClassifier(), OrdinalClassifier(), MulticlassClassifier("crf")],
+    [
+        MulticlassClassifier(),
+        OrdinalClassifier(),
+        MulticlassClassifier("crf"),
+        MulticlassClassifier(kernel="rbf"),
+        OrdinalClassifier(kernel="poly", coef0=1.0),
+    ],
     expected_failed_checks=lambda estimator: WEIGHT_CHECKS,
 )
 def test_checks_of_scikit_learn(estimator, check):

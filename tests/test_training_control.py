@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import Check, MulticlassClassifier, OrdinalClassifier, SequenceLabeler
+from maxmargin.solvers import interrupt as interrupt_module
 from maxmargin.solvers import loop
 from maxmargin.solvers.bcfw import ORDERS
 
@@ -143,8 +145,10 @@ def test_error_of_a_callback_comes_out():
 
 
 @pytest.fixture
-def default_sigint():
-    """Python's own handler of SIGINT, whatever the test runner has installed."""
+def default_sigint(monkeypatch):
+    """Python's own handler of SIGINT, whatever the test runner has installed, long after the last
+    one."""
+    monkeypatch.setattr(interrupt_module, "_asked_at", -np.inf)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # restored after the fit
@@ -207,6 +211,27 @@ def test_second_interrupt_is_not_swallowed(default_sigint):
 
     with pytest.raises(KeyboardInterrupt):
         endless(callbacks=twice, check_every=1).fit(X, Y)
+
+
+@pytest.mark.parametrize("seconds, fits", [(0.5, 1), (1.5, 3)])
+def test_a_search_ends_by_two_interrupts_within_a_second(
+    default_sigint, monkeypatch, seconds, fits
+):
+    """One ends the fit under way; the next fit of a search would have to be ended by another."""
+    clock = iter(np.arange(1000.0, 2000.0) * seconds)
+    monkeypatch.setattr(interrupt_module, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    done = []
+
+    def search():
+        for _ in range(3):
+            done.append(endless(callbacks=at_pass(1, interrupt), check_every=1).fit(X, Y).status_)
+
+    if fits == 1:
+        with pytest.raises(KeyboardInterrupt):
+            search()
+    else:
+        search()
+    assert done == ["interrupted"] * fits
 
 
 def test_handler_of_somebody_else_stays_in_charge():

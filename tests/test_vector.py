@@ -24,6 +24,11 @@ def combine_rows(matrix, indices, data, first, last, out):
 
 
 @numba.njit
+def sum_rows(matrix, indices, data, first, last, base, factor, out):
+    vector.sum_rows(matrix, indices, data, first, last, base, factor, out)
+
+
+@numba.njit
 def spread_row(matrix, indices, data, first, last, row, scale):
     vector.spread_row(matrix, indices, data, first, last, row, scale)
 
@@ -123,6 +128,30 @@ def test_spread_row(random, kind, length):
         wanted[rows[first:last]] -= 0.3 * data[first:last, None].astype(float) * row
         np.testing.assert_allclose(matrix, wanted, rtol=0, atol=1e-14)
         assert_frame_untouched(around, before.size)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_spread_row_of_few_numbers(random, length):
+    data, before = random.randn(5), random.randn(5, length)
+    for place in range(length):  # chunks that are zero are left out, none is added twice
+        row = np.zeros(length)
+        row[place] = 1.5
+        matrix = before.copy()
+        spread_row(matrix, None, data, 0, 5, row, 2.0)
+        np.testing.assert_allclose(matrix, before + 2.0 * np.outer(data, row), rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("kind", FEATURE_KINDS)
+def test_sum_rows(random, kind, length):
+    for n_entries in (0, 1, 2, 3, 8):
+        indices, rows, data, first, last = features(random, kind, n_entries)
+        matrix, base = random.randn(n_entries + 5, length), random.randn(length)
+        out, around = framed(np.full(length, np.nan))  # what stood there does not matter
+        sum_rows(matrix, indices, data, first, last, base, 0.7, out)
+        wanted = 0.7 * base + data[first:last].astype(float) @ matrix[rows[first:last]]
+        np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-13)
+        assert_frame_untouched(around, length)
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
-
-try:
-    __version__ = version("maxmargin")
-except PackageNotFoundError:  # used from a folder of sources
-    __version__ = "0.0.0"
 
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
+    "LabelRanker": "estimators.ranker",
     "MulticlassClassifier": "estimators.multiclass",
     "MultiLabelClassifier": "estimators.multilabel",
     "OrdinalClassifier": "estimators.ordinal",
+    "PositionWise": "estimators.positionwise",
     "SequenceLabeler": "estimators.sequence",
     "StructuredPredictor": "estimators.structured",
     "UnseenLabelWarning": "_labels",
@@ -25,26 +21,36 @@ _HOMES = {
     "load": "persistence",
 }
 
+# Modules of their own, below the package.
+_MODULES = ("certificates",)
+
 __all__ = [
     "Check",
+    "LabelRanker",
     "ModelFileError",
     "MultiLabelClassifier",
     "MulticlassClassifier",
     "OrdinalClassifier",
+    "PositionWise",
     "Result",
     "SequenceLabeler",
     "StructuredPredictor",
     "UnseenLabelWarning",
     "__version__",
+    "certificates",
     "load",
     "save",
 ]
 
 if TYPE_CHECKING:
+    __version__: str
+    from . import certificates
     from ._labels import UnseenLabelWarning
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.multilabel import MultiLabelClassifier
     from .estimators.ordinal import OrdinalClassifier
+    from .estimators.positionwise import PositionWise
+    from .estimators.ranker import LabelRanker
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor
     from .persistence import ModelFileError, load, save
@@ -52,13 +58,29 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
+    if name == "__version__":
+        value: Any = _version()
+    elif name in _HOMES:
         from importlib import import_module
 
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
+    elif name in _MODULES:
+        from importlib import import_module
+
+        value = import_module(f".{name}", __name__)
+    else:
+        raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("maxmargin")
+    except PackageNotFoundError:  # used from a folder of sources
+        return "0.0.0"
 
 
 def __dir__() -> list[str]:

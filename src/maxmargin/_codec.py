@@ -57,7 +57,13 @@ class _Codec(NamedTuple):
 
 _REGISTRY: dict[str, _Codec] = {}
 # Our own classes, registered when first met: importing them takes the compiler's time.
-_OWN = {"Check": "solvers.result", "Blocks": "_kernels.blocks", "Atoms": "_kernels.atoms"}
+_OWN = {
+    "Check": "solvers.result",
+    "Blocks": "_kernels.blocks",
+    "Atoms": "_kernels.atoms",
+    "Kernel": "features.kernel_values",
+    "Flows": "_kernels.flows",
+}
 
 
 def register(

@@ -190,4 +190,6 @@ def check_loss_matrix(loss: Any, n_classes: int) -> np.ndarray:
             f"loss must be 0 on the diagonal (a right prediction costs nothing); received "
             f"{matrix[k, k]} at row {k}, column {k}."
         )
+    if not matrix.any():
+        raise ValueError("loss is 0 everywhere: no prediction would be better than another.")
     return matrix

@@ -66,8 +66,8 @@ if not _FOLDER.exists():
 # Counting references to arrays takes atomic instructions: more time than the arithmetic of a short
 # kernel. A function that neither makes nor returns arrays needs no counts.
 # Said in both cases, because numba would hand the choice down from the caller.
-_OPTIONS = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True}
-_LEAF_OPTIONS = {**_OPTIONS, "_nrt": False}
+_OPTIONS: Any = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True}
+_LEAF_OPTIONS: Any = {**_OPTIONS, "_nrt": False}
 
 
 def _cached(function: Callable[..., Any], options: dict) -> Callable[..., Any]:

@@ -46,6 +46,20 @@ def row_product(rows, row, other):
     _must_be_compiled("row_product")
 
 
+def products_with(rows, row, others, out):
+    """``out[p]`` = inner product of a row with row ``others[p]``."""
+    _must_be_compiled("products_with")
+
+
+def cross_products(rows, first, unary, moved_at, moved, scratch):
+    """``2 sum_{s<t} (x_s @ x_t) (d_s @ d_t)`` over the ``moved`` positions listed in ``moved_at``.
+
+    Position t is row ``first + t``, and ``d_t = unary[t]``; ``scratch`` has room for one more row
+    of weights than there are inputs.
+    """
+    _must_be_compiled("cross_products")
+
+
 # --- losses of a single label --------------------------------------------------------------
 
 
@@ -74,6 +88,26 @@ def expected_losses(loss, mu, out):
     _must_be_compiled("expected_losses")
 
 
+def label_work(loss, n):
+    """Length of the scratch vector that the max-min functions of a loss need for n classes."""
+    _must_be_compiled("label_work")
+
+
+def lowest_loss(loss, mu, work):
+    """Smallest expected loss of a label when the truth is distributed as ``mu``."""
+    _must_be_compiled("lowest_loss")
+
+
+def descend_losses(loss, mu, step, work, out):
+    """``out -= step * L mu``, up to a constant: a step towards predictions that lose less."""
+    _must_be_compiled("descend_losses")
+
+
+def add_mixed_losses(loss, nu, scale, out):
+    """``out[z] += scale *`` the expected loss of a prediction drawn from ``nu`` when z is true."""
+    _must_be_compiled("add_mixed_losses")
+
+
 def max_min_label(loss, scores, work, mu):
     """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu``; return an upper and a
     lower bound of the value, the lower one that of the answer; equal where a formula is exact."""
@@ -81,7 +115,10 @@ def max_min_label(loss, scores, work, mu):
 
 
 def max_min_label_prox(loss, scores, mu, curvature, work, out):
-    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none."""
+    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none.
+
+    ``out`` holds the answer of :func:`max_min_label` at these scores, and receives the maximum.
+    """
     _must_be_compiled("max_min_label_prox")
 
 
@@ -191,6 +228,11 @@ def max_min(structure, i, scores, work, mu):
     _must_be_compiled("max_min")
 
 
+def forbid_labels(structure, i, t, values):
+    """Set ``values[k]`` to minus infinity for labels not allowed at position t of example i."""
+    _must_be_compiled("forbid_labels")
+
+
 def loss_floor(structure, i, mu, work):
     """``min_nu nu' A mu``: the smallest expected loss that a prediction can have under mu."""
     _must_be_compiled("loss_floor")
@@ -207,8 +249,29 @@ def linear_prox(structure, rows, i, scores, mu, scale, work, out):
 
 
 def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
-    """Exact block maximum for the max-min H; returns False where the structure has none."""
+    """Exact block maximum for the max-min H; returns False where the structure has none.
+
+    ``out`` holds the answer of :func:`max_min` at these scores, and receives the maximum.
+    """
     _must_be_compiled("max_min_prox")
+
+
+def improve_pair(structure, method, i, scores, mu, nu, work):
+    """Improve a pair of marginals towards the saddle point of ``nu' A mu + scores @ mu``, in place.
+
+    Returns an upper and a lower bound of its value: the best output against nu, and what mu is
+    worth. For structures whose max-min oracle is iterative, by the methods they know.
+    """
+    _must_be_compiled("improve_pair")
+
+
+def proximal_response(structure, rows, i, scores, mu, scale, nu, work, out):
+    """Max-min answer of a block that is held near mu by the curvature of the dual.
+
+    ``nu`` is what was the other half of the pair before, and is improved in place. Returns the gap
+    at mu, and whether ``out`` is the exact maximum of the block: otherwise it is a direction.
+    """
+    _must_be_compiled("proximal_response")
 
 
 def gibbs(structure, i, scores, work, mu):
@@ -257,6 +320,14 @@ def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wor
     _must_be_compiled("line_step")
 
 
+def pair_response(method, structure, rows, i, scores, mu, scale, saved_mu, saved_nu, work, out):
+    """Answer of an iterative max-min oracle from the pair saved for a block, which it improves.
+
+    Returns the gap at mu, and whether ``out`` is the exact maximum of the block.
+    """
+    _must_be_compiled("pair_response")
+
+
 def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     """Write the exact maximum over the whole block and return the gap at mu.
 
@@ -264,3 +335,17 @@ def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     maximum to be had.
     """
     _must_be_compiled("block_maximum")
+
+
+def position_response(surrogate, structure, i, t, centre, mu, step, work, out):
+    """At position t of a sequence, the predictions nu with which ``H`` is linear in mu.
+
+    Max-min: what minimises ``nu' L mu + |nu - centre|^2 / (2 step)``. Max-margin needs none: H is
+    linear anyway.
+    """
+    _must_be_compiled("position_response")
+
+
+def add_position_loss(surrogate, structure, i, t, nu, out):
+    """Add to every label at position t what H gains by it when the predictions are ``nu``."""
+    _must_be_compiled("add_position_loss")

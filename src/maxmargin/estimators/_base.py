@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -30,6 +31,7 @@ from ..solvers.subgradient import Subgradient
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
+from ._kernel import KernelModel
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
 SOLVERS = ("auto", "bcfw", "pairwise", "subgradient", "lbfgs")
@@ -48,32 +50,54 @@ class Settings(NamedTuple):
     verbose: int
 
 
+def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that is refused or fails leaves the model as it was: an old one stays whole."""
+
+    @functools.wraps(fit)
+    def whole_fit(self, *args, **kwargs):
+        before = dict(vars(self))
+        try:
+            return fit(self, *args, **kwargs)
+        except BaseException:
+            dual_is_whole = vars(self).get("_dual") is before.get("_dual")
+            vars(self).clear()
+            vars(self).update(before)
+            if not dual_is_whole:  # the solver has worked on it
+                self._dual = None
+            raise
+
+    return whole_fit
+
+
 class StructuredEstimator(BaseEstimator):
     """Base of the estimators; subclasses list the parameters in their constructor."""
 
     _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
+    _solvers: tuple[str, ...] = SOLVERS
+    _methods: ClassVar[dict[str, type]] = {
+        "bcfw": BlockFrankWolfe,
+        "pairwise": PairwiseFrankWolfe,
+    }
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "fit" in vars(cls):
+            cls.fit = _all_or_nothing(cls.fit)
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
-        check_choice("solver", self.solver, SOLVERS)
+        check_choice("solver", self.solver, self._solvers)
         for name in self._switches:
             check_switch(name, getattr(self, name))
         check_choice("order", self.order, ORDERS)
+        if isinstance(self, KernelModel):
+            self._check_kernel()
         if not isinstance(self.average, (bool, np.bool_)):
             check_number("average", self.average, at_least=0)
         if self.check_every is not None:
             check_integer("check_every", self.check_every, 1)
-        if self.solver == "pairwise" and self.surrogate != "max-margin":
-            raise ValueError(
-                "solver='pairwise' needs a surrogate whose answers are single outputs: use "
-                f"surrogate='max-margin' or solver='bcfw'; received surrogate={self.surrogate!r}."
-            )
-        if self.solver == "lbfgs" and self.surrogate != "crf":
-            raise ValueError(
-                "solver='lbfgs' needs a smooth surrogate: use surrogate='crf' or solver='bcfw'; "
-                f"received surrogate={self.surrogate!r}."
-            )
+        self._check_solver_fits()
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0)
         if self.early_stopping:
@@ -90,6 +114,25 @@ class StructuredEstimator(BaseEstimator):
             rng=check_random_state(self.random_state),
             verbose=check_integer("verbose", verbose, 0),
         )
+
+    def _check_solver_fits(self) -> None:
+        """Refuse solvers that the surrogate or the kernel is not made for."""
+        if self.solver == "pairwise" and self.surrogate != "max-margin":
+            raise ValueError(
+                "solver='pairwise' needs a surrogate whose answers are single outputs: use "
+                f"surrogate='max-margin' or solver='auto'; received surrogate={self.surrogate!r}."
+            )
+        if self.solver == "lbfgs" and self.surrogate != "crf":
+            raise ValueError(
+                "solver='lbfgs' needs a smooth surrogate: use surrogate='crf' or solver='bcfw'; "
+                f"received surrogate={self.surrogate!r}."
+            )
+        kernel = getattr(self, "kernel", "linear")
+        if self.solver == "lbfgs" and kernel != "linear":
+            raise ValueError(
+                "solver='lbfgs' needs weights of features: use kernel='linear' or solver='bcfw'; "
+                f"received kernel={kernel!r}."
+            )
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
         """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
@@ -115,22 +158,8 @@ class StructuredEstimator(BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
-        solver = self._solver_name(problem)
-        if solver == "subgradient":
-            stepper: Any = Subgradient(problem, rng=settings.rng)
-        elif solver == "lbfgs":
-            stepper = Lbfgs(problem, dual_state=self._dual_for(problem))
-        else:
-            method = PairwiseFrankWolfe if solver == "pairwise" else BlockFrankWolfe
-            stepper = method(
-                problem,
-                order=self.order,
-                average=self.average,
-                rng=settings.rng,
-                dual_state=self._dual_for(problem),
-            )
         result = run(
-            stepper,
+            self._stepper(problem, settings),
             tol=settings.tol,
             max_iter=settings.max_iter,
             check_every=self.check_every,
@@ -148,9 +177,24 @@ class StructuredEstimator(BaseEstimator):
                 f"{result.primal:.6g}, dual {result.dual:.6g}). Increase max_iter or alpha, scale "
                 "the features, or accept the gap with a larger tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,  # the caller of a fit that is all or nothing
             )
         return result
+
+    def _stepper(self, problem: Any, settings: Settings) -> Any:
+        """The solver, ready to start."""
+        name = self._solver_name(problem)
+        if name == "subgradient":
+            return Subgradient(problem, rng=settings.rng)
+        if name == "lbfgs":
+            return Lbfgs(problem, dual_state=self._dual_for(problem))
+        return self._methods[name](
+            problem,
+            order=self.order,
+            average=self._wanted_average(),
+            rng=settings.rng,
+            dual_state=self._dual_for(problem),
+        )
 
     def _solver_name(self, problem: Any) -> str:
         """The solver that is meant by "auto"."""
@@ -160,9 +204,15 @@ class StructuredEstimator(BaseEstimator):
             return "bcfw"
         return crf_solver(problem.rows, int(block_sizes(problem.structure).sum()))
 
+    def _wanted_average(self) -> bool | float:
+        """``average``; with a kernel, True is no average: it keeps all examples that ever moved."""
+        in_dual = getattr(self, "kernel_", None) is not None
+        return False if in_dual and isinstance(self.average, (bool, np.bool_)) else self.average
+
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""
         before = getattr(self, "_dual", None)
+        self._dual: Any = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
         return before[1]

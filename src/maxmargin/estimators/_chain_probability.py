@@ -1,4 +1,4 @@
-"""Probabilities of labels and labellings, and the best labellings, of sequences."""
+"""The CRF side of sequences: training with likelihoods, probabilities, best labellings."""
 
 from __future__ import annotations
 
@@ -9,15 +9,50 @@ import numpy as np
 
 from .._labels import LabelCodes
 from ..features.sequences import take_list
+from ..structures.chain import Chain
 from ..structures.chain_sums import label_marginals, score_labellings
+from ..structures.pair_chain import PairChain
+from ._base import crf_solver
 from ._sequence_data import check_lengths, cut, encode_positions, flatten_labels
 
 
 class ChainProbabilities:
-    """Methods that follow from the scores of labellings."""
+    """What a CRF needs in training, and methods that follow from the scores of labellings."""
 
     classes_: np.ndarray
     weights_: np.ndarray
+    class_weight: Any
+    surrogate: str
+    solver: str
+
+    def _refuse_losses(self, position_weight: Any) -> None:
+        """A likelihood is one number for the whole sequence: positions have no loss."""
+        given = {"class_weight": self.class_weight, "position_weight": position_weight}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is a factor of the loss at a position, which surrogate='crf' does not "
+                    f"have; use sample_weight to weigh sequences, or surrogate='max-margin'. "
+                    f"Received {name}={value!r}."
+                )
+
+    def _training_structure(self, data, masks, rows, loss) -> Chain | PairChain:
+        """The chain; with the pairs of every position where their entropy is needed."""
+
+        def pack(rows):
+            indptr, allowed = data.indptr, data.allowed
+            return self._chain(indptr, masks, allowed, rows, loss, data)  # type: ignore[attr-defined]
+
+        if self.surrogate != "crf":
+            return pack(rows)
+        K = len(self.classes_)
+        lengths = np.diff(data.indptr)
+        solver = self.solver
+        if solver == "auto":
+            solver = crf_solver(rows, int(K * (lengths + K * (lengths - 1)).sum()))
+        if solver == "lbfgs":
+            return pack(None)
+        return PairChain(pack(rows))
 
     def _marginals(self, chain: Any, sequences: Any) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of all positions, and the log partition function of each sequence."""
@@ -81,7 +116,8 @@ class ChainProbabilities:
         labels, lengths = flatten_labels(y, listed)
         chain, sequences = self._prepare(listed, allowed)  # type: ignore[attr-defined]
         check_lengths(lengths, chain.indptr)
-        codes = encode_positions(LabelCodes(self.classes_), labels, chain.indptr)
+        places = np.arange(len(labels))
+        codes = encode_positions(LabelCodes(self.classes_), labels, places, chain.indptr)
         scores = np.empty(len(lengths))
 
         def work(part, rows, first, last):

@@ -2,6 +2,34 @@
 
 from __future__ import annotations
 
+import re
+
+KERNEL = """\
+    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
+        The inner product ``k(x, z)`` of two %(rows)s that takes the place of ``x @ z``:
+        "rbf" is ``exp(-gamma |x - z|^2)``, "poly" is
+        ``(gamma x @ z + coef0) ** degree``%(precomputed)s.
+        A function gets two matrices of %(rows)s and returns the matrix of the kernel of all pairs.
+        "linear" trains weights of the features, all others coefficients of the training %(rows)s.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf" and "poly". "scale" is ``1 / (n_features * X.var())``, "auto" ``1 / n_features``.
+    degree : int, default=3
+    coef0 : float, default=0.0
+    cache_size : float, default=200
+        Megabytes for kernel values in training. If all pairs fit (5000 %(rows)s in 200), they are
+        computed once; otherwise when they are needed, and the recent ones are kept. A function
+        must fit."""
+
+KERNEL_ATTRIBUTES = """\
+    dual_coef_ : array of shape (n_support, n_classes)
+        With a kernel other than "linear": the scores of x are
+        ``sum_j dual_coef_[j] k(support_vectors_[j], x) + intercept_``. Only training %(rows)s whose
+        dual variable is not at their true output are kept.
+    support_ : array of shape (n_support,)
+        Which %(where)s they are.
+    support_vectors_ : array or CSR matrix of shape (n_support, n_features)
+        Their features; empty for a precomputed kernel."""
+
 PARAMETERS = """\
     alpha : float or "auto", default="auto"
         Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``. In terms of a C that
@@ -12,19 +40,21 @@ PARAMETERS = """\
         within that fraction of the optimum.
     max_iter : int, default=1000
         Passes over the data at most; a fit that ends there warns with the gap it reached.
-    solver : {"auto", "bcfw", "pairwise", "subgradient", "lbfgs"}, default="auto"
-        Block-coordinate Frank-Wolfe with exact steps (for a CRF: SDCA); the same with steps between
-        remembered outputs (max-margin only), faster where a block has no exact maximum and the gap
-        is to become small; the stochastic subgradient method as a baseline; or L-BFGS (CRF only),
-        which keeps no dual and uses ``n_jobs`` threads. "auto" is "%(auto)s"; for a CRF it
-        is "lbfgs" if there are no more features than rows, else "bcfw".
+    solver : {%(solvers)s}, default="auto"
+        Block-coordinate Frank-Wolfe with exact steps (for a CRF this is SDCA); the same with steps
+        between remembered outputs (max-margin only), faster where a block has no exact maximum and
+        the gap is to become small; the stochastic subgradient method as a baseline; or L-BFGS (CRF
+        only, linear kernel), which keeps no dual and uses ``n_jobs`` threads.%(solver_note)s "auto"
+        is %(auto)s; for a CRF it is "lbfgs" if there are no more features than
+        rows, otherwise "bcfw".
     order : {"permutation", "active", "uniform", "gap"}, default="%(order)s"
         How "bcfw" and "pairwise" choose examples: in a new random order each pass; the same, with
         most rounds only over examples that still have a gap; uniformly; or in proportion to their
         last known gap. The subgradient method always takes a new random order each pass.
     average : bool or float, default=True
         Also keep the average of the iterates, the t-th weighted by ``t ** average``, and return it
-        when it is better; True is 3.
+        when it is better; True is 3. With a kernel, True counts as False: the average would keep
+        every example that ever moved, and gains little; a number asks for it all the same.
     check_every : int, optional
         Passes between two true evaluations of primal, dual and gap; by default increasingly
         rarely, and when the solver believes to be done.
@@ -57,7 +87,7 @@ ATTRIBUTES = """\
         The certificate: ``primal_`` is the objective at the weights, no weights have a smaller one
         than ``dual_``, and ``gap_`` is the difference.
     oracle_error_ : float
-        The part of the gap that is due to inexact oracles; 0 here, all oracles are exact.
+        The part of the gap that may be due to inexact oracles; 0 where they are exact.
     status_ : str
         "converged", "max_iter", "early_stopped", "stopped" (by a callback) or "interrupted".
     n_iter_ : int
@@ -71,21 +101,47 @@ ATTRIBUTES = """\
         The strength of the regularisation that was used."""
 
 
-def documented(**values: str):
+_PARTS = {
+    "parameters": PARAMETERS,
+    "attributes": ATTRIBUTES,
+    "kernel": KERNEL,
+    "kernel_attributes": KERNEL_ATTRIBUTES,
+}
+_PRECOMPUTED = """, and
+        with "precomputed" X is the matrix of all of them, (n_examples, n_training)"""
+
+
+def _leave_out(parameters: str, names: tuple[str, ...]) -> str:
+    """The list of parameters without those that an estimator does not have."""
+    entries = re.split(r"\n(?=    \w)", parameters)
+    return "\n".join(entry for entry in entries if entry.split(" :")[0].strip() not in names)
+
+
+def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str):
     """Class decorator: fill the shared parts into a docstring."""
 
     def fill(cls):
         parts = {
             "order": "permutation",
-            "auto": "bcfw",
+            "auto": '"bcfw"',
+            "solvers": '"auto", "bcfw", "pairwise", "subgradient", "lbfgs"',
+            "solver_note": "",
             "class_weight_note": "Factor of the weights of examples by their true class;",
             "balanced_note": "inversely proportional to the frequency.",
             "alpha_note": "C = 1.",
             "classes_note": ".",
+            "rows": "examples",
+            "where": "rows of X",
+            "precomputed": _PRECOMPUTED,
             **values,
         }
-        text = cls.__doc__.replace("    %(parameters)s", PARAMETERS % parts)
-        cls.__doc__ = text.replace("    %(attributes)s", ATTRIBUTES)
+        text = cls.__doc__
+        for name, part in _PARTS.items():
+            part = _leave_out(part % parts, without)
+            if extra and name == "parameters":
+                part = part.replace("    warm_start :", f"{extra}\n    warm_start :")
+            text = text.replace(f"    %({name})s", part)
+        cls.__doc__ = text
         return cls
 
     return fill

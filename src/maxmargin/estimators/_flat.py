@@ -13,11 +13,11 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, validat
 
 from .._labels import LabelCodes, as_label_array, class_costs, warn_unseen
 from .._validation import check_finite, check_rows_of_numbers, check_sample_weight
-from ..features.rows import pack_rows
 from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss
 from ..structures.multiclass import Multiclass
 from ._base import SURROGATES, StructuredEstimator
+from ._kernel import KernelModel
 from ._probability import LabelProbabilities
 
 # Numbers held at a time while predicting: 64 MB.
@@ -45,12 +45,12 @@ def take_labels(y: Any, n_rows: int) -> np.ndarray:
     return labels
 
 
-class FlatClassifier(ClassifierMixin, LabelProbabilities, StructuredEstimator):
+class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, StructuredEstimator):
     """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not self._precomputed
         return tags
 
     def _make_loss(self, n_classes: int) -> LabelLoss:
@@ -63,6 +63,7 @@ class FlatClassifier(ClassifierMixin, LabelProbabilities, StructuredEstimator):
         Parameters
         ----------
         X : array or sparse matrix of shape (n_examples, n_features)
+            With ``kernel="precomputed"`` the (n_examples, n_examples) kernel matrix.
         y : sequence of n_examples hashable labels
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
@@ -87,7 +88,7 @@ class FlatClassifier(ClassifierMixin, LabelProbabilities, StructuredEstimator):
         used = np.flatnonzero(weights > 0)
         train, held_out = self._split(len(used), settings.rng)
         train, held_out = used[train], used[held_out]
-        rows = pack_rows(X[train], fit_intercept=self.fit_intercept)
+        rows = self._training_rows(X, train)
         problem = Problem(
             Multiclass(known[train], K, self._make_loss(K)),
             SURROGATES[self.surrogate](),
@@ -101,19 +102,21 @@ class FlatClassifier(ClassifierMixin, LabelProbabilities, StructuredEstimator):
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._set_weights(weights_now, X.shape[1])
+                self._keep_columns(weights_now.reshape(-1, K), X, train)
                 return self._score_codes(X[held_out], known[held_out], weights[held_out])
 
         result = self._solve(problem, settings, validate)
-        self._set_weights(result.weights, X.shape[1])
+        self._keep_columns(result.weights.reshape(-1, K), X, train)
         return self
 
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
+        if not reset and len(getattr(X, "shape", ())) == 2:
+            self._check_kernel_width(X.shape[1])
         try:
             X = validate_data(
                 self,
                 X,
-                accept_sparse="csr",
+                accept_sparse=False if self._precomputed else "csr",
                 dtype=[np.float64, np.float32],
                 ensure_all_finite=False,
                 reset=reset,
@@ -124,15 +127,6 @@ class FlatClassifier(ClassifierMixin, LabelProbabilities, StructuredEstimator):
             raise
         check_finite(X, "X")
         return X
-
-    def _set_weights(self, weights: np.ndarray, n_features: int) -> None:
-        matrix = weights.reshape(-1, len(self.classes_))
-        self.coef_ = np.ascontiguousarray(matrix[:n_features].T)
-        has_intercept = len(matrix) > n_features
-        self.intercept_ = matrix[-1].copy() if has_intercept else np.zeros(len(self.classes_))
-
-    def _scores(self, X: Any) -> np.ndarray:
-        return np.asarray(X @ self.coef_.T) + self.intercept_
 
     def _best(self, X: Any) -> np.ndarray:
         """Codes of the best classes, some rows at a time: scores of all would need n x K."""
@@ -151,13 +145,13 @@ class FlatClassifier(ClassifierMixin, LabelProbabilities, StructuredEstimator):
         ndarray of shape (n_examples, n_classes), or, for two classes, of shape (n_examples,)
             with the score of the second class minus that of the first.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         scores = self._scores(self._validate_X(X, reset=False))
         return scores[:, 1] - scores[:, 0] if scores.shape[1] == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
         """The best label of each example."""
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         return self.classes_[self._best(self._validate_X(X, reset=False))]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -165,7 +159,7 @@ class FlatClassifier(ClassifierMixin, LabelProbabilities, StructuredEstimator):
 
         Labels that the model does not know count as errors of the worst kind, with a warning.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
         codes = self._codes_for_score(take_labels(y, X.shape[0]))
         weights = check_sample_weight(sample_weight, X.shape[0])

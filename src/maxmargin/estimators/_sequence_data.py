@@ -33,10 +33,13 @@ class LabelledSequences:
     def restrict(self, allowed: Any, masks: TransitionMasks, classes: np.ndarray) -> None:
         """Take in what is allowed where, and refuse labels that are not."""
         self.allowed = allowed_positions(allowed, np.diff(self.indptr), classes)
-        found = first_violation(self.truth, self.indptr, masks, self.allowed)
+        used = np.flatnonzero(self.weights > 0)
+        counted = self.take(used)
+        found = first_violation(counted.truth, counted.indptr, masks, counted.allowed)
         if found is None:
             return
         i, t, what = found
+        i = int(used[i])
         place = self.indptr[i] + t
         before = ""
         if what == "may not follow":
@@ -46,11 +49,9 @@ class LabelledSequences:
             "constraints; correct the labels or allow it."
         )
 
-    def weigh(self, sample_weight: Any, position_weight: Any, normalize: bool) -> None:
-        """Take in weights of sequences and of positions."""
+    def weigh(self, position_weight: Any, normalize: bool) -> None:
+        """Take in weights of positions."""
         lengths = np.diff(self.indptr)
-        self.weights = check_sample_weight(sample_weight, len(lengths), "sequence")
-        self.loss_scale = np.ones(int(self.indptr[-1]))
         if position_weight is not None:
             self.loss_scale = flatten_position_weights(position_weight, lengths)
         if normalize:
@@ -61,12 +62,16 @@ class LabelledSequences:
         weights = np.repeat(self.weights, np.diff(self.indptr))
         return np.bincount(self.truth, weights=weights, minlength=n_classes)
 
+    def positions(self, indices: np.ndarray) -> np.ndarray:
+        """Where the positions of some of the sequences are."""
+        return np.concatenate([np.arange(self.indptr[i], self.indptr[i + 1]) for i in indices])
+
     def take(self, indices: np.ndarray) -> LabelledSequences:
         """Some of the sequences."""
         if len(indices) == len(self.indptr) - 1:
             return self
         lengths = np.diff(self.indptr)[indices]
-        at = np.concatenate([np.arange(self.indptr[i], self.indptr[i + 1]) for i in indices])
+        at = self.positions(indices)
         return LabelledSequences(
             self.X[at],
             np.concatenate([[0], np.cumsum(lengths)]),
@@ -78,19 +83,26 @@ class LabelledSequences:
 
 
 def take_labelled(
-    X: Any, y: Any, declared: Any
+    X: Any, y: Any, declared: Any, sample_weight: Any = None
 ) -> tuple[LabelledSequences, np.ndarray, DictVectorizer | None]:
-    """Pack sequences with their labels; also the classes and, for dicts, the vectorizer."""
+    """Pack sequences with their labels; also the classes and, for dicts, the vectorizer.
+
+    The labels of sequences of weight 0 are not looked at, and name no classes.
+    """
     sequences = take_list(X)
     labels, lengths = flatten_labels(y, sequences)
     opened, vectorizer = learn_sequences(sequences)
     stacked, indptr = opened.stack(), opened.indptr
     check_lengths(lengths, indptr)
-    codes = LabelCodes.from_labels(labels, declared, place_in_sequences(indptr))
-    truth = encode_positions(codes, labels, indptr)
+    weights = check_sample_weight(sample_weight, len(lengths), "sequence")
+    counted = np.flatnonzero(np.repeat(weights > 0, lengths))
+    place = place_in_sequences(indptr)
+    codes = LabelCodes.from_labels(labels[counted], declared, lambda at: place(int(counted[at])))
+    truth = np.zeros(len(labels), np.int32)
+    truth[counted] = encode_positions(codes, labels[counted], counted, indptr)
     K = len(codes.classes)
     data = LabelledSequences(
-        stacked, indptr, truth, np.ones((0, K), bool), np.ones(len(lengths)), np.empty(0)
+        stacked, indptr, truth, np.ones((0, K), bool), weights, np.ones(len(truth))
     )
     return data, codes.classes, vectorizer
 
@@ -205,14 +217,16 @@ def check_lengths(lengths: np.ndarray, indptr: np.ndarray) -> None:
         )
 
 
-def encode_positions(codes: LabelCodes, labels: Any, indptr: np.ndarray) -> np.ndarray:
-    """Codes of all labels; an unknown one is named by sequence and position."""
+def encode_positions(
+    codes: LabelCodes, labels: Any, at: np.ndarray, indptr: np.ndarray
+) -> np.ndarray:
+    """Codes of labels at some positions; an unknown one is named by sequence and position."""
     found = codes.codes_or_minus_one(labels)
     if (found < 0).any():
-        place = int(np.flatnonzero(found < 0)[0])
-        i = int(np.searchsorted(indptr, place, side="right") - 1)
+        bad = int(np.flatnonzero(found < 0)[0])
+        i = int(np.searchsorted(indptr, at[bad], side="right") - 1)
         raise ValueError(
-            f"y[{i}][{place - indptr[i]}] is {plain(labels[place])!r}, which is not among the "
+            f"y[{i}][{at[bad] - indptr[i]}] is {plain(labels[bad])!r}, which is not among the "
             "declared classes; add it to classes= or correct it."
         )
     return found

@@ -8,14 +8,13 @@ import numpy as np
 
 from .._validation import check_loss_matrix
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
-from ._base import incompatible
 from ._docs import documented
 from ._flat import FlatClassifier
 
 
 @documented(order="active")
 class MulticlassClassifier(FlatClassifier):
-    """Linear multiclass classifier with a certificate.
+    """Multiclass classifier, linear or with a kernel, with a certificate.
 
     Minimises, with scores ``v = W x + b`` and ``w`` all weights together::
 
@@ -35,15 +34,18 @@ class MulticlassClassifier(FlatClassifier):
     surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
     loss : "0-1" or array of shape (n_classes, n_classes), default="0-1"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
-        ``classes_``; max-margin takes any matrix, max-min the 0-1 loss. A CRF is trained for
-        the likelihood: the loss makes no difference to it.
+        ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF
+        is trained for the likelihood: the loss makes no difference to it.
+    %(kernel)s
     %(parameters)s
 
     Attributes
     ----------
     classes_ : array of the labels
     coef_ : array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only.
     intercept_ : array of shape (n_classes,)
+    %(kernel_attributes)s
     %(attributes)s
 
     Examples
@@ -61,6 +63,11 @@ class MulticlassClassifier(FlatClassifier):
         surrogate: str = "max-margin",
         *,
         loss: Any = "0-1",
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -82,6 +89,11 @@ class MulticlassClassifier(FlatClassifier):
     ):
         self.surrogate = surrogate
         self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -106,9 +118,4 @@ class MulticlassClassifier(FlatClassifier):
             if self.loss != "0-1":
                 raise ValueError(f"loss must be '0-1' or a matrix; received {self.loss!r}.")
             return ZeroOneLoss(np.ones(n_classes), True)
-        matrix = check_loss_matrix(self.loss, n_classes)
-        if self.surrogate == "max-min":
-            raise incompatible(
-                "max-min", "a loss matrix", "Use loss='0-1' or surrogate='max-margin'."
-            )
-        return MatrixLoss(matrix)
+        return MatrixLoss(check_loss_matrix(self.loss, n_classes))

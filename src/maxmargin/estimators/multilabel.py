@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
 from .._validation import check_sample_weight
-from ..features.rows import pack_rows
 from ..solvers.problem import Problem
 from ..structures.multilabel import Multilabel, label_weights
 from ._base import SURROGATES
@@ -40,7 +39,7 @@ from ._probability import has_probabilities
     ),
 )
 class MultiLabelClassifier(FlatClassifier):
-    """Linear classifier that gives each example any subset of the labels, with a certificate.
+    """Gives each example any subset of the labels, linear or with a kernel, with a certificate.
 
     Minimises, with scores ``v_l = coef_l @ x + b_l`` of L labels and signs ``s_l`` (1 where the
     label is present, -1 where it is absent)::
@@ -59,14 +58,16 @@ class MultiLabelClassifier(FlatClassifier):
     Parameters
     ----------
     surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+    %(kernel)s
     %(parameters)s
 
     Attributes
     ----------
     classes_ : array of the labels
     coef_ : array of shape (n_labels, n_features)
-        Weights of presence minus those of absence.
+        Weights of presence minus those of absence; with ``kernel="linear"`` only.
     intercept_ : array of shape (n_labels,)
+    %(kernel_attributes)s
     %(attributes)s
 
     Examples
@@ -82,6 +83,11 @@ class MultiLabelClassifier(FlatClassifier):
         self,
         surrogate: str = "max-margin",
         *,
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -102,6 +108,11 @@ class MultiLabelClassifier(FlatClassifier):
         callbacks: Any = None,
     ):
         self.surrogate = surrogate
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -157,7 +168,7 @@ class MultiLabelClassifier(FlatClassifier):
         problem = Problem(
             Multilabel(indicator[train].ravel(), len(classes), costs / len(classes)),
             SURROGATES[self.surrogate](),
-            pack_rows(X[train], fit_intercept=self.fit_intercept),
+            self._training_rows(X, train),
             # The margins of a mean over labels are L times smaller, those of a likelihood are not.
             self._alpha_for(weights[train].sum(), 1.0 if self.surrogate == "crf" else len(classes)),
             weights[train],
@@ -169,11 +180,11 @@ class MultiLabelClassifier(FlatClassifier):
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._set_weights(weights_now, X.shape[1])
+                self._keep_columns(label_weights(weights_now, len(classes)), X, train)
                 return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
         result = self._solve(problem, settings, validate)
-        self._set_weights(result.weights, X.shape[1])
+        self._keep_columns(label_weights(result.weights, len(classes)), X, train)
         return self
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -187,12 +198,6 @@ class MultiLabelClassifier(FlatClassifier):
         seen = (indicator[weights > 0] == 0).any(axis=0), indicator[weights > 0].any(axis=0)
         n_states = np.sum(seen, axis=0)
         return np.where(seen, weights.sum() / (n_states * np.where(seen, counts, 1.0)), 1.0)
-
-    def _set_weights(self, weights: np.ndarray, n_features: int) -> None:
-        matrix = label_weights(weights, len(self.classes_))
-        self.coef_ = np.ascontiguousarray(matrix[:n_features].T)
-        has_intercept = len(matrix) > n_features
-        self.intercept_ = matrix[-1].copy() if has_intercept else np.zeros(len(self.classes_))
 
     def _best(self, X: Any) -> np.ndarray:
         """Indicator of the labels that score above zero, some rows at a time."""
@@ -213,7 +218,7 @@ class MultiLabelClassifier(FlatClassifier):
         -------
         ndarray of shape (n_examples, n_labels)
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         return self._scores(self._validate_X(X, reset=False))
 
     @available_if(has_probabilities)
@@ -251,7 +256,7 @@ class MultiLabelClassifier(FlatClassifier):
         -------
         ndarray or sparse array of shape (n_examples, n_labels), or list of tuples of labels
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         found = self._best(self._validate_X(X, reset=False))
         return in_format(found, self.y_format_, self.classes_)
 
@@ -260,7 +265,7 @@ class MultiLabelClassifier(FlatClassifier):
 
         Labels that the model does not know count as errors, with a warning.
         """
-        check_is_fitted(self, "coef_")
+        check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
         weights = check_sample_weight(sample_weight, X.shape[0])
         indicator, unseen = indicator_for_score(read_label_sets(y, X.shape[0]), self.classes_)

@@ -8,7 +8,6 @@ import numpy as np
 
 from .._validation import check_loss_matrix
 from ..structures.losses import AbsoluteLoss, LabelLoss, MatrixLoss
-from ._base import incompatible
 from ._docs import documented
 from ._flat import FlatClassifier
 
@@ -17,9 +16,10 @@ from ._flat import FlatClassifier
     classes_note=",\n        from the lowest to the highest; by default the labels found, sorted."
 )
 class OrdinalClassifier(FlatClassifier):
-    """Linear classifier for ordered classes, with a certificate.
+    """Classifier for ordered classes, linear or with a kernel, with a certificate.
 
-    Minimises, with scores ``v = W x + b`` and the loss ``L(j, z) = |j - z|``::
+    Minimises, with scores ``v = W x + b`` and the loss ``L(j, z) = |j - z|`` (with another loss
+    matrix, the objective of :class:`MulticlassClassifier`)::
 
         alpha/2 |w|^2 + 1/n sum_i S(v_i, y_i)
 
@@ -32,15 +32,19 @@ class OrdinalClassifier(FlatClassifier):
     surrogate : {"max-margin", "max-min", "crf"}, default="max-min"
     loss : "absolute" or array of shape (n_classes, n_classes), default="absolute"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
-        ``classes_``; max-margin takes any matrix, max-min the absolute loss. A CRF is trained
-        for the likelihood: neither the loss nor the order of the classes makes a difference to it.
+        ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF is
+        trained for the likelihood: neither the loss nor the order of the classes makes a
+        difference to it.
+    %(kernel)s
     %(parameters)s
 
     Attributes
     ----------
     classes_ : array of the labels, from the lowest to the highest
     coef_ : array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only.
     intercept_ : array of shape (n_classes,)
+    %(kernel_attributes)s
     %(attributes)s
 
     Examples
@@ -61,6 +65,11 @@ class OrdinalClassifier(FlatClassifier):
         surrogate: str = "max-min",
         *,
         loss: Any = "absolute",
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -82,6 +91,11 @@ class OrdinalClassifier(FlatClassifier):
     ):
         self.surrogate = surrogate
         self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -106,12 +120,7 @@ class OrdinalClassifier(FlatClassifier):
             if self.loss != "absolute":
                 raise ValueError(f"loss must be 'absolute' or a matrix; received {self.loss!r}.")
             return AbsoluteLoss(np.ones(n_classes), True)
-        matrix = check_loss_matrix(self.loss, n_classes)
-        if self.surrogate == "max-min":
-            raise incompatible(
-                "max-min", "a loss matrix", "Use loss='absolute' or surrogate='max-margin'."
-            )
-        return MatrixLoss(matrix)
+        return MatrixLoss(check_loss_matrix(self.loss, n_classes))
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         distance = np.abs(self._best(X) - codes)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import LabelCodes, class_costs, warn_unseen
 from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
-from ..features.rows import pack_rows
+from ..features.kernels import GivenScores
+from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences, take_list
+from ..solvers.flow import FlowAscent
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
@@ -23,9 +25,10 @@ from ..structures.masks import (
     transition_masks,
 )
 from ..structures.pair_chain import PairChain
-from ._base import SURROGATES, StructuredEstimator, crf_solver, incompatible
+from ._base import SURROGATES, StructuredEstimator
 from ._chain_probability import ChainProbabilities
 from ._docs import documented
+from ._kernel import KernelModel
 from ._sequence_data import (
     LabelledSequences,
     check_lengths,
@@ -38,12 +41,21 @@ from ._sequence_data import (
 
 
 @documented(
-    auto="pairwise",
+    auto='"flow" for max-min and "pairwise" otherwise',
+    solvers='"auto", "flow", "pairwise", "bcfw", "subgradient", "lbfgs"',
+    solver_note="""
+        "flow" moves mass between the labels of single positions, and between whole sequences, with
+        acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
     class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False`` or for a CRF.""",
+    rows="positions",
+    where="positions of all sequences, one below the other,",
+    precomputed=""", and with
+        "precomputed" X[i] holds them for its positions and those of all training sequences, one
+        after another: shape (T, n_training)""",
 )
-class SequenceLabeler(ChainProbabilities, StructuredEstimator):
+class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
     """Labels sequences with a linear chain: a label for every position.
 
     The score of labels ``y`` for a sequence ``x`` of length T is::
@@ -55,17 +67,21 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
         alpha/2 |w|^2 + 1/n sum_i S(x_i, y_i)
 
         max-margin:  S(x, y) = max_z [ L(z, y) + score(x, z) ] - score(x, y)
+        max-min:     S(x, y) = max_mu [ min_nu E L(nu, mu) + score(x, mu) ] - score(x, y)
         crf:         S(x, y) = log sum_z exp(score(x, z)) - score(x, y) = -log p(y | x)
 
-    over all labellings z that the constraints allow. The CRF has probabilities
-    (:meth:`predict_marginals`, :meth:`log_likelihood`) and no loss: ``loss`` and
+    over all labellings z that the constraints allow, and distributions mu over them. The CRF has
+    probabilities (:meth:`predict_marginals`, :meth:`log_likelihood`) and no loss: ``loss`` and
     ``normalize_loss`` make no difference to it. Its dual, which solver "bcfw" keeps, takes
     ``8 sum_i (T_i K + (T_i - 1) K^2)`` bytes for K labels; "lbfgs" keeps none, and "auto" goes to
     it above a gigabyte.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "crf"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+        Max-min is the consistent correction of max-margin; its nu predicts any label that is
+        allowed at a position (whether it may follow its neighbours is not asked: the loss is a sum
+        over positions).
     loss : "hamming" or array of shape (n_classes, n_classes), default="hamming"
         What a mistake at one position costs; ``loss[j, z]`` for label j when z is true, in the
         order of ``classes_``.
@@ -77,13 +93,16 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
         Which labels may follow which, in training and in prediction. A matrix is True where the
         label of the column may follow that of the row; a dict lists what is forbidden:
         ``{"transitions": [(from, to), ...], "first": [...], "last": [...]}``.
+    %(kernel)s
     %(parameters)s
 
     Attributes
     ----------
     classes_ : array of the labels
     coef_ : array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only.
     intercept_ : array of shape (n_classes,)
+    %(kernel_attributes)s
     transitions_ : array of shape (n_classes, n_classes)
         Weight of the label of the column after that of the row.
     first_, last_ : arrays of shape (n_classes,)
@@ -103,6 +122,8 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
     """
 
     _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
+    _solvers = ("auto", "flow", "pairwise", "bcfw", "subgradient", "lbfgs")
+    _methods: ClassVar[dict[str, type]] = {**StructuredEstimator._methods, "flow": FlowAscent}
 
     def __init__(
         self,
@@ -112,6 +133,11 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
         normalize_loss: bool = True,
         boundary_weights: bool = True,
         constraints: Any = None,
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -136,6 +162,11 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
         self.normalize_loss = normalize_loss
         self.boundary_weights = boundary_weights
         self.constraints = constraints
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -186,21 +217,21 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
         self
         """
         settings = self._check_settings()
-        if self.surrogate == "max-min":
-            raise incompatible("max-min", "sequences", "Use surrogate='max-margin' or 'crf'.")
+        self._check_solver()
         if self.surrogate == "crf":
             self._refuse_losses(position_weight)
-        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes)
+        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
-        data.weigh(sample_weight, position_weight, self.normalize_loss)
+        data.weigh(position_weight, self.normalize_loss)
         self.n_features_in_ = data.X.shape[1]
         self.classes_ = classes
         loss = self._make_loss(class_costs(self.class_weight, classes, data.counts(len(classes))))
         used = np.flatnonzero(data.weights > 0)
         train, held_out = self._split(len(used), settings.rng)
         part = data.take(used[train])
-        rows = pack_rows(part.X, fit_intercept=self.fit_intercept)
+        positions = data.positions(used[train])
+        rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
         is_mean = self.normalize_loss and self.surrogate != "crf"
         problem = Problem(
@@ -213,50 +244,51 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
         )
         validate = None
         if len(held_out):
-            validate = self._validation(data.take(used[held_out]), masks, settings.n_threads)
+            kept_out = data.take(used[held_out])
+            right = self._validation(kept_out, masks, settings.n_threads)
+
+            def validate(weights: np.ndarray) -> float:
+                self._set_weights(weights, data.X, positions)
+                return right()
+
         result = self._solve(problem, settings, validate)
-        self._set_weights(result.weights)
+        self._set_weights(result.weights, data.X, positions)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
 
     def _validation(self, data: LabelledSequences, masks: TransitionMasks, n_threads: int):
-        """Fraction of right labels on held-out sequences, as a function of the weights."""
-        rows = pack_rows(data.X, fit_intercept=self.fit_intercept, squares=False)
+        """Fraction of right labels on held-out sequences, by the weights of the moment."""
         chain = self._chain(data.indptr, masks, data.allowed)
-        return lambda weights: float(
-            np.mean(decode_all(chain, rows, weights, n_threads) == data.truth)
+        linear = self.kernel_ is None
+        rows = (
+            pack_rows(data.X, fit_intercept=self.fit_intercept, squares=False) if linear else None
         )
+
+        def right() -> float:
+            known = GivenScores(self._scores(data.X)) if rows is None else rows
+            return float(np.mean(decode_all(chain, known, self.weights_, n_threads) == data.truth))
+
+        return right
+
+    def _check_solver(self) -> None:
+        """Refuse solvers without the oracle that they need."""
+        if self.surrogate == "crf" and self.solver == "flow":
+            raise ValueError(
+                "solver='flow' is made for losses, which surrogate='crf' does not have: use "
+                "solver='auto', 'lbfgs' or 'bcfw'."
+            )
+        if self.surrogate == "max-min" and self.solver in ("bcfw", "subgradient"):
+            raise ValueError(
+                f"solver={self.solver!r} needs an exact max-min oracle, which sequences do not "
+                "have: use solver='auto' or 'flow', or surrogate='max-margin'."
+            )
 
     def _solver_name(self, problem: Any) -> str:
         if self.solver != "auto":
             return self.solver
-        if self.surrogate != "crf":
-            return "pairwise"
-        return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
-
-    def _refuse_losses(self, position_weight: Any) -> None:
-        """A likelihood is one number for the whole sequence: positions have no loss."""
-        given = {"class_weight": self.class_weight, "position_weight": position_weight}
-        for name, value in given.items():
-            if value is not None:
-                raise ValueError(
-                    f"{name} is a factor of the loss at a position, which surrogate='crf' does not "
-                    f"have; use sample_weight to weigh sequences, or surrogate='max-margin'. "
-                    f"Received {name}={value!r}."
-                )
-
-    def _training_structure(self, data, masks, rows, loss) -> Chain | PairChain:
-        """The chain; with the pairs of every position where their entropy is needed."""
-        if self.surrogate != "crf":
-            return self._chain(data.indptr, masks, data.allowed, rows, loss, data)
-        K = len(self.classes_)
-        lengths = np.diff(data.indptr)
-        solver = self.solver
-        if solver == "auto":
-            solver = crf_solver(rows, int(K * (lengths + K * (lengths - 1)).sum()))
-        if solver == "lbfgs":
-            return self._chain(data.indptr, masks, data.allowed, None, loss, data)
-        return PairChain(self._chain(data.indptr, masks, data.allowed, rows, loss, data))
+        if self.surrogate == "crf":
+            return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
+        return "flow" if self.surrogate == "max-min" else "pairwise"
 
     def _make_loss(self, costs: np.ndarray) -> LabelLoss:
         if isinstance(self.loss, str):
@@ -292,17 +324,16 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
             products_indptr=products_indptr,
         )
 
-    def _set_weights(self, weights: np.ndarray) -> None:
-        K, d = len(self.classes_), self.n_features_in_
+    def _set_weights(self, weights: np.ndarray, X: Any, positions: np.ndarray) -> None:
+        K = len(self.classes_)
         matrix = weights.reshape(-1, K)
-        self.coef_ = np.ascontiguousarray(matrix[:d].T)
-        end = d + int(bool(self.fit_intercept))
-        self.intercept_ = matrix[d].copy() if end > d else np.zeros(K)
+        end = self._keep_columns(matrix, X, positions)
         self.transitions_ = matrix[end : end + K].copy()
         self.first_, self.last_ = np.zeros(K), np.zeros(K)
         if self.boundary_weights:
             self.first_, self.last_ = matrix[end + K].copy(), matrix[end + K + 1].copy()
-        self.weights_ = weights
+        # With a kernel, scores of positions come from elsewhere: see _prediction_rows.
+        self.weights_ = weights if self.kernel_ is None else matrix[end:].ravel()
 
     # --- prediction -------------------------------------------------------------------------
 
@@ -310,6 +341,7 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
         """Sequences for prediction and their structure; refuse those that no labelling fits."""
         check_is_fitted(self, "weights_")
         opened = open_sequences(X, self.vectorizer_)
+        self._check_kernel_width(opened.n_features)
         if opened.n_features != self.n_features_in_:
             raise ValueError(
                 f"X has {opened.n_features} features, but {type(self).__name__} was fitted with "
@@ -332,8 +364,17 @@ class SequenceLabeler(ChainProbabilities, StructuredEstimator):
         return chain, opened
 
     def _for_chunks(self, work: Any, chain: Chain, sequences: Sequences) -> None:
-        bias = 1.0 if self.fit_intercept else 0.0
-        for_chunks(work, chain, sequences, bias, check_n_jobs(self.n_jobs))
+        n_threads = check_n_jobs(self.n_jobs)
+        if self.kernel_ is None:
+            bias = 1.0 if self.fit_intercept else 0.0
+            for_chunks(work, chain, sequences, bias, n_threads)
+            return
+
+        def with_scores(chain, rows, first, last):
+            work(chain, GivenScores(self._scores(features_of(rows))), first, last)
+
+        own_function = self.kernel_.name == "callable"  # which may not be made for threads
+        for_chunks(with_scores, chain, sequences, 0.0, 1 if own_function else n_threads)
 
     def _decode(self, chain: Chain, sequences: Sequences) -> np.ndarray:
         """Codes of the best labels of all positions."""

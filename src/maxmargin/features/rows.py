@@ -6,14 +6,30 @@ which every inner loop runs, are contiguous. The constant column of an intercept
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.jit import compiled, implements
-from .._kernels.protocol import add_row, clear_rows, prefetch_rows, row_product, score_rows
-from .._kernels.vector import add_scaled, mask_row, prefetch, spread_row, sum_rows, take_masked
+from .._kernels.protocol import (
+    add_row,
+    clear_rows,
+    cross_products,
+    prefetch_rows,
+    products_with,
+    row_product,
+    score_rows,
+)
+from .._kernels.vector import (
+    add_scaled,
+    dot,
+    mask_row,
+    prefetch,
+    spread_row,
+    sum_rows,
+    take_masked,
+)
 
 # Below this density, products with a dense array are faster after compression.
 SPARSE_BELOW = 0.3
@@ -103,6 +119,16 @@ def fresh_rows(values: np.ndarray, bias: float) -> FreshRows:
 def sparse_rows(data, indices, indptr, bias: float, n_features: int) -> SparseRows:
     """Rows of the parts of a CSR matrix, to be scored only: columns may come twice in a row."""
     return SparseRows(data, indices, indptr, _NO_SQUARES, bias, n_features + int(bias != 0.0))
+
+
+def features_of(rows: FreshRows | SparseRows) -> Any:
+    """The array or CSR matrix that rows without a bias were packed from."""
+    if isinstance(rows, FreshRows):
+        return rows.values
+    shape = (len(rows.indptr) - 1, rows.n_inputs)
+    X = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
+    X.sum_duplicates()
+    return X
 
 
 @implements(score_rows, FreshRows)
@@ -199,6 +225,43 @@ def _product_sparse(rows, row, other):
             a += 1
         if fb <= fa:
             b += 1
+    return total
+
+
+@implements(products_with, DenseRows)
+def _products_dense(rows, row, others, out):
+    for p in range(others.shape[0]):
+        out[p] = row_product(rows, row, others[p])
+
+
+@implements(products_with, SparseRows, allocates=True)
+def _products_sparse(rows, row, others, out):
+    # The row is unpacked once: looking up its features is faster than merging two lists.
+    unpacked = np.zeros(rows.n_inputs)
+    for place in range(rows.indptr[row], rows.indptr[row + 1]):
+        unpacked[rows.indices[place]] = rows.data[place]
+    for p in range(others.shape[0]):
+        total = rows.bias * rows.bias
+        for place in range(rows.indptr[others[p]], rows.indptr[others[p] + 1]):
+            total += np.float64(rows.data[place]) * unpacked[rows.indices[place]]
+        out[p] = total
+
+
+@implements(cross_products, (DenseRows, SparseRows))
+def _cross_products(rows, first, unary, moved_at, moved, scratch):
+    # In weight space: the inner sum over s is the score of d_t under the weights
+    # sum_{s<t} x_s d_s, so the work is linear in the length.
+    n = unary.shape[1]
+    split = rows.n_inputs * n
+    matrix = scratch[:split].reshape(rows.n_inputs, n)
+    scores = scratch[split : split + n].reshape(1, n)
+    clear_rows(rows, matrix, first, first + unary.shape[0])
+    total = 0.0
+    for a in range(moved):
+        t = int(moved_at[a])
+        score_rows(rows, matrix, first + t, first + t + 1, scores)
+        total += 2.0 * dot(scores[0], unary[t])
+        add_row(rows, matrix, first + t, unary[t], 1.0)
     return total
 
 

@@ -117,14 +117,19 @@ class BlockFrankWolfe:
         order, self._pending = self._pending[:count], self._pending[count:]
         draws, self._draws = self._draws[:count], self._draws[count:]
         began = time.perf_counter()
+        warm = self.oracle_calls > 0  # the first call may include compilation
+        self._visit(order, draws)
+        if warm:
+            self._per_second = len(order) / max(time.perf_counter() - began, 1e-9)
+
+    def _visit(self, order, draws) -> None:
+        """Visit the blocks in ``order``, or as many that the numbers in ``draws`` draw."""
         self.dual_state, done, _ = self._steps(
             self.problem.surrogate, self.problem.structure, self.problem.rows,
             self.problem.scales, self.exact_blocks, order, draws, self._tree, self.gaps,
             self.weights, self.dual_state, self.averaged, self.power, self._mass,
             self.oracle_calls,
         )  # fmt: skip
-        if self.oracle_calls:  # the first call may include compilation
-            self._per_second = done / max(time.perf_counter() - began, 1e-9)
         self.oracle_calls += done
 
     def _new_round(self, n: int) -> np.ndarray:

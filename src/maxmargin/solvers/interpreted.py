@@ -94,6 +94,10 @@ class PythonProblem:
         features = np.asarray(self.structure.joint_feature(x, y), dtype=np.float64)
         return features, float(self.structure.loss(truth, y))
 
+    def squared_norm(self, weights: np.ndarray) -> float:
+        """``|w|^2``."""
+        return float(weights @ weights)
+
     def evaluate(self, weights, blocks: MeanBlocks | None = None, gaps=None) -> Evaluation:
         """True primal value at ``weights``, and dual value at ``blocks``."""
         total = 0.0
@@ -104,7 +108,7 @@ class PythonProblem:
             if blocks is not None and gaps is not None:
                 mean = weights @ (blocks.features[i] - self.true_features[i]) + blocks.losses[i]
                 gaps[i] = value - mean
-        penalty = 0.5 * self.alpha * float(weights @ weights)
+        penalty = 0.5 * self.alpha * self.squared_norm(weights)
         dual = -np.inf
         if blocks is not None:
             dual = float(self.sample_weight @ blocks.losses) / self.total_weight - penalty

@@ -1,14 +1,22 @@
-"""Ctrl-C during a fit asks it to end at the next safe place; a second one ends it at once."""
+"""Ctrl-C during a fit asks it to end at the next safe place; a second one ends it at once.
+
+The second one may meet another fit: a search goes on with its next fit after the first. Twice
+within a second therefore always ends everything.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from typing import Any
+
+TWICE_WITHIN = 1.0  # seconds
+_asked_at = -TWICE_WITHIN  # when Ctrl-C last ended a fit of this process
 
 
 class InterruptGuard:
-    """Context in which the first SIGINT only sets ``requested``.
+    """Context in which the first SIGINT only sets ``requested``, and the second one is raised.
 
     Outside the main thread, or where somebody else handles the signal, nothing changes.
     """
@@ -26,8 +34,12 @@ class InterruptGuard:
         return self
 
     def _handle(self, signum, frame) -> None:
-        self.requested = True
+        global _asked_at
         signal.signal(signal.SIGINT, self._before)
+        self.requested = True
+        before, _asked_at = _asked_at, time.monotonic()
+        if _asked_at - before < TWICE_WITHIN:
+            raise KeyboardInterrupt
 
     def __exit__(self, *exc) -> None:
         if self._before is not None:

@@ -206,9 +206,7 @@ class Lbfgs:
 
     def advance(self, seconds: float, most: int) -> None:
         """One trial of the line search: one pass over the data."""
-        if self._search is None:
-            self._new_direction()
-        search = self._search
+        search = self._search or self._new_search()
         weights = self.point.weights.copy()
         _add(weights, self._direction, search.step)
         trial = self._evaluate(weights)
@@ -230,7 +228,7 @@ class Lbfgs:
         self.point = trial
         self._search = None
 
-    def _new_direction(self) -> None:
+    def _new_search(self) -> Search:
         """Two loops over the remembered pairs: minus the inverse Hessian times the gradient."""
         direction = -self.point.gradient
         factors = []
@@ -248,6 +246,7 @@ class Lbfgs:
         slope = inner_product(direction, self.point.gradient)
         self._direction = direction
         self._search = Search(self.point.value, slope, first_step)
+        return self._search
 
     def estimate(self) -> float:
         """The gap itself."""

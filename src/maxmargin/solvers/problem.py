@@ -16,6 +16,7 @@ import numpy as np
 from .._kernels import passes
 from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
+from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..features.rows import Rows
 
 # Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
@@ -55,7 +56,8 @@ class Problem:
     Parameters
     ----------
     structure, surrogate, rows : NamedTuples
-        Packed outputs, surrogate and features.
+        Packed outputs, surrogate and features. The weights of a structure are first a matrix of
+        ``rows.n_inputs`` rows, then whatever does not depend on the features.
     alpha : float
         Strength of the regularisation.
     sample_weight : array of shape (n_examples,)
@@ -64,10 +66,11 @@ class Problem:
         Threads for passes that evaluate; the answers do not depend on it.
     """
 
-    def __init__(self, structure, surrogate, rows: Rows, alpha, sample_weight, n_threads=1):
+    def __init__(self, structure, surrogate, rows, alpha, sample_weight, n_threads=1):
         self.structure = structure
         self.surrogate = surrogate
-        self.rows = rows
+        self.rows: Rows | GramRows | KernelRows = rows
+        self.shared_rows = getattr(rows, "for_reading", rows)
         self.alpha = float(alpha)
         self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
         self.total_weight = float(self.sample_weight.sum())
@@ -107,6 +110,23 @@ class Problem:
         passes.add_blocks(self.structure, self.rows, self.scales, blocks, weights)
         return weights
 
+    def squared_norm(self, weights: np.ndarray) -> float:
+        """``|w|^2``; with a kernel, the weights are no orthogonal coordinates."""
+        rows = self.rows
+        if not isinstance(rows, (GramRows, KernelRows)):
+            return passes.inner_product(weights, weights)
+        n_columns = self.structure.n_weights(1) - self.structure.n_weights(0)
+        n_rows = len(rows.squares)
+        matrix = weights[: n_rows * n_columns].reshape(n_rows, n_columns)
+        explicit = weights[n_rows * n_columns :]
+        plain = rows.without_bias
+        sums = for_groups(
+            lambda first, last: squared_combination(plain, matrix, first, last),
+            n_rows,
+            self.n_threads,
+        )
+        return float(np.sum(sums)) + passes.inner_product(explicit, explicit)
+
     def evaluate(self, weights, blocks: Blocks | Atoms | None = None, gaps=None) -> Evaluation:
         """True primal value at ``weights``, and dual value at ``blocks``.
 
@@ -122,12 +142,12 @@ class Problem:
         def work(first, last):
             sums = np.empty(3)
             passes.evaluate_blocks(
-                self.surrogate, self.structure, self.rows, self.sample_weight, weights,
+                self.surrogate, self.structure, self.shared_rows, self.sample_weight, weights,
                 blocks, with_dual, first, last, sums, gaps,
             )  # fmt: skip
             return sums
 
         sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0)
         loss, concave, error = sums / self.total_weight
-        penalty = 0.5 * self.alpha * passes.inner_product(weights, weights)
+        penalty = 0.5 * self.alpha * self.squared_norm(weights)
         return Evaluation(penalty + loss, concave - penalty if with_dual else -np.inf, error)

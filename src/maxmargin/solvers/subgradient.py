@@ -14,7 +14,6 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import compiled
-from .._kernels.passes import inner_product
 from . import interpreted
 from .problem import Evaluation, Problem
 
@@ -115,7 +114,7 @@ class Subgradient:
         average = (t * self.sums - self.late) * (2.0 / (alpha * t * (t + 1.0)))
         at_last = self.problem.evaluate(last)
         if self.between_rounds:  # whole passes only: see the module's description
-            dual = self._concave / t - 0.5 * alpha * inner_product(last, last)
+            dual = self._concave / t - 0.5 * alpha * self.problem.squared_norm(last)
             at_last = at_last._replace(dual=dual)
         return [(last, at_last), (average, self.problem.evaluate(average))]
 

@@ -18,7 +18,7 @@ from .._kernels.jit import compiled, implements, leaf
 from .._kernels.protocol import (
     add_label_losses,
     add_row,
-    clear_rows,
+    cross_products,
     expected_label_loss,
     prefetch_rows,
     score_rows,
@@ -50,7 +50,10 @@ class Chain(NamedTuple):
     products: np.ndarray  # packed lower triangles x_s @ x_t within a sequence
     products_indptr: np.ndarray
 
-    sparse_outputs = True  # an output has few of the parts of a block, and blocks no exact maximum
+    @property
+    def sparse_outputs(self) -> bool:
+        """Whether outputs have few of the parts of a block, which has no exact maximum."""
+        return True
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs, transitions, first, last."""
@@ -164,27 +167,6 @@ def _add_block(structure, rows, weights, i, direction, scale):
     add_scaled(weights[split : split + n * n], direction[length * n :], scale)
 
 
-@leaf
-def _cross_products(rows, first, unary, moved_at, moved, scratch):
-    """Cross terms of a sequence too long to keep its Gram matrix: in weight space.
-
-    ``2 sum_{s<t} (x_s @ x_t) (d_s @ d_t)``, where the inner sum over s is the score of ``d_t``
-    under the weights ``sum_{s<t} x_s d_s``: linear in the length.
-    """
-    n = unary.shape[1]
-    split = rows.n_inputs * n
-    matrix = scratch[:split].reshape(rows.n_inputs, n)
-    scores = scratch[split : split + n].reshape(1, n)
-    clear_rows(rows, matrix, first, first + unary.shape[0])
-    total = 0.0
-    for a in range(moved):
-        t = int(moved_at[a])
-        score_rows(rows, matrix, first + t, first + t + 1, scores)
-        total += 2.0 * dot(scores[0], unary[t])
-        add_row(rows, matrix, first + t, unary[t], 1.0)
-    return total
-
-
 @implements(generic.squared_norm, Chain)
 def _squared_norm(structure, rows, i, direction, work):
     n = structure.n_labels
@@ -214,7 +196,7 @@ def _squared_norm(structure, rows, i, direction, work):
             moved += 1
         below += t + 1
     if not kept:
-        total += _cross_products(rows, first, unary, work, moved, work[length:])
+        total += cross_products(rows, first, unary, work, moved, work[length:])
     return total
 
 

@@ -17,6 +17,7 @@ from .._kernels.protocol import (
     expected_label_loss,
     expected_losses,
     label_loss,
+    label_work,
     max_cost,
     max_min_label,
     max_min_label_prox,
@@ -71,7 +72,7 @@ def _label_range(structure, i):
 
 @implements(generic.work_size, Multiclass)
 def _work_size(structure, rows):
-    return 4 * structure.n_classes
+    return max(4 * structure.n_classes, label_work(structure.loss, structure.n_classes))
 
 
 @implements(generic.prefetch_block, Multiclass)

@@ -18,7 +18,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.exponential import entropy_line, entropy_of_row, exp_row
-from .._kernels.jit import compiled, implements
+from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, prefetch_rows, score_rows
 from .._kernels.vector import add_scaled, dot, prefetch
 
@@ -195,7 +195,7 @@ def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
 # --- max-min --------------------------------------------------------------------------------
 
 
-@compiled
+@leaf
 def _balance(absent, present):
     """The probability of presence at which both predictions cost the same."""
     both = absent + present
@@ -252,7 +252,22 @@ def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     return True
 
 
-@compiled
+@leaf
+def _sort(values, count):
+    """Sort the first numbers in place (Shell's method)."""
+    step = count // 2
+    while step > 0:
+        for place in range(step, count):
+            value = values[place]
+            at = place
+            while at >= step and values[at - step] > value:
+                values[at] = values[at - step]
+                at -= step
+            values[at] = value
+        step //= 2
+
+
+@leaf
 def _slope_between(structure, mu, direction, g):
     """Derivative of the loss floor of ``mu + g direction``, between two bends."""
     n = structure.n_labels
@@ -278,7 +293,7 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
         if 0.0 < meet < 1.0:
             work[bends] = meet
             bends += 1
-    work[:bends].sort()
+    _sort(work, bends)
     first, last = 0, bends  # intervals, each ending at a bend or at 1
     while first < last:
         middle = (first + last) // 2

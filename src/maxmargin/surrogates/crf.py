@@ -34,7 +34,10 @@ class Crf(NamedTuple):
 
     slope: float = 1.0
 
-    fills_blocks = True  # no part of a best response is zero: storing indices would only cost
+    @property
+    def fills_blocks(self) -> bool:
+        """No part of a best response is zero: the dual is stored whole."""
+        return True
 
 
 @implements(generic.best_response, Crf)

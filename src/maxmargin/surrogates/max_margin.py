@@ -43,3 +43,16 @@ def _line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wo
 @implements(generic.block_maximum, MaxMargin)
 def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     return generic.linear_prox(structure, rows, i, scores, mu, scale, work, out)
+
+
+@implements(generic.position_response, MaxMargin)
+def _position_response(surrogate, structure, i, t, centre, mu, step, work, out):
+    copy(out, centre)
+
+
+@implements(generic.add_position_loss, MaxMargin)
+def _add_position_loss(surrogate, structure, i, t, nu, out):
+    position = generic.label_range(structure, i)[0] + t
+    true, scale = structure.truth[position], structure.loss_scale[position]
+    for k in range(out.shape[0]):
+        out[k] += scale * generic.label_loss(structure.loss, k, true)

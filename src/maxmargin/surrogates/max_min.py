@@ -12,7 +12,9 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import implements
-from .._kernels.vector import dot
+from .._kernels.maxima import largest
+from .._kernels.simplex import project
+from .._kernels.vector import copy, dot
 
 
 class MaxMin(NamedTuple):
@@ -43,3 +45,22 @@ def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     if gap <= 0.0 or generic.max_min_prox(structure, rows, i, scores, mu, scale, work, out):
         return gap
     return -np.inf
+
+
+@implements(generic.position_response, MaxMin)
+def _position_response(surrogate, structure, i, t, centre, mu, step, work, out):
+    n = mu.shape[0]
+    values = work[:n]
+    copy(values, centre)
+    generic.descend_losses(structure.loss, mu, step, work[n:], values)
+    generic.forbid_labels(structure, i, t, values)
+    top = largest(values)
+    for k in range(n):  # a shift does not move the projection, and keeps small steps exact
+        values[k] -= top
+    project(values, work[n:], 1.0, out)
+
+
+@implements(generic.add_position_loss, MaxMin)
+def _add_position_loss(surrogate, structure, i, t, nu, out):
+    position = generic.label_range(structure, i)[0] + t
+    generic.add_mixed_losses(structure.loss, nu, structure.loss_scale[position], out)

@@ -1,0 +1,143 @@
+"""Storage of the dual of chains as flows: the mass on every pair of neighbouring labels.
+
+Through the labels of a sequence flows one unit of mass. Slot t of a sequence lists the edges
+``(label at t-1, label at t)`` that carry some of it (the first slot has label 0 before it), so the
+marginals of labels and of transitions are sums over slots. A move takes mass off some edges and
+puts it on others so that what flows into a label also flows out of it: every state is the
+marginals of some mixture of outputs, exactly, and none of these outputs needs to be known.
+
+Beside the flow stands what the surrogate's inner minimum answers to it, a distribution over the
+labels at each position (``predictions``).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from . import protocol as generic
+from .jit import compiled, implements
+
+# An edge with less belongs to rounding.
+NEGLIGIBLE = 1e-15
+
+
+class Flows(NamedTuple):
+    """Edges of position p are ``start[p] : start[p] + count[p]``; edge (j, k) is ``j * K + k``."""
+
+    start: np.ndarray
+    count: np.ndarray
+    room: np.ndarray
+    used: np.ndarray  # one number: the end of the pool's used part
+    edge: np.ndarray
+    mass: np.ndarray
+    predictions: np.ndarray  # (positions, K)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held by the pool and the predictions."""
+        return int(sum(array.nbytes for array in self))
+
+
+def truth_flows(truth: np.ndarray, indptr: np.ndarray, n_labels: int) -> Flows:
+    """All mass, and all predictions, on the true labels."""
+    n = len(truth)
+    before = np.concatenate([[0], truth[:-1]])
+    before[indptr[:-1]] = 0
+    room = 4
+    edge = np.zeros(room * n + 16, np.int32)
+    mass = np.zeros(len(edge))
+    edge[: room * n : room] = before * n_labels + truth
+    mass[: room * n : room] = 1.0
+    predictions = np.zeros((n, n_labels))
+    predictions[np.arange(n), truth] = 1.0
+    return Flows(
+        np.arange(0, room * n, room, dtype=np.int64),
+        np.ones(n, np.int32),
+        np.full(n, room, np.int32),
+        np.array([room * n], np.int64),
+        edge,
+        mass,
+        predictions,
+    )
+
+
+@compiled
+def _grow(flows, extra):
+    """Compact the pool into one with at least ``extra`` free places."""
+    live = 0
+    for p in range(flows.start.shape[0]):
+        live += flows.room[p]
+    size = live + live // 2 + extra
+    edge = np.empty(size, flows.edge.dtype)
+    mass = np.empty(size, flows.mass.dtype)
+    end = 0
+    for p in range(flows.start.shape[0]):
+        first = flows.start[p]
+        for e in range(flows.count[p]):
+            edge[end + e] = flows.edge[first + e]
+            mass[end + e] = flows.mass[first + e]
+        flows.start[p] = end
+        end += flows.room[p]
+    flows.used[0] = end
+    return Flows(flows.start, flows.count, flows.room, flows.used, edge, mass, flows.predictions)
+
+
+@compiled
+def find_edge(flows, p, edge):
+    """Place of an edge in the pool, or -1."""
+    for place in range(flows.start[p], flows.start[p] + flows.count[p]):
+        if flows.edge[place] == edge:
+            return place
+    return -1
+
+
+@compiled
+def take_mass(flows, p, edge, amount):
+    """Take mass off an edge; an empty edge is forgotten."""
+    place = find_edge(flows, p, edge)
+    flows.mass[place] -= amount
+    if flows.mass[place] <= NEGLIGIBLE:
+        flows.count[p] -= 1
+        last = flows.start[p] + flows.count[p]
+        flows.edge[place] = flows.edge[last]
+        flows.mass[place] = flows.mass[last]
+
+
+@compiled
+def put_mass(flows, p, edge, amount):
+    """Put mass on an edge; returns the storage, which may be a new one."""
+    place = find_edge(flows, p, edge)
+    if place >= 0:
+        flows.mass[place] += amount
+        return flows
+    if flows.count[p] == flows.room[p]:
+        room = 2 * flows.room[p]
+        if flows.used[0] + room > flows.edge.shape[0]:
+            flows = _grow(flows, room)
+        start = flows.used[0]
+        for e in range(flows.count[p]):
+            flows.edge[start + e] = flows.edge[flows.start[p] + e]
+            flows.mass[start + e] = flows.mass[flows.start[p] + e]
+        flows.start[p] = start
+        flows.room[p] = room
+        flows.used[0] += room
+    place = flows.start[p] + flows.count[p]
+    flows.edge[place] = edge
+    flows.mass[place] = amount
+    flows.count[p] += 1
+    return flows
+
+
+@implements(generic.load_dual, Flows, at=1)
+def _load_flows(structure, dual, i, parts, out):
+    low, high = generic.label_range(structure, i)
+    n = dual.predictions.shape[1]
+    out[:] = 0.0
+    for p in range(low, high):
+        for place in range(dual.start[p], dual.start[p] + dual.count[p]):
+            edge = dual.edge[place]
+            out[(p - low) * n + edge % n] += dual.mass[place]
+            if p > low:
+                out[(high - low) * n + edge] += dual.mass[place]

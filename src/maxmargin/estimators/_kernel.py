@@ -1,0 +1,144 @@
+"""Kernels for the front doors: parameters, training rows, what is kept of them, and scores.
+
+An estimator whose scores are linear in the features of a row (an example, or a position of a
+sequence) gets kernels by four calls: ``_check_kernel`` before any work, ``_training_rows`` instead
+of ``pack_rows``, ``_keep_columns`` with the trained weight matrix, and ``_scores``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..features.kernel_values import (
+    AT_ONCE,
+    Kernel,
+    check_gram,
+    check_kernel,
+    kernel_matrix,
+    make_kernel,
+)
+from ..features.kernels import GramRows, KernelRows, pack_kernel_rows
+from ..features.rows import Rows, pack_rows
+
+# Coefficients below this share of the largest one are rounding errors of a zero.
+_NEGLIGIBLE = 1e-13
+
+
+class KernelModel:
+    """Mixin of estimators with the parameters ``kernel, gamma, degree, coef0, cache_size``.
+
+    A fitted model has ``coef_`` (linear), or ``dual_coef_``, ``support_``, ``support_vectors_`` and
+    ``kernel_``; and ``intercept_`` in both cases.
+    """
+
+    kernel: Any
+    gamma: Any
+    degree: Any
+    coef0: Any
+    cache_size: Any
+    fit_intercept: Any
+    kernel_: Kernel | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "coef_" and "dual_coef_" in vars(self):
+            raise AttributeError(
+                "coef_ is only available with kernel='linear'; this model has dual_coef_ and "
+                f"support_vectors_ of kernel={vars(self)['kernel_'].name!r}."
+            )
+        return super().__getattribute__(name)  # raises again, with its own reason
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return tags
+
+    def _check_kernel(self) -> None:
+        """Refuse parameters that no fit could use."""
+        check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.cache_size)
+
+    def _check_kernel_width(self, width: int) -> None:
+        """Rows of a precomputed kernel must have a column for each training row."""
+        fitted = self.kernel_ is not None and self.kernel_.name == "precomputed"
+        n_train = getattr(self, "n_features_in_", None)
+        if fitted and width != n_train:
+            raise ValueError(
+                f"X must have {n_train} columns with kernel='precomputed', the kernel between its "
+                f"rows and the {n_train} training rows; received {width}."
+            )
+
+    @property
+    def _precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _training_rows(self, X: Any, train: np.ndarray) -> Rows | GramRows | KernelRows:
+        """Pack the rows ``train`` of ``X`` for training, and forget the model of an earlier fit."""
+        for name in ("coef_", "dual_coef_", "support_", "support_vectors_"):
+            vars(self).pop(name, None)
+        everything = len(train) == X.shape[0]
+        part = X if everything else X[train]
+        if isinstance(self.kernel, str) and self.kernel == "linear":
+            self.kernel_ = None
+            return pack_rows(part, fit_intercept=self.fit_intercept)
+        if self._precomputed:
+            check_square(X)
+            check_gram(X, "X")
+        if self._precomputed and not everything:
+            part = part[:, train]
+        self.kernel_ = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, part)
+        return pack_kernel_rows(
+            self.kernel_,
+            part,
+            fit_intercept=self.fit_intercept,
+            cache_size=self.cache_size,
+            function=self.kernel,
+        )
+
+    def _keep_columns(self, matrix: np.ndarray, X: Any, train: np.ndarray) -> int:
+        """Keep the weights of the columns; returns how many rows of ``matrix`` they take."""
+        n_rows = X.shape[1] if self.kernel_ is None else len(train)
+        end = n_rows + int(bool(self.fit_intercept))
+        columns = matrix[:n_rows]
+        self.intercept_ = matrix[n_rows].copy() if end > n_rows else np.zeros(matrix.shape[1])
+        if self.kernel_ is None:
+            self.coef_ = np.ascontiguousarray(columns.T)
+            return end
+        sizes = np.abs(columns).max(axis=1)
+        kept = np.flatnonzero(sizes > _NEGLIGIBLE * sizes.max())
+        self.support_ = train[kept]
+        self.dual_coef_ = columns[kept]
+        self.support_vectors_ = np.empty((0, 0)) if self._precomputed else X[self.support_]
+        return end
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Scores of the columns for all rows of ``X``, never more than a part of the kernel."""
+        if self.kernel_ is None:
+            return np.asarray(X @ self.coef_.T) + self.intercept_
+        n_rows = X.shape[0]
+        scores = np.empty((n_rows, self.dual_coef_.shape[1]))
+        step = max(1, AT_ONCE // (4 * max(1, len(self.support_))))
+        for first in range(0, n_rows, step):
+            values = self._kernel_with_support(X[first : first + step])
+            scores[first : first + step] = values @ self.dual_coef_
+        return scores + self.intercept_
+
+    def _kernel_with_support(self, X: Any) -> np.ndarray:
+        assert self.kernel_ is not None
+        if self.kernel_.name == "precomputed":
+            return X[:, self.support_]
+        if not len(self.support_):
+            return np.empty((X.shape[0], 0))
+        return kernel_matrix(self.kernel_, X, self.support_vectors_, self.kernel)
+
+
+def check_square(X: Any) -> None:
+    """The matrix of a precomputed kernel has a row and a column for each training row."""
+    if sp.issparse(X):
+        raise ValueError("X must be a dense matrix with kernel='precomputed'; received a CSR one.")
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(
+            "X must be a square matrix with kernel='precomputed', the kernel of all pairs of "
+            f"training rows; received shape {X.shape}."
+        )

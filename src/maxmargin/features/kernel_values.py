@@ -1,0 +1,188 @@
+"""Kernel functions ``k(x, z)`` between rows of features: matrices of them, and their checks.
+
+A kernel is an inner product in a space that is never written down. It must be symmetric and
+positive semidefinite; otherwise there is no such space, and no optimum to be certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigvalsh, lapack
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from .._validation import check_choice, check_integer, check_number
+
+KERNELS = ("linear", "rbf", "poly", "precomputed")
+# Numbers of a kernel matrix that are computed at a time: 64 MB.
+AT_ONCE = 1 << 23
+# Matrices up to this size are factorised to see whether they are positive semidefinite.
+_FACTORISE_UP_TO = 2000
+# What counts as rounding, in parts of the largest diagonal entry and of the trace.
+_ASYMMETRY = 1e-6
+_NEGATIVE = 1e-8
+
+
+class Kernel(NamedTuple):
+    """A kernel with all its numbers known.
+
+    ``name`` is "rbf" (``exp(-gamma |x - z|^2)``), "poly" (``(gamma x @ z + coef0) ** degree``),
+    "precomputed" or "callable"; the function of the last is kept elsewhere.
+    """
+
+    name: str
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 0.0
+
+
+def check_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, cache_size: Any) -> None:
+    """Refuse parameters of a kernel that no fit could use."""
+    if not callable(kernel):
+        if not (isinstance(kernel, str) and kernel in KERNELS):
+            listed = ", ".join(repr(name) for name in KERNELS)
+            raise ValueError(
+                f"kernel must be one of {listed} or a function of two matrices; received "
+                f"{kernel!r}."
+            )
+    if isinstance(gamma, str):
+        check_choice("gamma", gamma, ("scale", "auto"))
+    else:
+        check_number("gamma", gamma, above=0)
+    check_integer("degree", degree, 1)
+    check_number("coef0", coef0, at_least=0)  # otherwise "poly" is not positive semidefinite
+    check_number("cache_size", cache_size, above=0)
+
+
+def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> Kernel:
+    """The kernel that these parameters mean for the training data ``X``."""
+    name = kernel if isinstance(kernel, str) else "callable"
+    if isinstance(gamma, str):
+        uses_gamma = name in ("rbf", "poly")
+        gamma = _gamma_for(gamma, X) if uses_gamma else 1.0
+    return Kernel(name, float(gamma), int(degree), float(coef0))
+
+
+def _gamma_for(rule: str, X: Any) -> float:
+    """One over the number of features, and for "scale" also over the variance of all numbers."""
+    if rule == "auto":
+        return 1.0 / X.shape[1]
+    if sp.issparse(X):
+        variance = X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2
+    else:
+        variance = X.var(dtype=np.float64)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def kernel_matrix(
+    kernel: Kernel, X: Any, others: Any, function: Callable[..., Any] | None = None
+) -> np.ndarray:
+    """``k(x, z)`` for all rows x of ``X`` and z of ``others``."""
+    if kernel.name == "callable":
+        return _call(function, X, others)
+    options = {"gamma": kernel.gamma}
+    if kernel.name == "poly":
+        options |= {"degree": kernel.degree, "coef0": kernel.coef0}
+    return pairwise_kernels(X, others, metric=kernel.name, **options)
+
+
+def _call(function: Callable[..., Any] | None, X: Any, others: Any) -> np.ndarray:
+    """Values of a user's function, checked."""
+    if not callable(function):
+        raise ValueError(
+            "the model was fitted with a kernel function, which is not part of a model file; set "
+            "it again before predicting: model.set_params(kernel=function)."
+        )
+    expected = (X.shape[0], others.shape[0])
+    values = function(X, others)
+    if sp.issparse(values):
+        values = values.toarray()
+    try:
+        values = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"kernel must return an array of numbers; received {type(values).__name__}."
+        ) from None
+    if values.shape != expected:
+        raise ValueError(
+            f"kernel(X, Z) must have shape {expected}, one row for each row of X and one column "
+            f"for each row of Z; received shape {values.shape}."
+        )
+    if not np.isfinite(values).all():
+        i, j = np.argwhere(~np.isfinite(values))[0]
+        raise ValueError(
+            f"kernel(X, Z) must be finite; received {values[i, j]} for row {i} of X and row {j} "
+            "of Z."
+        )
+    return np.ascontiguousarray(values)
+
+
+def gram_matrix(kernel: Kernel, X: Any, function: Callable[..., Any] | None = None) -> np.ndarray:
+    """``k(x, z)`` for all pairs of rows of ``X``, some rows at a time."""
+    n = X.shape[0]
+    if kernel.name == "callable":
+        gram = _call(function, X, X)
+        check_gram(gram, "kernel(X, X)")
+        return gram
+    gram = np.empty((n, n))
+    step = max(1, AT_ONCE // (4 * n))
+    for first in range(0, n, step):
+        gram[first : first + step] = kernel_matrix(kernel, X[first : first + step], X)
+    if kernel.name == "rbf":
+        np.fill_diagonal(gram, 1.0)
+    return gram
+
+
+def check_gram(gram: np.ndarray, name: str) -> None:
+    """Refuse a matrix that is not symmetric and positive semidefinite beyond rounding.
+
+    Looks at every pair of entries (symmetry, and ``K_ij^2 <= K_ii K_jj``), and factorises
+    matrices that are not too large.
+    """
+    n = len(gram)
+    diagonal = np.diagonal(gram).astype(np.float64)
+    if (diagonal < 0).any():
+        i = int(np.flatnonzero(diagonal < 0)[0])
+        raise _indefinite(name, f"its diagonal has {gram[i, i]:g} at row {i}")
+    roots = np.sqrt(diagonal)
+    slack = _ASYMMETRY * max(float(diagonal.max()), 1e-300)
+    step = max(1, AT_ONCE // (4 * n))
+    for first in range(0, n, step):
+        part = gram[first : first + step]
+        crooked = np.abs(part - gram[:, first : first + step].T) > slack
+        if crooked.any():
+            i, j = np.argwhere(crooked)[0] + [first, 0]
+            raise ValueError(
+                f"{name} must be symmetric; received {gram[i, j]:g} at row {i}, column {j} but "
+                f"{gram[j, i]:g} at row {j}, column {i}."
+            )
+        large = np.abs(part) > np.outer(roots[first : first + step], roots) + slack
+        if large.any():
+            i, j = np.argwhere(large)[0] + [first, 0]
+            raise _indefinite(
+                name,
+                f"{gram[i, j]:g} at row {i}, column {j} is more than its diagonal allows "
+                f"({diagonal[i]:g} and {diagonal[j]:g})",
+            )
+    if n <= _FACTORISE_UP_TO:
+        _check_eigenvalues(gram, name, _NEGATIVE * float(diagonal.sum()))
+
+
+def _check_eigenvalues(gram: np.ndarray, name: str, slack: float) -> None:
+    shifted = np.array(gram, dtype=np.float64)
+    shifted.flat[:: len(gram) + 1] += slack
+    if slack == 0.0 or lapack.dpotrf(shifted, lower=True, overwrite_a=True)[1] == 0:
+        return  # has a Cholesky factor, or is zero
+    smallest = float(eigvalsh(np.asarray(gram, dtype=np.float64), subset_by_index=[0, 0])[0])
+    if smallest < -slack:
+        raise _indefinite(name, f"it has the eigenvalue {smallest:.3g}")
+
+
+def _indefinite(name: str, finding: str) -> ValueError:
+    return ValueError(
+        f"{name} must be positive semidefinite: {finding}. It is no matrix of inner products; "
+        "check how it was computed, or clip its negative eigenvalues."
+    )

@@ -1,0 +1,305 @@
+"""Rows known through a kernel: weights as combinations of the training rows.
+
+With features ``f(x)`` of which only the inner products ``k(x, z) = f(x) @ f(z)`` are known, a
+weight matrix is kept as one row of coefficients for each training row,
+``W = sum_j f(x_j) (outer) beta_j``. So the "inputs" of these stores are the training rows: scores
+of row r are ``sum_j k(x_r, x_j) beta_j``, and adding ``f(x_r) (outer) v`` changes ``beta_r`` only.
+The constant of an intercept stays an explicit last row, as in :mod:`maxmargin.features.rows`.
+
+The one thing that differs for others is the norm: these are no orthogonal coordinates, and
+``|W|^2 = sum_ij k(x_i, x_j) beta_i @ beta_j``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._kernels.exponential import exp_row
+from .._kernels.jit import compiled, implements, leaf
+from .._kernels.protocol import (
+    add_row,
+    cross_products,
+    prefetch_rows,
+    products_with,
+    row_product,
+    score_rows,
+)
+from .._kernels.vector import add_scaled, copy, dot, sum_rows
+from .kernel_values import Kernel, gram_matrix
+from .rows import DenseRows, SparseRows, pack_rows
+
+_UNKNOWN = np.inf  # a kernel value that was not needed yet
+_RBF, _POLY = 0, 1
+
+
+class GramRows(NamedTuple):
+    """All inner products in one matrix."""
+
+    gram: np.ndarray
+    squares: np.ndarray
+    bias: float
+    n_inputs: int
+
+    @property
+    def without_bias(self) -> GramRows:
+        """The same rows for scores without the constant."""
+        return self._replace(bias=0.0)
+
+    @property
+    def for_reading(self) -> GramRows:
+        """The same rows, for threads."""
+        return self
+
+
+class KernelRows(NamedTuple):
+    """Inner products computed when needed, the recent ones remembered.
+
+    Row r has its place in line ``r % len(lines)``; ``owners`` tells whose values a line holds,
+    and values that were not needed yet are infinite. What is remembered changes no score.
+    """
+
+    features: DenseRows | SparseRows
+    kind: int
+    gamma: float
+    degree: int
+    coef0: float
+    lines: np.ndarray
+    owners: np.ndarray
+    remembers: bool
+    squares: np.ndarray
+    bias: float
+    n_inputs: int
+
+    @property
+    def without_bias(self) -> KernelRows:
+        """The same rows for scores without the constant, in threads too."""
+        return self._replace(bias=0.0, remembers=False)
+
+    @property
+    def for_reading(self) -> KernelRows:
+        """The same rows for threads: they use what is remembered, and add nothing."""
+        return self._replace(remembers=False)
+
+
+class GivenScores(NamedTuple):
+    """Rows whose scores are known already; they need no weights."""
+
+    scores: np.ndarray
+    n_inputs: int = 0
+
+
+def pack_kernel_rows(
+    kernel: Kernel,
+    X: Any,
+    *,
+    fit_intercept: bool,
+    cache_size: float,
+    function: Callable[..., Any] | None = None,
+) -> GramRows | KernelRows:
+    """Pack training rows for a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray or CSR matrix
+        Features of the rows; the matrix of their inner products for a precomputed kernel.
+    fit_intercept : bool
+        Whether the kernel has a constant 1 added.
+    cache_size : float
+        Megabytes for kernel values: all of them if they fit, otherwise the recent ones.
+    function : callable, optional
+        The kernel, if it is a user's function.
+    """
+    bias = 1.0 if fit_intercept else 0.0
+    n_rows = X.shape[0]
+    n_inputs = n_rows + int(fit_intercept)
+    budget = int(cache_size * 2**20) // 8
+    if kernel.name == "precomputed":
+        gram = np.ascontiguousarray(X)
+        return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
+    if n_rows**2 <= budget:
+        gram = gram_matrix(kernel, X, function)
+        return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
+    if kernel.name == "callable":
+        needed = int(np.ceil(8 * n_rows**2 / 2**20))
+        raise ValueError(
+            f"a kernel function needs all values of its {n_rows} training rows, {needed} MB, but "
+            f"cache_size={cache_size:g} allows less; use cache_size={needed}, a kernel by name, or "
+            "sklearn.kernel_approximation.Nystroem(kernel=...) before a linear model."
+        )
+    features = pack_rows(X.astype(np.float64, copy=False), fit_intercept=False, compress=False)
+    n_lines = min(n_rows, budget // n_rows)
+    squares = features.squares
+    norms = np.ones(n_rows)
+    if kernel.name != "rbf":
+        norms = (kernel.gamma * squares + kernel.coef0) ** kernel.degree
+    return KernelRows(
+        features,
+        _RBF if kernel.name == "rbf" else _POLY,
+        kernel.gamma,
+        kernel.degree,
+        kernel.coef0,
+        np.empty((n_lines, n_rows)),
+        np.full(n_lines, -1, np.int64),
+        True,
+        norms + bias,
+        bias,
+        n_inputs,
+    )
+
+
+# --- all values at hand ----------------------------------------------------------------------
+
+
+@implements(score_rows, GramRows)
+def _score_gram(rows, matrix, first, last, out):
+    n_rows = rows.gram.shape[0]
+    constant = matrix[matrix.shape[0] - 1]  # without an intercept it counts zero times
+    for row in range(first, last):
+        sum_rows(matrix, None, rows.gram[row], 0, n_rows, constant, rows.bias, out[row - first])
+
+
+@implements(row_product, GramRows)
+def _product_gram(rows, row, other):
+    return np.float64(rows.gram[row, other]) + rows.bias * rows.bias
+
+
+# --- values when needed ----------------------------------------------------------------------
+
+
+@leaf
+def _used_rows(matrix, n_rows, used):
+    """List the rows of ``matrix`` that are not zero; returns how many."""
+    count = 0
+    for j in range(n_rows):
+        for k in range(matrix.shape[1]):
+            if matrix[j, k] != 0.0:
+                used[count] = j
+                count += 1
+                break
+    return count
+
+
+@leaf
+def _apply_kernel(rows, row, others, values):
+    """Turn inner products of the features of ``row`` and of ``others`` into kernel values."""
+    if rows.kind == _RBF:
+        squares = rows.features.squares
+        for p in range(values.shape[0]):
+            square = squares[row] + squares[others[p]] - 2.0 * values[p]
+            values[p] = -rows.gamma * square if square > 0.0 and others[p] != row else 0.0
+        exp_row(values, 0.0, values)
+        return
+    for p in range(values.shape[0]):
+        value = rows.gamma * values[p] + rows.coef0
+        power = value
+        for _ in range(rows.degree - 1):
+            power *= value
+        values[p] = power
+
+
+@compiled
+def _kernel_values(rows, row, others, values):
+    """``values[p] = k(x_row, x_others[p])``, remembered ones first."""
+    count = others.shape[0]
+    n_lines = rows.lines.shape[0]
+    slot = row % n_lines if n_lines > 0 else 0
+    known = n_lines > 0 and rows.owners[slot] == row
+    if n_lines > 0 and rows.remembers and not known:
+        rows.owners[slot] = row
+        rows.lines[slot, :] = _UNKNOWN
+        known = True
+    if not known:
+        products_with(rows.features, row, others, values)
+        _apply_kernel(rows, row, others, values)
+        return
+    line = rows.lines[slot]
+    missing = np.empty(count, np.int64)
+    n_missing = 0
+    for p in range(count):
+        values[p] = line[others[p]]
+        if values[p] == _UNKNOWN:
+            missing[n_missing] = p
+            n_missing += 1
+    wanted = np.empty(n_missing, np.int64)
+    new = np.empty(n_missing)
+    for m in range(n_missing):
+        wanted[m] = others[missing[m]]
+    products_with(rows.features, row, wanted, new)
+    _apply_kernel(rows, row, wanted, new)
+    for m in range(n_missing):
+        values[missing[m]] = new[m]
+        if rows.remembers:
+            line[wanted[m]] = new[m]
+
+
+@implements(score_rows, KernelRows, allocates=True)
+def _score_kernel(rows, matrix, first, last, out):
+    n_rows = rows.features.squares.shape[0]
+    used = np.empty(n_rows, np.int64)
+    count = _used_rows(matrix, n_rows, used)
+    used = used[:count]
+    values = np.empty(count)
+    constant = matrix[matrix.shape[0] - 1]
+    for row in range(first, last):
+        _kernel_values(rows, row, used, values)
+        sum_rows(matrix, used, values, 0, count, constant, rows.bias, out[row - first])
+
+
+@implements(row_product, KernelRows, allocates=True)
+def _product_kernel(rows, row, other):
+    others, values = np.empty(1, np.int64), np.empty(1)
+    others[0] = other
+    values[0] = row_product(rows.features, row, other)
+    _apply_kernel(rows, row, others, values)
+    return values[0] + rows.bias * rows.bias
+
+
+# --- what both share -------------------------------------------------------------------------
+
+
+@implements(add_row, (GramRows, KernelRows))
+def _add_kernel(rows, matrix, row, values, scale):
+    add_scaled(matrix[row], values, scale)
+    if rows.bias != 0.0:
+        add_scaled(matrix[rows.n_inputs - 1], values, scale * rows.bias)
+
+
+@implements(prefetch_rows, (GramRows, KernelRows, GivenScores))
+def _prefetch_kernel(rows, first, last):
+    pass  # a score reads far more than fits: the memory guesses well that it goes on
+
+
+@implements(cross_products, (GramRows, KernelRows))
+def _cross_products(rows, first, unary, moved_at, moved, scratch):
+    # In weight space every term would cost a pass over all training rows.
+    total = 0.0
+    for a in range(1, moved):
+        t = int(moved_at[a])
+        for b in range(a):
+            s = int(moved_at[b])
+            inner = dot(unary[t], unary[s])
+            if inner != 0.0:
+                total += 2.0 * inner * row_product(rows, first + t, first + s)
+    return total
+
+
+@compiled
+def squared_combination(rows, matrix, first, last):
+    """``sum_i beta_i @ (K beta)_i`` over a range of rows; ``rows`` without bias."""
+    scores = np.empty((1, matrix.shape[1]))
+    total = 0.0
+    for row in range(first, last):
+        if dot(matrix[row], matrix[row]) != 0.0:
+            score_rows(rows, matrix, row, row + 1, scores)
+            total += dot(scores[0], matrix[row])
+    return total
+
+
+@implements(score_rows, GivenScores)
+def _score_given(rows, matrix, first, last, out):
+    for row in range(first, last):
+        copy(out[row - first], rows.scores[row])
