@@ -156,7 +156,7 @@ class FlowAscent(BlockFrankWolfe):
         def work(first, last):
             sums = np.empty(3)
             bracket_blocks(
-                problem.surrogate, problem.structure, problem.rows, self.curvature,
+                problem.surrogate, problem.structure, problem.shared_rows, self.curvature,
                 problem.sample_weight, weights, predictions, self.dual_state, rounds,
                 first, last, sums, gaps,
             )  # fmt: skip

@@ -70,7 +70,8 @@ class Problem:
         self.structure = structure
         self.surrogate = surrogate
         self.rows: Rows | GramRows | KernelRows = rows
-        self._shared_rows = getattr(rows, "for_reading", rows)
+        # For passes in threads: rows that remember what they computed must not change there.
+        self.shared_rows = getattr(rows, "for_reading", rows)
         self.alpha = float(alpha)
         self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
         self.total_weight = float(self.sample_weight.sum())
@@ -139,7 +140,7 @@ class Problem:
         def work(first, last):
             sums = np.empty(3)
             passes.evaluate_blocks(
-                self.surrogate, self.structure, self._shared_rows, self.sample_weight, weights,
+                self.surrogate, self.structure, self.shared_rows, self.sample_weight, weights,
                 blocks, with_dual, first, last, sums, gaps,
             )  # fmt: skip
             return sums
