@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
+    "LabelRanker": "estimators.ranker",
     "MulticlassClassifier": "estimators.multiclass",
     "MultiLabelClassifier": "estimators.multilabel",
     "OrdinalClassifier": "estimators.ordinal",
@@ -25,6 +26,7 @@ _MODULES = ("certificates",)
 
 __all__ = [
     "Check",
+    "LabelRanker",
     "ModelFileError",
     "MultiLabelClassifier",
     "MulticlassClassifier",
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from .estimators.multilabel import MultiLabelClassifier
     from .estimators.ordinal import OrdinalClassifier
     from .estimators.positionwise import PositionWise
+    from .estimators.ranker import LabelRanker
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor
     from .persistence import ModelFileError, load, save

@@ -93,6 +93,16 @@ def label_work(loss, n):
     _must_be_compiled("label_work")
 
 
+def lowest_loss(loss, mu, work):
+    """Smallest expected loss of a label when the truth is distributed as ``mu``."""
+    _must_be_compiled("lowest_loss")
+
+
+def descend_losses(loss, mu, step, work, out):
+    """``out -= step * L mu``, up to a constant: a step towards predictions that lose less."""
+    _must_be_compiled("descend_losses")
+
+
 def add_mixed_losses(loss, nu, scale, out):
     """``out[z] += scale *`` the expected loss of a prediction drawn from ``nu`` when z is true."""
     _must_be_compiled("add_mixed_losses")
@@ -246,6 +256,24 @@ def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     _must_be_compiled("max_min_prox")
 
 
+def improve_pair(structure, method, i, scores, mu, nu, work):
+    """Improve a pair of marginals towards the saddle point of ``nu' A mu + scores @ mu``, in place.
+
+    Returns an upper and a lower bound of its value: the best output against nu, and what mu is
+    worth. For structures whose max-min oracle is iterative, by the methods they know.
+    """
+    _must_be_compiled("improve_pair")
+
+
+def proximal_response(structure, rows, i, scores, mu, scale, nu, work, out):
+    """Max-min answer of a block that is held near mu by the curvature of the dual.
+
+    ``nu`` is what was the other half of the pair before, and is improved in place. Returns the gap
+    at mu, and whether ``out`` is the exact maximum of the block: otherwise it is a direction.
+    """
+    _must_be_compiled("proximal_response")
+
+
 def gibbs(structure, i, scores, work, mu):
     """Marginals of the distribution over outputs in proportion to ``exp(scores @ phi(y))``, and
     the log of the sum of these exponentials: ``max_mu entropy(mu) + scores @ mu``."""
@@ -290,6 +318,14 @@ def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wor
     ``slope`` the part of that gain that comes from the scores.
     """
     _must_be_compiled("line_step")
+
+
+def pair_response(method, structure, rows, i, scores, mu, scale, saved_mu, saved_nu, work, out):
+    """Answer of an iterative max-min oracle from the pair saved for a block, which it improves.
+
+    Returns the gap at mu, and whether ``out`` is the exact maximum of the block.
+    """
+    _must_be_compiled("pair_response")
 
 
 def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 KERNEL = """\
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
         The inner product ``k(x, z)`` of two %(rows)s that takes the place of ``x @ z``:
@@ -38,10 +40,11 @@ PARAMETERS = """\
         within that fraction of the optimum.
     max_iter : int, default=1000
         Passes over the data at most; a fit that ends there warns with the gap it reached.
-    solver : {"auto", "bcfw", "pairwise", "subgradient"}, default="auto"
+    solver : {%(solvers)s}, default="auto"
         Block-coordinate Frank-Wolfe with exact steps; the same with steps between remembered
         outputs (max-margin only), faster where a block has no exact maximum and the gap is to
-        become small; or the stochastic subgradient method as a baseline. "auto" is "%(auto)s".
+        become small; or the stochastic subgradient method as a baseline.%(solver_note)s "auto" is
+        %(auto)s.
     order : {"permutation", "active", "uniform", "gap"}, default="%(order)s"
         How "bcfw" and "pairwise" choose examples: in a new random order each pass; the same, with
         most rounds only over examples that still have a gap; uniformly; or in proportion to their
@@ -82,7 +85,7 @@ ATTRIBUTES = """\
         The certificate: ``primal_`` is the objective at the weights, no weights have a smaller one
         than ``dual_``, and ``gap_`` is the difference.
     oracle_error_ : float
-        The part of the gap that is due to inexact oracles; 0 here, all oracles are exact.
+        The part of the gap that may be due to inexact oracles; 0 where they are exact.
     status_ : str
         "converged", "max_iter", "early_stopped", "stopped" (by a callback) or "interrupted".
     n_iter_ : int
@@ -106,13 +109,21 @@ _PRECOMPUTED = """, and
         with "precomputed" X is the matrix of all of them, (n_examples, n_training)"""
 
 
-def documented(**values: str):
+def _leave_out(parameters: str, names: tuple[str, ...]) -> str:
+    """The list of parameters without those that an estimator does not have."""
+    entries = re.split(r"\n(?=    \w)", parameters)
+    return "\n".join(entry for entry in entries if entry.split(" :")[0].strip() not in names)
+
+
+def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str):
     """Class decorator: fill the shared parts into a docstring."""
 
     def fill(cls):
         parts = {
             "order": "permutation",
-            "auto": "bcfw",
+            "auto": '"bcfw"',
+            "solvers": '"auto", "bcfw", "pairwise", "subgradient"',
+            "solver_note": "",
             "class_weight_note": "Factor of the weights of examples by their true class;",
             "balanced_note": "inversely proportional to the frequency.",
             "alpha_note": "C = 1.",
@@ -124,7 +135,10 @@ def documented(**values: str):
         }
         text = cls.__doc__
         for name, part in _PARTS.items():
-            text = text.replace(f"    %({name})s", part % parts)
+            part = _leave_out(part % parts, without)
+            if extra and name == "parameters":
+                part = part.replace("    warm_start :", f"{extra}\n    warm_start :")
+            text = text.replace(f"    %({name})s", part)
         cls.__doc__ = text
         return cls
 

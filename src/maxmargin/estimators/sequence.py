@@ -39,7 +39,11 @@ from ._sequence_data import (
 
 
 @documented(
-    auto="pairwise",
+    auto='"flow" for max-min and "pairwise" otherwise',
+    solvers='"auto", "flow", "pairwise", "bcfw", "subgradient"',
+    solver_note="""
+        "flow" moves mass between the labels of single positions, and between whole sequences, with
+        acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
     class_weight_note="Factor of the loss at a position by its true label;",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False``.""",

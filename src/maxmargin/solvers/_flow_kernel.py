@@ -9,6 +9,7 @@ import numpy as np
 from .._kernels import protocol as generic
 from .._kernels.flows import find_edge, put_mass, take_mass
 from .._kernels.jit import compiled
+from .._kernels.maxima import largest_sum
 from .._kernels.protocol import add_row, score_rows
 from .._kernels.vector import add_scaled, copy, dot
 from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
@@ -227,11 +228,7 @@ def _best_detour(flows, p, t, length, gains, zeros, scratch):
         before, label = edge // n, edge % n
         come = table[before] if t > 0 else zeros
         if t == length - 1:
-            top = -np.inf
-            for k in range(n):
-                value = come[k] + gains[k]
-                top = value if value > top else top
-            gain = top - come[label] - gains[label]
+            gain = largest_sum(come, gains, zeros) - come[label] - gains[label]
             if gain > best:
                 best, best_in = gain, place
             continue
@@ -239,11 +236,8 @@ def _best_detour(flows, p, t, length, gains, zeros, scratch):
             if flows.edge[onward] // n != label:
                 continue
             go = turned[flows.edge[onward] % n]
-            top = -np.inf
-            for k in range(n):
-                value = come[k] + gains[k] + go[k]
-                top = value if value > top else top
-            gain = top - come[label] - gains[label] - go[label]
+            here = come[label] + gains[label] + go[label]
+            gain = largest_sum(come, gains, go) - here
             if gain > best:
                 best, best_in, best_out = gain, place, onward
     return best, best_in, best_out

@@ -27,6 +27,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels.flows import Flows, truth_flows
+from ..features.kernels import GramRows, KernelRows
 from ..structures import chain_max_min  # noqa: F401  (its answers, for the kernels)
 from ..structures.losses import dense_matrix
 from ..surrogates.max_min import MaxMin
@@ -58,10 +59,9 @@ def loss_curvature(problem) -> Curvature:
 
 def default_inertia(problem, cost: float) -> float:
     """Inertia from the curvature of moves in units of the loss."""
-    structure = problem.structure
-    loss = float(structure.loss_scale.mean()) * cost
-    if not loss > 0.0:
-        return 0.0
+    loss = float(problem.structure.loss_scale.mean()) * cost
+    if not loss > 0.0 or isinstance(problem.rows, (GramRows, KernelRows)):
+        return 0.0  # in a kernel model, a centre would keep all rows that ever moved
     curvature = 2.0 * float(problem.rows.squares.mean()) * float(problem.scales.mean())
     return max(0.0, float(np.sqrt(curvature / (_EASY_RATIO * loss))) - 1.0)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import compiled, implements
-from .._kernels.protocol import expected_losses
+from .._kernels.protocol import expected_losses, lowest_loss
 from .chain import Chain
 
 
@@ -51,10 +51,14 @@ def _loss_floor(structure, i, mu, work):
     losses = work[:n]
     total = 0.0
     for t in range(last - first):
-        _position_losses(structure, i, t, mu[t * n : (t + 1) * n], losses)
-        lowest = losses[0]
-        for k in range(1, n):
-            lowest = losses[k] if losses[k] < lowest else lowest
+        at = mu[t * n : (t + 1) * n]
+        if structure.masked:
+            _position_losses(structure, i, t, at, losses)
+            lowest = losses[0]
+            for k in range(1, n):
+                lowest = min(lowest, losses[k])
+        else:
+            lowest = lowest_loss(structure.loss, at, work)
         total += structure.loss_scale[first + t] * lowest
     return total
 

@@ -12,18 +12,22 @@ import numpy as np
 from .._kernels.game import game_work, solve_game
 from .._kernels.game_block import game_block
 from .._kernels.jit import implements
+from .._kernels.maxima import largest
 from .._kernels.protocol import (
     add_label_losses,
     add_mixed_losses,
+    descend_losses,
     expected_label_loss,
     expected_losses,
     label_loss,
     label_work,
+    lowest_loss,
     max_cost,
     max_min_label,
     max_min_label_prox,
 )
 from .._kernels.simplex import capped_projection, clipped_difference, median_split
+from .._kernels.vector import add_scaled, dot
 
 
 class ZeroOneLoss(NamedTuple):
@@ -170,10 +174,50 @@ def _max_min_matrix(loss, scores, work, mu):
     return solve_game(loss.matrix, scores, work, mu)
 
 
+@implements(lowest_loss, ZeroOneLoss)
+def _lowest_zero_one(loss, mu, work):
+    total = dot(loss.costs, mu)
+    if loss.uniform:
+        return total - loss.costs[0] * largest(mu)
+    for z in range(mu.shape[0]):
+        work[z] = loss.costs[z] * mu[z]
+    return total - largest(work[: mu.shape[0]])
+
+
+@implements(lowest_loss, (AbsoluteLoss, MatrixLoss))
+def _lowest(loss, mu, work):
+    losses = work[: mu.shape[0]]
+    expected_losses(loss, mu, losses)
+    lowest = losses[0]
+    for j in range(1, mu.shape[0]):
+        lowest = min(lowest, losses[j])
+    return lowest
+
+
+@implements(descend_losses, ZeroOneLoss)
+def _descend_zero_one(loss, mu, step, work, out):
+    if loss.uniform:
+        add_scaled(out, mu, step * loss.costs[0])
+    else:
+        for j in range(mu.shape[0]):
+            out[j] += step * loss.costs[j] * mu[j]
+
+
+@implements(descend_losses, (AbsoluteLoss, MatrixLoss))
+def _descend(loss, mu, step, work, out):
+    losses = work[: mu.shape[0]]
+    expected_losses(loss, mu, losses)
+    add_scaled(out, losses, -step)
+
+
 @implements(add_mixed_losses, ZeroOneLoss)
 def _mixed_zero_one(loss, nu, scale, out):
-    for z in range(nu.shape[0]):
-        out[z] += scale * loss.costs[z] * (1.0 - nu[z])
+    add_scaled(out, loss.costs, scale)
+    if loss.uniform:
+        add_scaled(out, nu, -scale * loss.costs[0])
+    else:
+        for z in range(nu.shape[0]):
+            out[z] -= scale * loss.costs[z] * nu[z]
 
 
 @implements(add_mixed_losses, (AbsoluteLoss, MatrixLoss))

@@ -12,9 +12,9 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import implements
-from .._kernels.protocol import expected_losses
+from .._kernels.maxima import largest
 from .._kernels.simplex import project
-from .._kernels.vector import dot
+from .._kernels.vector import copy, dot
 
 
 class MaxMin(NamedTuple):
@@ -51,13 +51,10 @@ def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
 def _position_response(surrogate, structure, i, t, centre, mu, step, work, out):
     n = mu.shape[0]
     values = work[:n]
-    expected_losses(structure.loss, mu, values)
-    for k in range(n):
-        values[k] = centre[k] - step * values[k]
+    copy(values, centre)
+    generic.descend_losses(structure.loss, mu, step, work[n:], values)
     generic.forbid_labels(structure, i, t, values)
-    top = -np.inf
-    for k in range(n):
-        top = values[k] if values[k] > top else top
+    top = largest(values)
     for k in range(n):  # a shift does not move the projection, and keeps small steps exact
         values[k] -= top
     project(values, work[n:], 1.0, out)

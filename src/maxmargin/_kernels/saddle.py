@@ -1,0 +1,223 @@
+"""Max-min over doubly stochastic matrices: ``max_mu min_nu 1 - <nu, mu> / n + <scores, mu>``.
+
+Two ways to a saddle point, both any-time and both answered with a bracket that is true whatever
+they reached: ``1 + assignment(scores - nu / n)`` from above, the value of mu from below.
+
+*Proximal*: with ``- curvature/2 |mu - centre|^2`` added, nu is the projection of
+``n (curvature centre + scores)`` onto the doubly stochastic matrices and mu that of
+``centre + (scores - nu / n) / curvature``: two projections, exact wherever nu is a best answer to
+mu, which is checked and nearly always true. Elsewhere projected gradient steps on nu go on from the
+nu that was known before. Repeated at its own answer with less and less curvature, it solves the
+original problem, in a few steps.
+
+*Mirror-prox* (SP-MP, the method of the paper): two steps an iteration, in the entropy of the
+marginals (Sinkhorn) or in Euclidean distance; answers the average, whose error falls like one over
+the iterations.
+
+References
+----------
+Nowak-Vila, Bach, Rudi. Consistent structured prediction with max-min margin Markov networks.
+ICML 2020, appendix G.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .assignment import assignment_work, best_weight
+from .birkhoff import birkhoff_work, project_birkhoff, round_to_birkhoff
+from .jit import leaf
+from .sinkhorn import sinkhorn, sinkhorn_work
+from .vector import add_scaled, copy, dot
+
+# A proximal answer is good enough if what nu leaves on the table is this share of the gap.
+_ENOUGH = 0.1
+_MOST_GRADIENT_STEPS = 6
+# Less curvature makes nothing better, and costs digits of the projections.
+_LEAST_CURVATURE = 1e-4
+# Scaling within mirror-prox need not be better than the method; its answer is rounded.
+_SCALING_TOLERANCE = 1e-7
+# Where an entry of a saved pair is smaller, it counts as this: it must be able to come back.
+_SMALLEST = 1e-12
+
+
+class Proximal(NamedTuple):
+    """At most so many proximal steps, until the bracket is within the accuracy."""
+
+    iterations: int
+    accuracy: float
+
+
+class MirrorProx(NamedTuple):
+    """So many iterations of SP-MP, in the entropy of the marginals or in Euclidean distance."""
+
+    iterations: int
+    entropic: bool
+
+
+@leaf
+def saddle_work(n):
+    """Length of the scratch vector of the functions here, for n rows."""
+    return 8 * n * n + max(birkhoff_work(n), sinkhorn_work(n), assignment_work(n))
+
+
+@leaf
+def flat_best_weight(weights, n, work):
+    """Weight of the best permutation under flat ``weights``."""
+    return best_weight(weights.reshape(n, n), work)
+
+
+@leaf
+def upper_bound(scores, nu, n, target, work):
+    """What no mu can exceed, by any nu."""
+    copy(target, scores)
+    add_scaled(target, nu, -1.0 / n)
+    return 1.0 + flat_best_weight(target, n, work)
+
+
+@leaf
+def lower_bound(scores, mu, n, work):
+    """What mu is worth against its best answer."""
+    return 1.0 - flat_best_weight(mu, n, work) / n + dot(scores, mu)
+
+
+@leaf
+def _answer_to(nu, centre, scores, curvature, n, target, work, mu):
+    """The best mu against nu, held near the centre."""
+    copy(target, centre)
+    add_scaled(target, scores, 1.0 / curvature)
+    add_scaled(target, nu, -1.0 / (n * curvature))
+    project_birkhoff(target.reshape(n, n), work, mu.reshape(n, n))
+
+
+@leaf
+def _regret(mu, nu, n, work):
+    """What nu loses against the best answer to mu."""
+    return (flat_best_weight(mu, n, work) - dot(nu, mu)) / n
+
+
+@leaf
+def proximal_pair(centre, value, scores, curvature, before, n, work, nu, mu):
+    """Solve the max-min problem with ``- curvature/2 |mu - centre|^2``.
+
+    Parameters
+    ----------
+    centre, value : array, float
+        The centre, doubly stochastic, and what it is worth: its lower bound.
+    before : array
+        A nu known from earlier, to go on from where the closed form is not exact.
+    nu, mu : arrays
+        The answer.
+
+    Returns
+    -------
+    upper, regret : float
+        An upper bound of the problem *without* the quadratic term, and what nu loses against the
+        best answer to mu: 0 where the answer is exact.
+    """
+    size = n * n
+    target, rest = work[:size], work[3 * size :]
+    for k in range(size):
+        target[k] = n * (curvature * centre[k] + scores[k])
+    project_birkhoff(target.reshape(n, n), rest, nu.reshape(n, n))
+    _answer_to(nu, centre, scores, curvature, n, target, rest, mu)
+    regret = _regret(mu, nu, n, rest)
+    upper = upper_bound(scores, nu, n, target, rest)
+    enough = _ENOUGH * (upper - value)
+    if regret <= enough:
+        return upper, regret
+    other, answer = work[size : 2 * size], work[2 * size : 3 * size]
+    copy(other, before)
+    for _ in range(_MOST_GRADIENT_STEPS):
+        _answer_to(other, centre, scores, curvature, n, target, rest, answer)
+        found = _regret(answer, other, n, rest)
+        if found < regret:
+            regret = found
+            copy(nu, other)
+            copy(mu, answer)
+            if regret <= enough:
+                break
+        copy(target, other)
+        add_scaled(target, answer, n * curvature)
+        project_birkhoff(target.reshape(n, n), rest, other.reshape(n, n))
+    return min(upper, upper_bound(scores, nu, n, target, rest)), regret
+
+
+@leaf
+def proximal_saddle(scores, iterations, accuracy, n, work, mu, nu):
+    """Improve the pair (mu, nu) by proximal steps; returns an upper and a lower bound.
+
+    Stops when they are within ``accuracy``. The pair stays the best one seen of each.
+    """
+    size = n * n
+    next_mu, next_nu, rest = work[:size], work[size : 2 * size], work[2 * size :]
+    lower = lower_bound(scores, mu, n, rest)
+    upper = upper_bound(scores, nu, n, next_nu, rest)
+    curvature = 1.0 / n
+    for _ in range(iterations):
+        if upper - lower <= accuracy:
+            break
+        found, regret = proximal_pair(mu, lower, scores, curvature, nu, n, rest, next_nu, next_mu)
+        if found < upper:
+            upper = found
+            copy(nu, next_nu)
+        worth = lower_bound(scores, next_mu, n, rest)
+        if worth > lower:
+            lower = worth
+            copy(mu, next_mu)
+        if regret <= accuracy:  # gradient steps on nu would be slow with less
+            curvature = max(0.25 * curvature, _LEAST_CURVATURE / n)
+    return upper, lower
+
+
+@leaf
+def _mirror_step(entropic, base, gradient, step, n, work, target, out):
+    """Step from ``base`` (logarithms if ``entropic``) along a gradient, then project."""
+    copy(target, base)
+    add_scaled(target, gradient, step)
+    if entropic:
+        sinkhorn(target.reshape(n, n), _SCALING_TOLERANCE, work, out.reshape(n, n))
+    else:
+        project_birkhoff(target.reshape(n, n), work, out.reshape(n, n))
+
+
+@leaf
+def mirror_prox(scores, iterations, entropic, n, work, mu, nu):
+    """Replace the pair (mu, nu) by the average of so many iterations of SP-MP that start there.
+
+    Returns an upper and a lower bound of the saddle value; mu is doubly stochastic up to rounding.
+    """
+    size = n * n
+    buffers = work[: 8 * size].reshape(8, size)
+    rest = work[8 * size :]
+    base_mu, base_nu, next_mu, next_nu = buffers[0], buffers[1], buffers[2], buffers[3]
+    sum_mu, sum_nu, gradient, target = buffers[4], buffers[5], buffers[6], buffers[7]
+    # The coupling <nu, mu> / n has Lipschitz constant 1/(2n) between the norms in which the two
+    # entropies are strongly convex (rows differ by vectors of sum zero), 1/n in Euclidean norm.
+    step = 2.0 * n if entropic else 1.0 * n
+    for k in range(size):
+        base_mu[k] = np.log(max(mu[k], _SMALLEST)) if entropic else mu[k]
+        base_nu[k] = np.log(max(nu[k], _SMALLEST)) if entropic else nu[k]
+    sum_mu[:] = 0.0
+    sum_nu[:] = 0.0
+    for _ in range(iterations):
+        copy(gradient, scores)
+        add_scaled(gradient, nu, -1.0 / n)
+        _mirror_step(entropic, base_mu, gradient, step, n, rest, target, next_mu)
+        _mirror_step(entropic, base_nu, mu, step / n, n, rest, target, next_nu)
+        add_scaled(sum_mu, next_mu, 1.0)
+        add_scaled(sum_nu, next_nu, 1.0)
+        copy(gradient, scores)
+        add_scaled(gradient, next_nu, -1.0 / n)
+        _mirror_step(entropic, base_mu, gradient, step, n, rest, target, mu)
+        copy(base_mu, target if entropic else mu)
+        _mirror_step(entropic, base_nu, next_mu, step / n, n, rest, target, nu)
+        copy(base_nu, target if entropic else nu)
+    for k in range(size):
+        mu[k] = sum_mu[k] / iterations
+        nu[k] = sum_nu[k] / iterations
+    round_to_birkhoff(mu.reshape(n, n), rest)
+    round_to_birkhoff(nu.reshape(n, n), rest)
+    return upper_bound(scores, nu, n, target, rest), lower_bound(scores, mu, n, rest)

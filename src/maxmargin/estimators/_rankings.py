@@ -1,0 +1,165 @@
+"""Rankings as users write them: rank vectors or orderings, checked and turned into positions."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._labels import LabelCodes, as_label_array, find_classes, plain
+from ._permutations import as_integers, first_difference
+
+FORMATS = ("ranks", "orderings")
+
+
+class RankingFormat(NamedTuple):
+    """How rankings are written: which items there are, and from where ranks count."""
+
+    kind: str
+    items: np.ndarray
+    base: int  # the best rank: 0 or 1
+
+    def write(self, positions: np.ndarray) -> np.ndarray:
+        """Rankings in this format, from the positions (0 = best) of the items."""
+        if self.kind == "ranks":
+            return positions.astype(np.int64) + self.base
+        return self.items[np.argsort(positions, axis=1)]
+
+
+def take_rows(y: Any, n_rows: int) -> list:
+    """One row a ranking, all of the same length."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    y = getattr(y, "values", y) if hasattr(y, "columns") else y
+    if sp.issparse(y) or isinstance(y, (str, bytes, dict)) or not hasattr(y, "__len__"):
+        raise ValueError(
+            "y must be an array of shape (n_examples, n_items), one ranking a row; received "
+            f"{type(y).__name__}."
+        )
+    if isinstance(y, np.ndarray) and y.ndim != 2:
+        raise ValueError(
+            f"y must have shape (n_examples, n_items), one ranking a row; received shape {y.shape}."
+        )
+    if len(y) != n_rows:
+        raise ValueError(
+            f"X has {n_rows} rows but y has {len(y)} rankings; expected one ranking for each row."
+        )
+    rows = list(y)
+    for i, row in enumerate(rows):
+        if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+            raise ValueError(f"y[{i}] must be a ranking of all items; received {row!r}.")
+        if len(row) != len(rows[0]):
+            raise ValueError(
+                f"y[{i}] ranks {len(row)} items but y[0] ranks {len(rows[0])}; every row must rank "
+                "all items."
+            )
+    if len(rows[0]) < 2:
+        raise ValueError(f"y ranks {len(rows[0])} items; expected at least 2.")
+    return rows
+
+
+def read_rankings(
+    y: Any, n_rows: int, kind: str, items: Any = None, known: RankingFormat | None = None
+) -> tuple[np.ndarray, RankingFormat]:
+    """Positions (0 = best) of the items in every ranking, and the format they were written in.
+
+    Parameters
+    ----------
+    known : RankingFormat, optional
+        The format of a fitted model, which the rankings must follow; found otherwise.
+    """
+    rows = take_rows(y, n_rows)
+    n_items = len(rows[0])
+    names = known.items if known is not None else _take_items(items, n_items)
+    if names is not None and len(names) != n_items:
+        what = "items has" if known is None else "the model was fitted on"
+        raise ValueError(f"y[0] ranks {n_items} items, but {what} {len(names)}.")
+    if kind == "ranks":
+        found = known or RankingFormat(
+            kind, np.arange(n_items) if names is None else names, _find_base(rows)
+        )
+        return _read_ranks(rows, found), found
+    if known is None:
+        known = RankingFormat(kind, _find_items(rows) if names is None else names, 0)
+    return _read_orderings(rows, known), known
+
+
+def _take_items(items: Any, n_items: int) -> np.ndarray | None:
+    if items is None:
+        return None
+    if isinstance(items, (str, bytes)) or not hasattr(items, "__iter__"):
+        raise ValueError(f"items must be a sequence of names; received {items!r}.")
+    listed = list(items)
+    if len(set(listed)) != len(listed):
+        repeated = next(name for name in listed if listed.count(name) > 1)
+        raise ValueError(f"items holds {plain(repeated)!r} more than once; names must differ.")
+    return as_label_array(listed)
+
+
+def _find_base(rows: list) -> int:
+    """Ranks count from 0 if a 0 occurs anywhere, else from 1."""
+    lowest = min(int(as_integers(row, f"y[{i}]").min()) for i, row in enumerate(rows))
+    return 0 if lowest <= 0 else 1
+
+
+def _read_ranks(rows: list, found: RankingFormat) -> np.ndarray:
+    ranks = np.stack([as_integers(row, f"y[{i}]") for i, row in enumerate(rows)])
+    wrong = (np.sort(ranks, axis=1) != np.arange(len(found.items)) + found.base).any(axis=1)
+    if wrong.any():
+        i = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"y[{i}] {first_difference(ranks[i], found.base)}: ranks must be a permutation, "
+            "without ties. Break ties first, for example with "
+            "scipy.stats.rankdata(..., method='ordinal')."
+        )
+    return (ranks - found.base).astype(np.int32)
+
+
+def _find_items(rows: list) -> np.ndarray:
+    items = find_classes([label for row in rows for label in row])
+    n = len(rows[0])
+    if len(items) == n:
+        return items
+    for i, row in enumerate(rows):
+        if len(set(row)) < n:  # a repeated item is the likelier mistake
+            _refuse_ordering(i, row, None)
+        if set(row) != set(rows[0]):
+            odd = next(label for label in row if label not in set(rows[0]))
+            raise ValueError(
+                f"y[{i}] orders the item {plain(odd)!r}, which y[0] does not; every row must "
+                "order the same items."
+            )
+    raise AssertionError("rows order the same items, once each")
+
+
+def _refuse_ordering(i: int, row: Any, items: np.ndarray | None) -> None:
+    labels = [plain(label) for label in row]
+    repeated = next((label for label in labels if labels.count(label) > 1), None)
+    missing = "" if items is None else f" and lacks {_lacking(labels, items)!r}"
+    raise ValueError(
+        f"y[{i}] is not an ordering of all items: it holds {repeated!r} more than once{missing}."
+    )
+
+
+def _lacking(labels: list, items: np.ndarray) -> Any:
+    return next(plain(item) for item in items if plain(item) not in set(labels))
+
+
+def _read_orderings(rows: list, found: RankingFormat) -> np.ndarray:
+    codes = LabelCodes(found.items)
+    n = len(found.items)
+    positions = np.empty((len(rows), n), np.int32)
+    for i, row in enumerate(rows):
+        order = codes.codes_or_minus_one(as_label_array(list(row)))
+        if (order < 0).any():
+            place = int(np.flatnonzero(order < 0)[0])
+            raise ValueError(
+                f"y[{i}] holds {plain(row[place])!r} at place {place}, which is none of the items "
+                f"{[plain(item) for item in found.items]}."
+            )
+        positions[i] = -1
+        positions[i, order] = np.arange(n)
+        if (positions[i] < 0).any():
+            _refuse_ordering(i, row, found.items)
+    return positions

@@ -1,0 +1,257 @@
+"""Label ranking: an order of all items for every example."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._kernels.assignment import assign_all
+from .._validation import check_choice, check_sample_weight
+from ..solvers.problem import Problem
+from ..structures.permutation import Ranking
+from ._docs import documented
+from ._flat import FlatClassifier
+from ._kernel import KernelModel
+from ._permutations import PERMUTATION_PARAMETERS, PermutationEstimator
+from ._rankings import FORMATS, RankingFormat, read_rankings
+
+# Numbers held at a time while predicting: 64 MB.
+_SCORES_AT_ONCE = 1 << 23
+
+
+@documented(
+    without=("class_weight", "classes"),
+    order="active",
+    auto="""\"pairwise\" for
+        max-margin and "bcfw" for max-min""",
+    alpha_note="""C = 1 for the loss summed over the items: ``n_items / total weight``.""",
+    extra=PERMUTATION_PARAMETERS,
+)
+class LabelRanker(KernelModel, PermutationEstimator):
+    """Ranks a fixed set of M items for every example, linear or with a kernel.
+
+    Item a at position b scores ``v_ab = W_ab @ x + c_ab``; a ranking y scores the sum over its
+    items, and the best one is found by assignment. Training minimises, with w all weights together
+    and ``L(y, z)`` the share of items at a wrong position::
+
+        alpha/2 |w|^2 + 1/n sum_i S(v_i, y_i)
+
+        max-margin:  S(v, y) = max_z [ L(z, y) + v(z) ] - v(y)
+        max-min:     S(v, y) = max_mu [ min_z E_mu L(z, .) + mu @ v ] - v(y)
+
+    over distributions of rankings, of which only the doubly stochastic matrix mu of marginals
+    matters. Max-min is the consistent one.
+
+    Parameters
+    ----------
+    surrogate : {"max-margin", "max-min"}, default="max-margin"
+    y_format : {"ranks", "orderings"}, default="ranks"
+        How rankings are written, in ``fit``, ``predict`` and ``score`` alike. "ranks":
+        ``y[i, item]`` is the rank of the item, the smallest is the best; ranks count from 0 if a 0
+        occurs anywhere in the ``y`` of ``fit``, from 1 otherwise. "orderings": ``y[i, position]``
+        is the item at that position, the best first, by any name. The ranking "item 2, then item
+        0, then item 1" is the row ``[2, 3, 1]`` of ranks (or ``[1, 2, 0]``) and the row
+        ``[2, 0, 1]`` of orderings.
+    items : sequence, optional
+        Names of the items, in the order of the columns for "ranks"; what orderings may hold for
+        "orderings". By default columns are numbered, and orderings hold what they hold.
+    %(kernel)s
+    %(parameters)s
+
+    Attributes
+    ----------
+    items_ : array of the items
+    coef_ : array of shape (n_items * n_items, n_features)
+        Weights of item a at position b in row ``a * n_items + b``; with ``kernel="linear"`` only.
+    intercept_ : array of shape (n_items * n_items,)
+    %(kernel_attributes)s
+    %(attributes)s
+
+    Examples
+    --------
+    >>> from maxmargin import LabelRanker
+    >>> X = [[0.0, 1.0], [1.0, 0.0], [0.2, 0.9], [0.8, 0.1]]
+    >>> ranks = [[1, 2, 3], [3, 2, 1], [1, 2, 3], [3, 2, 1]]
+    >>> model = LabelRanker(random_state=0).fit(X, ranks)
+    >>> model.predict([[0.1, 1.0]]).tolist()
+    [[1, 2, 3]]
+    >>> orderings = [["tea", "juice", "ale"], ["ale", "juice", "tea"]] * 2
+    >>> model = LabelRanker(y_format="orderings", random_state=0).fit(X, orderings)
+    >>> model.predict([[0.1, 1.0]]).tolist()
+    [['tea', 'juice', 'ale']]
+    """
+
+    def __init__(
+        self,
+        surrogate: str = "max-margin",
+        *,
+        y_format: str = "ranks",
+        items: Any = None,
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        solver: str = "auto",
+        order: str = "active",
+        average: bool | float = True,
+        check_every: int | None = None,
+        fit_intercept: bool = True,
+        oracle: str = "proximal",
+        oracle_iterations: int = 10,
+        projection: str = "sinkhorn",
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.surrogate = surrogate
+        self.y_format = y_format
+        self.items = items
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.order = order
+        self.average = average
+        self.check_every = check_every
+        self.fit_intercept = fit_intercept
+        self.oracle = oracle
+        self.oracle_iterations = oracle_iterations
+        self.projection = projection
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    _validate_X = FlatClassifier._validate_X
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self._precomputed
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = False
+        return tags
+
+    # --- training ---------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LabelRanker:
+        """Train on examples and their rankings.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_examples, n_features)
+            With ``kernel="precomputed"`` the (n_examples, n_examples) kernel matrix.
+        y : array of shape (n_examples, n_items)
+            A ranking a row, written as ``y_format`` says; no ties, no items missing.
+        sample_weight : array of shape (n_examples,), optional
+            Weights of the examples; 2 is the same as having an example twice.
+
+        Returns
+        -------
+        self
+        """
+        settings = self._check_settings()
+        check_choice("y_format", self.y_format, FORMATS)
+        X = self._validate_X(X, reset=True)
+        positions, written = read_rankings(y, X.shape[0], self.y_format, self.items)
+        weights = check_sample_weight(sample_weight, X.shape[0])
+        self.items_, self.best_rank_ = written.items, written.base
+        M = len(self.items_)
+        used = np.flatnonzero(weights > 0)
+        train, held_out = self._split(len(used), settings.rng)
+        train, held_out = used[train], used[held_out]
+        rows = self._training_rows(X, train)
+        problem = Problem(
+            _pack(positions[train]),
+            self._make_surrogate(np.full(len(train), M), settings.tol),
+            rows,
+            self._alpha_for(weights[train].sum(), M),
+            weights[train],
+            settings.n_threads,
+        )
+        validate = None
+        if len(held_out):
+
+            def validate(weights_now: np.ndarray) -> float:
+                self._keep_columns(weights_now.reshape(-1, M * M), X, train)
+                return self._right(X[held_out], positions[held_out], weights[held_out])
+
+        result = self._solve(problem, settings, validate)
+        self._keep_columns(result.weights.reshape(-1, M * M), X, train)
+        return self
+
+    # --- prediction -------------------------------------------------------------------------
+
+    def _positions(self, X: Any) -> np.ndarray:
+        """Positions (0 = best) of the items in the best rankings, some rows at a time."""
+        M = len(self.items_)
+        step = max(1, _SCORES_AT_ONCE // M**2)
+        positions = np.empty((X.shape[0], M), np.int32)
+        for first in range(0, X.shape[0], step):
+            scores = self._scores(X[first : first + step])
+            assign_all(scores.reshape(-1, M, M), positions[first : first + step])
+        return positions
+
+    def _right(self, X: Any, positions: np.ndarray, weights: Any) -> float:
+        return float(np.average((self._positions(X) == positions).mean(axis=1), weights=weights))
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The best ranking of each example, written like those of ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_examples, n_items)
+        """
+        check_is_fitted(self, "intercept_")
+        written = RankingFormat(self.y_format, self.items_, self.best_rank_)
+        return written.write(self._positions(self._validate_X(X, reset=False)))
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of every item at every position.
+
+        Returns
+        -------
+        ndarray of shape (n_examples, n_items, n_items)
+            ``[i, item, position]``, items as in ``items_``, the best position first.
+        """
+        check_is_fitted(self, "intercept_")
+        X = self._validate_X(X, reset=False)
+        return self._scores(X).reshape(-1, len(self.items_), len(self.items_))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of items at their right position: one minus the mean loss of training.
+
+        For Kendall's tau and others see :mod:`maxmargin.metrics`.
+        """
+        check_is_fitted(self, "intercept_")
+        X = self._validate_X(X, reset=False)
+        written = RankingFormat(self.y_format, self.items_, self.best_rank_)
+        positions, _ = read_rankings(y, X.shape[0], self.y_format, known=written)
+        return self._right(X, positions, check_sample_weight(sample_weight, X.shape[0]))
+
+
+def _pack(positions: np.ndarray) -> Ranking:
+    """The structure of rankings with these positions of the items."""
+    n, M = positions.shape
+    truth = np.ascontiguousarray(positions, np.int32).ravel()
+    return Ranking(truth, np.arange(n + 1, dtype=np.int64) * M, M)

@@ -1,0 +1,386 @@
+"""Permutations: ``y`` gives each of n rows a column of its own; rankings and matchings.
+
+``phi(y)`` is the permutation matrix, flat; the marginal polytope holds the doubly stochastic
+matrices. The loss is the share of misplaced rows, ``1 - <phi(y), phi(z)> / n``.
+
+- *Ranking*: rows are items, columns positions; every entry has weights of its own,
+  ``score = W x`` with ``W`` of n^2 rows.
+- *Matching*: the sides of an example are two sets of points; the pair of row a and column b has
+  features ``psi_ab``, and all pairs share the weights, ``score_ab = w @ psi_ab``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._kernels import protocol as generic
+from .._kernels.assignment import assign
+from .._kernels.birkhoff import project_birkhoff
+from .._kernels.jit import implements, leaf
+from .._kernels.protocol import add_row, clear_rows, prefetch_rows, score_rows
+from .._kernels.saddle import (
+    MirrorProx,
+    Proximal,
+    flat_best_weight,
+    mirror_prox,
+    proximal_pair,
+    proximal_saddle,
+    saddle_work,
+)
+from .._kernels.simplex import lower_envelope_step
+from .._kernels.vector import add_scaled, copy, dot
+
+# Pieces of the loss floor that a line search looks at before it is content.
+_MOST_PIECES = 16
+# Iterations of the max-min oracle where nothing says how many.
+_ITERATIONS = 10
+_ACCURACY = 1e-9
+
+
+class Ranking(NamedTuple):
+    """Packed rankings: ``truth[i * n_items + item]`` is the position of an item."""
+
+    truth: np.ndarray
+    indptr: np.ndarray
+    n_items: int
+
+    def n_weights(self, n_inputs: int) -> int:
+        """Length of the weight vector: inputs by pairs of item and position."""
+        return n_inputs * self.n_items**2
+
+    def output_space(self) -> bytes:
+        """What decides which outputs are possible."""
+        return repr((len(self.indptr), self.n_items)).encode()
+
+
+class Matching(NamedTuple):
+    """Packed matchings: rows of the feature store are pairs, row by row of each example.
+
+    Example i has ``indptr[i+1] - indptr[i]`` points a side, and its pairs start at
+    ``pairs_indptr[i]``. ``curvature[i]`` is about the largest eigenvalue of the Gram matrix of its
+    pairs: how far proximal steps dare to go.
+    """
+
+    truth: np.ndarray
+    indptr: np.ndarray
+    pairs_indptr: np.ndarray
+    n_items: int  # of the largest example
+    curvature: np.ndarray
+
+    def n_weights(self, n_inputs: int) -> int:
+        """Length of the weight vector: one for each feature of a pair."""
+        return n_inputs
+
+    def output_space(self) -> bytes:
+        """What decides which outputs are possible."""
+        return self.indptr.tobytes()
+
+
+_PERMUTATIONS = (Ranking, Matching)
+
+
+# --- sizes ----------------------------------------------------------------------------------
+
+
+@implements(generic.n_blocks, _PERMUTATIONS)
+def _n_blocks(structure):
+    return structure.indptr.shape[0] - 1
+
+
+@leaf
+def _side(structure, i):
+    """Number of rows, and of columns, of example i."""
+    return structure.indptr[i + 1] - structure.indptr[i]
+
+
+@implements(generic.block_size, _PERMUTATIONS)
+def _block_size(structure, i):
+    return _side(structure, i) ** 2
+
+
+@implements(generic.largest_block, _PERMUTATIONS)
+def _largest_block(structure):
+    return structure.n_items**2
+
+
+@implements(generic.most_labels, _PERMUTATIONS)
+def _most_labels(structure):
+    return structure.n_items
+
+
+@implements(generic.label_range, _PERMUTATIONS)
+def _label_range(structure, i):
+    return structure.indptr[i], structure.indptr[i + 1]
+
+
+@implements(generic.most_parts, _PERMUTATIONS)
+def _most_parts(structure):
+    return structure.n_items
+
+
+@implements(generic.work_size, Ranking)
+def _work_size_ranking(structure, rows):
+    return _work_for(structure.n_items)
+
+
+@implements(generic.work_size, Matching)
+def _work_size_matching(structure, rows):
+    return _work_for(structure.n_items) + rows.n_inputs
+
+
+@leaf
+def _work_for(n):
+    """Scratch of an oracle, of a surrogate around it, and of a line search."""
+    return saddle_work(n) + 6 * n * n + 2 * _MOST_PIECES
+
+
+# --- scores and weights ---------------------------------------------------------------------
+
+
+@implements(generic.prefetch_block, Ranking)
+def _prefetch_ranking(structure, rows, i):
+    prefetch_rows(rows, i, i + 1)
+
+
+@implements(generic.prefetch_block, Matching)
+def _prefetch_matching(structure, rows, i):
+    prefetch_rows(rows, structure.pairs_indptr[i], structure.pairs_indptr[i + 1])
+
+
+@implements(generic.score_block, Ranking)
+def _score_ranking(structure, rows, weights, i, scores):
+    size = structure.n_items**2
+    score_rows(rows, weights.reshape(rows.n_inputs, size), i, i + 1, scores.reshape(1, size))
+
+
+@implements(generic.score_block, Matching)
+def _score_matching(structure, rows, weights, i, scores):
+    first, last = structure.pairs_indptr[i], structure.pairs_indptr[i + 1]
+    matrix = weights.reshape(rows.n_inputs, 1)
+    score_rows(rows, matrix, first, last, scores.reshape(last - first, 1))
+
+
+@implements(generic.add_block, Ranking)
+def _add_ranking(structure, rows, weights, i, direction, scale):
+    add_row(rows, weights.reshape(rows.n_inputs, structure.n_items**2), i, direction, scale)
+
+
+@implements(generic.add_block, Matching)
+def _add_matching(structure, rows, weights, i, direction, scale):
+    first = structure.pairs_indptr[i]
+    matrix = weights.reshape(rows.n_inputs, 1)
+    for pair in range(direction.shape[0]):
+        if direction[pair] != 0.0:
+            add_row(rows, matrix, first + pair, direction[pair : pair + 1], scale)
+
+
+@implements(generic.squared_norm, Ranking)
+def _squared_norm_ranking(structure, rows, i, direction, work):
+    return rows.squares[i] * dot(direction, direction)
+
+
+@implements(generic.squared_norm, Matching)
+def _squared_norm_matching(structure, rows, i, direction, work):
+    total = work[: rows.n_inputs]
+    clear_rows(rows, total.reshape(rows.n_inputs, 1), *_pairs(structure, i))
+    generic.add_block(structure, rows, total, i, direction, 1.0)
+    return dot(total, total)
+
+
+@leaf
+def _pairs(structure, i):
+    return structure.pairs_indptr[i], structure.pairs_indptr[i + 1]
+
+
+@implements(generic.add_gram, Ranking)
+def _add_gram_ranking(structure, rows, i, direction, scale, scores):
+    add_scaled(scores, direction, scale * rows.squares[i])
+    return True
+
+
+@implements(generic.add_gram, Matching, allocates=True)
+def _add_gram_matching(structure, rows, i, direction, scale, scores):
+    moved = np.zeros(rows.n_inputs)
+    generic.add_block(structure, rows, moved, i, direction, scale)
+    change = np.empty(scores.shape[0])
+    generic.score_block(structure, rows, moved, i, change)
+    add_scaled(scores, change, 1.0)
+    return True
+
+
+# --- outputs --------------------------------------------------------------------------------
+
+
+@implements(generic.decode, _PERMUTATIONS)
+def _decode(structure, i, scores, work, labels):
+    n = _side(structure, i)
+    return assign(scores[: n * n].reshape(n, n), work, labels)
+
+
+@implements(generic.output_parts, _PERMUTATIONS)
+def _output_parts(structure, i, labels, parts):
+    n = labels.shape[0]
+    for row in range(n):
+        parts[row] = row * n + labels[row]
+    return n
+
+
+@implements(generic.embed, _PERMUTATIONS)
+def _embed(structure, i, labels, out):
+    n = labels.shape[0]
+    out[:] = 0.0
+    for row in range(n):
+        out[row * n + labels[row]] = 1.0
+
+
+@implements(generic.embed_truth, _PERMUTATIONS)
+def _embed_truth(structure, i, out):
+    generic.embed(structure, i, structure.truth[structure.indptr[i] : structure.indptr[i + 1]], out)
+
+
+@implements(generic.add_loss, _PERMUTATIONS)
+def _add_loss(structure, i, out):
+    n = _side(structure, i)
+    first = structure.indptr[i]
+    for row in range(n):
+        true = structure.truth[first + row]
+        for column in range(n):
+            if column != true:
+                out[row * n + column] += 1.0 / n
+
+
+@implements(generic.expected_loss, _PERMUTATIONS)
+def _expected_loss(structure, i, mu):
+    n = _side(structure, i)
+    first = structure.indptr[i]
+    right = 0.0
+    for row in range(n):
+        right += mu[row * n + structure.truth[first + row]]
+    return 1.0 - right / n
+
+
+@implements(generic.linear_prox, Matching)
+def _linear_prox_matching(structure, rows, i, scores, mu, scale, work, out):
+    return -np.inf
+
+
+@implements(generic.linear_prox, Ranking)
+def _linear_prox_ranking(structure, rows, i, scores, mu, scale, work, out):
+    # max over the polytope of (scores + loss) @ m - h/2 |m - mu|^2, h = scale |x|^2
+    n = structure.n_items
+    curvature = scale * rows.squares[i]
+    if curvature <= 0.0:
+        return -np.inf
+    target, rest = work[: n * n], work[n * n :]
+    copy(target, scores)
+    generic.add_loss(structure, i, target)
+    gap = flat_best_weight(target, n, rest) - dot(target, mu)
+    if gap > 0.0:
+        for k in range(n * n):
+            target[k] = mu[k] + target[k] / curvature
+        project_birkhoff(target.reshape(n, n), rest, out.reshape(n, n))
+    return gap
+
+
+# --- max-min --------------------------------------------------------------------------------
+
+
+@implements(generic.max_min, _PERMUTATIONS)
+def _max_min(structure, i, scores, work, mu):
+    n = _side(structure, i)
+    nu = work[: n * n]
+    mu[:] = 1.0 / n
+    nu[:] = 1.0 / n
+    return proximal_saddle(scores, _ITERATIONS, _ACCURACY, n, work[n * n :], mu, nu)
+
+
+@implements(generic.max_min_prox, _PERMUTATIONS)
+def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
+    return False
+
+
+@implements(generic.improve_pair, _PERMUTATIONS, Proximal)
+def _improve_by_proximal_steps(structure, method, i, scores, mu, nu, work):
+    n = _side(structure, i)
+    return proximal_saddle(scores, method.iterations, method.accuracy, n, work, mu, nu)
+
+
+@implements(generic.improve_pair, _PERMUTATIONS, MirrorProx)
+def _improve_by_mirror_prox(structure, method, i, scores, mu, nu, work):
+    n = _side(structure, i)
+    return mirror_prox(scores, method.iterations, method.entropic, n, work, mu, nu)
+
+
+@leaf
+def _proximal_step(n, curvature, scores, mu, nu, work, out):
+    """Upper bound, gap and regret of a proximal step from mu; writes ``out`` and improves nu."""
+    next_nu, rest = work[: n * n], work[n * n :]
+    value = 1.0 - flat_best_weight(mu, n, rest) / n + dot(scores, mu)
+    upper, regret = proximal_pair(mu, value, scores, curvature, nu, n, rest, next_nu, out)
+    copy(nu, next_nu)
+    return upper - value, regret
+
+
+@implements(generic.proximal_response, Ranking)
+def _proximal_ranking(structure, rows, i, scores, mu, scale, nu, work, out):
+    n = structure.n_items
+    curvature = scale * rows.squares[i]
+    floor = 1e-4 / n
+    gap, regret = _proximal_step(n, max(curvature, floor), scores, mu, nu, work, out)
+    return gap, curvature >= floor and regret <= 1e-12
+
+
+@implements(generic.proximal_response, Matching)
+def _proximal_matching(structure, rows, i, scores, mu, scale, nu, work, out):
+    n = _side(structure, i)
+    curvature = max(scale * structure.curvature[i], 1e-4 / n)
+    gap, _ = _proximal_step(n, curvature, scores, mu, nu, work, out)
+    return gap, False
+
+
+@implements(generic.loss_floor, _PERMUTATIONS)
+def _loss_floor(structure, i, mu, work):
+    n = _side(structure, i)
+    return 1.0 - flat_best_weight(mu, n, work) / n
+
+
+@implements(generic.loss_floor_step, _PERMUTATIONS)
+def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
+    # The floor along a line is the minimum over permutations of linear functions: find the best
+    # step for the pieces known, and ask at that step for the piece that matters there.
+    n = _side(structure, i)
+    start, change = work[:_MOST_PIECES], work[_MOST_PIECES : 2 * _MOST_PIECES]
+    point, rest = (
+        work[2 * _MOST_PIECES : 2 * _MOST_PIECES + n * n],
+        work[2 * _MOST_PIECES + n * n :],
+    )
+    columns = rest[6 * n : 7 * n]  # where the assignment leaves them
+    gamma, best, best_gamma = 1.0, -np.inf, 0.0
+    for pieces in range(_MOST_PIECES):
+        copy(point, mu)
+        add_scaled(point, direction, gamma)
+        weight = flat_best_weight(point, n, rest)
+        at, along = 0.0, 0.0
+        for row in range(n):
+            part = row * n + int(columns[row])
+            at += mu[part]
+            along += direction[part]
+        start[pieces] = 1.0 - at / n
+        change[pieces] = -along / n
+        value = 1.0 - weight / n + gamma * slope - 0.5 * gamma * gamma * curvature
+        if value > best:
+            best, best_gamma = value, gamma
+        known = pieces + 1
+        gamma = lower_envelope_step(start[:known], change[:known], slope, curvature)
+        model = np.inf
+        for k in range(known):
+            model = min(model, start[k] + gamma * change[k])
+        model += gamma * slope - 0.5 * gamma * gamma * curvature
+        if model - best <= 1e-14:
+            break
+    # An end before the last piece is known must not lose what mu had.
+    if best < 1.0 - flat_best_weight(mu, n, rest) / n:
+        return 0.0
+    return best_gamma
