@@ -251,7 +251,7 @@ class Certificate:
         text = (
             f"The objective is {self.primal:.6g}; no weights have one below {self.dual:.6g}. So it "
             f"is within {self.gap:.2g} ({self.relative_gap:.2%}) of the optimum, and the weights "
-            f"are within {self.weight_distance:.2g} of the optimal ones, in Euclidean distance. "
+            f"are within {self.weight_distance:.2g} of the optimal ones in the penalty's norm. "
             f"The fit ended after {self.passes} passes: {self.status}."
         )
         if self.oracle_error > 1e-9 * abs(self.primal):

@@ -42,7 +42,7 @@ from ._sequence_data import (
 
 @documented(
     auto='"flow" for max-min and "pairwise" otherwise',
-    solvers='"auto", "flow", "pairwise", "bcfw", "subgradient", "lbfgs"',
+    solvers='"auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs"',
     solver_note="""
         "flow" moves mass between the labels of single positions, and between whole sequences, with
         acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
@@ -122,7 +122,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
     """
 
     _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
-    _solvers = ("auto", "flow", "pairwise", "bcfw", "subgradient", "lbfgs")
+    _solvers = ("auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs")
     _methods: ClassVar[dict[str, type]] = {**StructuredEstimator._methods, "flow": FlowAscent}
 
     def __init__(

@@ -70,6 +70,7 @@ class Problem:
         self.structure = structure
         self.surrogate = surrogate
         self.rows: Rows | GramRows | KernelRows = rows
+        # For passes in threads: rows that remember what they computed must not change there.
         self.shared_rows = getattr(rows, "for_reading", rows)
         self.alpha = float(alpha)
         self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)

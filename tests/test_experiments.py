@@ -1,0 +1,104 @@
+"""The experiments run, and what they rest on is right. Their results are not tested."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from experiments import protocol, saddle, summary, table1
+from experiments.rows import BY_NAME, ROWS, Examples, equal_width
+from experiments.store import read_cells
+
+
+def test_quick_run_of_a_small_row_fills_the_table_and_is_not_repeated(tmp_path, capsys):
+    words = ["--quick", "--rows", "iris", "--features", "columns", "--methods", "M3N", "M4N"]
+    table1.main([*words, "--folder", str(tmp_path)])
+    cells = read_cells(tmp_path / "table1.csv")
+    assert [(cell.method, cell.split) for cell in cells] == [
+        ("M3N", 0), ("M4N", 0), ("M3N", 1), ("M4N", 1)
+    ]  # fmt: skip
+    for cell in cells:
+        best = int(np.argmin(cell.validation))
+        assert cell.exponent == protocol.EXPONENTS[best] and cell.test == cell.tests[best]
+        assert cell.test <= 0.2
+    report = (tmp_path / "table1.md").read_text()
+    assert "| iris | columns | 2 |" in report and "(3.33)" in report and "not run (3.08)" in report
+    capsys.readouterr()
+    table1.main([*words, "--folder", str(tmp_path)])
+    assert "split" not in capsys.readouterr().out.partition("| data |")[0]  # no cell computed
+    assert read_cells(tmp_path / "table1.csv") == cells
+
+
+def test_all_rows_of_the_paper_are_there():
+    assert len(ROWS) == 18 and len(BY_NAME) == 18 + 5
+    assert [row.task for row in ROWS].count("ranking") == 5
+    assert all((row.CRF is None) == (row.task == "ranking") for row in ROWS)
+
+
+@pytest.mark.parametrize("n", [150, 209])
+def test_parts_are_disjoint_and_have_the_paper_s_shares(n):
+    three = protocol.parts(n, 3)
+    assert np.array_equal(np.sort(np.concatenate(three)), np.arange(n))
+    for part, share in zip(three, (0.6, 0.2, 0.2)):
+        assert abs(len(part) - share * n) <= 1
+
+
+def test_inputs_are_scaled_by_the_training_part_and_the_kernel_by_their_number():
+    rng = np.random.RandomState(0)
+    examples = Examples(3.0 + 2.0 * rng.randn(50, 4), rng.randint(3, size=50), 3)
+    data = protocol.make_split(BY_NAME["iris"], examples, 0, "exact")
+    np.testing.assert_allclose(data.train.X.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(data.train.X.std(axis=0), 1.0)
+    train = examples.X[protocol.parts(50, 0)[0]]
+    expected = (examples.X[protocol.parts(50, 0)[2]] - train.mean(axis=0)) / train.std(axis=0)
+    np.testing.assert_allclose(data.test.X, expected)
+    assert data.parameters == {"kernel": "rbf", "gamma": pytest.approx(1.0 / (2 * 4))}
+
+
+def test_crf_predicts_the_least_expected_loss():
+    class Model:
+        def predict_proba(self, X):
+            return np.array([[0.4, 0.3, 0.3]])  # the first class is likeliest, the second cheapest
+
+    part = Examples(np.zeros((1, 1)), np.array([1]), 3)
+    assert protocol.mean_loss(BY_NAME["auto"], "CRF", Model(), part) == 0.0
+
+
+def test_equal_width_bins_cover_the_range():
+    assert equal_width(np.array([0.0, 1.9, 2.0, 9.9, 10.0]), 5).tolist() == [0, 0, 1, 4, 4]
+
+
+def test_mean_and_standard_error():
+    centre, error = summary.mean_and_error([1.0, 2.0, 3.0])
+    assert centre == 2.0 and error == pytest.approx(1.0 / np.sqrt(3.0))
+
+
+def _closed_form(scores, A):
+    return (scores[:, None] + scores + A).max() / 2.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bracket_of_mirror_prox_holds_the_closed_form_and_shrinks(seed):
+    rng = np.random.RandomState(seed)
+    levels = np.arange(6)
+    A = np.abs(levels[:, None] - levels).astype(float)
+    scores = rng.randn(6)
+    widths = []
+    for iterations in (10, 100, 1000):
+        mu, nu, mean_mu, mean_nu = np.full((4, 6), 1.0 / 6.0)
+        upper, lower = saddle.mirror_prox.py_func(
+            A, scores, iterations, 1.0 / (2.0 * A.max()), mu, nu, mean_mu, mean_nu
+        )
+        assert lower - 1e-12 <= _closed_form(scores, A) <= upper + 1e-12
+        widths.append(upper - lower)
+    assert widths[1] < widths[0] / 3.0 and widths[2] < widths[1] / 3.0
+
+
+@pytest.mark.parametrize("warm", [True, False])
+def test_dual_never_falls_under_exact_steps_and_stays_below_the_primal(warm):
+    rng = np.random.RandomState(0)
+    X, y = rng.randn(15, 3), rng.randint(4, size=15)
+    levels = np.arange(4)
+    A = np.abs(levels[:, None] - levels).astype(float)
+    orders = np.array([rng.permutation(15) for _ in range(8)])
+    _, primal, dual, _ = saddle._train.py_func(X, y, A, 0.1, 8, 10, warm, True, orders)
+    assert (np.diff(dual) >= -1e-12).all() and (primal.min() - dual.max()) >= -1e-9
