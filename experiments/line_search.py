@@ -98,7 +98,7 @@ def plot(curves: dict[str, Any], path: Path) -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    matplotlib.rcParams["svg.hashsalt"] = "maxmargin"
+    matplotlib.rcParams.update({"svg.hashsalt": "maxmargin", "svg.fonttype": "none"})
     figure, panels = pyplot.subplots(1, len(curves), figsize=(4.5 * len(curves), 3.4), sharey=True)
     for panel, (name, lines) in zip(np.atleast_1d(panels), curves.items()):
         for what, line in lines.items():

@@ -82,7 +82,7 @@ def make_split(row: Row, examples: Examples, split: int, features: str) -> Split
     inputs = [scaler.transform(part.X) for part in three]
     gamma = bandwidth(inputs[0])
     parameters: dict[str, Any] = {}
-    if features == "exact" and row.task != "ranking":
+    if features == "exact":
         parameters = {"kernel": "rbf", "gamma": gamma}
     else:
         inputs = _gaussian_map(inputs, gamma, features, split)
@@ -101,9 +101,8 @@ def _gaussian_map(
         columns = [rbf_kernel(X, train[chosen], gamma) for X in inputs]
         scaler = StandardScaler().fit(columns[0])
         return [scaler.transform(X) for X in columns]
-    # With every training example as a landmark the inner products are those of the kernel.
-    wanted = len(train) if features == "exact" else min(most, len(train))
-    transformer = Nystroem(gamma=gamma, n_components=wanted, random_state=seed).fit(train)
+    landmarks = min(most, len(train))
+    transformer = Nystroem(gamma=gamma, n_components=landmarks, random_state=seed).fit(train)
     return [transformer.transform(X) for X in inputs]
 
 

@@ -22,7 +22,8 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 def table(cells: list[Cell], rows: Sequence[Row], kinds: Sequence[str]) -> str:
     """A Markdown table of the rows that have cells with features of these kinds."""
-    lines = ["| data | kernel | splits | " + " | ".join(METHODS) + " |", "|---" * 6 + "|"]
+    heads = ["data", "kernel", "splits", *METHODS, "M4N − M3N"]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for row in rows:
         own = [cell for cell in cells if cell.row == row.name and cell.features in kinds]
         if not own:
@@ -31,7 +32,7 @@ def table(cells: list[Cell], rows: Sequence[Row], kinds: Sequence[str]) -> str:
         present = sorted({count for count in counts if count})
         found = [_entry(row, method, own) for method in METHODS]
         head = [row.name, own[0].features, " / ".join(map(str, present))]
-        lines.append("| " + " | ".join(head + found) + " |")
+        lines.append("| " + " | ".join([*head, *found, _difference(row, own)]) + " |")
     return "\n".join(lines)
 
 
@@ -46,6 +47,18 @@ def _entry(row: Row, method: str, cells: list[Cell]) -> str:
     spread = "" if math.isnan(error) else f" ± {error:.{digits}f}"
     differs = not math.isnan(error) and abs(centre - printed) > 2.0 * error
     return f"{centre:.{digits}f}{spread}{unit} ({printed:g}){' *' if differs else ''}"
+
+
+def _difference(row: Row, cells: list[Cell]) -> str:
+    """M4N less M3N on the splits that both have seen, with the error of that difference."""
+    losses = {(cell.method, cell.split): cell.test for cell in cells}
+    both = [split for method, split in losses if method == "M3N" and ("M4N", split) in losses]
+    if len(both) < 2:
+        return ""
+    factor, digits = (100.0, 2) if row.in_percent else (1.0, 3)
+    pairs = [factor * (losses["M4N", split] - losses["M3N", split]) for split in both]
+    centre, error = mean_and_error(pairs)
+    return f"{centre:+.{digits}f} ± {error:.{digits}f}"
 
 
 def write_tables(

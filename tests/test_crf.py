@@ -120,12 +120,13 @@ def optimum(X, y, weights, K, alpha=ALPHA):
     return problem.value
 
 
+@pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
 @pytest.mark.parametrize("estimator", [MulticlassClassifier, OrdinalClassifier])
 @pytest.mark.parametrize("costs", [None, [1.0, 2.0, 0.5, 1.5]], ids=["plain", "class_weight"])
-def test_optimum(estimator, costs):
+def test_optimum(estimator, costs, solver):
     X, y, weights = some_rows()
     class_weight = None if costs is None else dict(enumerate(costs))
-    model = estimator("crf", alpha=ALPHA, class_weight=class_weight, **EXACT)
+    model = estimator("crf", alpha=ALPHA, class_weight=class_weight, solver=solver, **EXACT)
     model.fit(X, y, sample_weight=weights)
     best = optimum(X, y, weights * (1.0 if costs is None else np.array(costs)[y]), 4)
     assert model.status_ == "converged"
@@ -134,13 +135,14 @@ def test_optimum(estimator, costs):
     assert model.gap_ <= 1e-8 * model.primal_
 
 
+@pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
 @pytest.mark.parametrize("k", [2, 3])
 @pytest.mark.parametrize("alpha", [0.5, 0.01])
-def test_it_is_logistic_regression(iris, k, alpha):
+def test_it_is_logistic_regression(iris, k, alpha, solver):
     X, y = iris
     X, y = X[y >= 3 - k], y[y >= 3 - k]
     model = MulticlassClassifier(
-        "crf", alpha=alpha, fit_intercept=False, **(EXACT | {"tol": 1e-12})
+        "crf", alpha=alpha, fit_intercept=False, **(EXACT | {"tol": 1e-12, "solver": solver})
     )
     model.fit(X, y)
     # With two classes scikit-learn penalises the difference of the weights once, not each.
@@ -152,9 +154,11 @@ def test_it_is_logistic_regression(iris, k, alpha):
     assert (model.predict(X) == peer.predict(X)).all()
 
 
-def test_a_small_gap_is_reached_on_digits():
+@pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
+def test_a_small_gap_is_reached_on_digits(solver):
     X, y = load_digits(return_X_y=True)
-    model = MulticlassClassifier("crf", tol=1e-8, random_state=0).fit(X[:500] / 16.0, y[:500])
+    model = MulticlassClassifier("crf", solver=solver, tol=1e-8, random_state=0)
+    model.fit(X[:500] / 16.0, y[:500])
     assert model.status_ == "converged"
     assert 0.0 <= model.gap_ <= 1e-8 * model.primal_
 
@@ -218,39 +222,58 @@ def test_the_stored_dual_stays_on_the_simplex():
 
 
 def crf(**parameters):
-    return MulticlassClassifier("crf", alpha=0.05, **(EXACT | {"tol": 1e-12} | parameters))
+    defaults = EXACT | {"surrogate": "crf", "alpha": 0.05, "tol": 1e-12}
+    return MulticlassClassifier(**(defaults | parameters))
 
 
-def test_weight_two_is_an_example_twice(iris):
+@pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
+def test_weight_two_is_an_example_twice(iris, solver):
     X, y = iris
     weights = np.where(np.arange(len(X)) % 3, 1.0, 2.0)
     twice = np.repeat(np.arange(len(X)), weights.astype(int))
-    one, other = crf().fit(X, y, sample_weight=weights), crf().fit(X[twice], y[twice])
+    one, other = crf(solver=solver), crf(solver=solver)
+    one.fit(X, y, sample_weight=weights)
+    other.fit(X[twice], y[twice])
     np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-6)
     np.testing.assert_allclose(one.intercept_, other.intercept_, atol=1e-6)
     assert one.primal_ == pytest.approx(other.primal_, abs=1e-11)
 
 
-def test_sparse_rows_are_dense_rows(iris):
+@pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
+def test_sparse_rows_are_dense_rows(iris, solver):
     X, y = iris
     X = np.where(np.abs(X) > 1.0, X, 0.0)
-    one, other = crf().fit(X, y), crf().fit(sp.csr_array(X), y)
+    one, other = crf(solver=solver).fit(X, y), crf(solver=solver).fit(sp.csr_array(X), y)
     np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-9)
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(sp.csr_array(X)), 1e-8)
 
 
-def test_threads_do_not_change_a_bit(iris):
+@pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
+def test_threads_do_not_change_a_bit(iris, solver):
     X, y = iris
-    one, two = (crf(n_jobs=jobs, tol=1e-6).fit(X, y) for jobs in (1, 2))
+    one, two = (crf(n_jobs=jobs, tol=1e-6, solver=solver).fit(X, y) for jobs in (1, 2))
     assert (one.coef_ == two.coef_).all() and (one.primal_, one.dual_) == (two.primal_, two.dual_)
     assert (one.predict_proba(X) == two.predict_proba(X)).all()
 
 
-def test_a_refit_continues(iris):
+@pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
+def test_a_refit_continues(iris, solver):
     X, y = iris
-    model = crf(warm_start=True, tol=1e-6).fit(X, y)
+    model = crf(warm_start=True, tol=1e-6, solver=solver).fit(X, y)
     dual = model.dual_
-    assert model.set_params(tol=1e-9).fit(X, y).history_[0].dual == pytest.approx(dual, rel=1e-12)
+    again = model.set_params(tol=1e-9).fit(X, y).history_[0].dual
+    assert again == pytest.approx(dual, rel=1e-12 if solver == "bcfw" else 1e-6)
+
+
+@pytest.mark.parametrize("surrogates", [("crf", "max-margin"), ("max-min", "crf")])
+def test_a_refit_with_another_surrogate_has_its_own_optimum(iris, surrogates):
+    X, y = iris
+    model = crf(warm_start=True, tol=1e-6, solver="bcfw")
+    for surrogate in surrogates:
+        model.set_params(surrogate=surrogate).fit(X, y)
+    fresh = crf(surrogate=surrogates[1], tol=1e-6, solver="bcfw").fit(X, y)
+    assert model.history_[0].dual > 0.0
+    assert model.primal_ == pytest.approx(fresh.primal_, rel=1e-5)
 
 
 # --- probabilities --------------------------------------------------------------------------

@@ -42,18 +42,16 @@ def test_parts_are_disjoint_and_have_the_paper_s_shares(n):
         assert abs(len(part) - share * n) <= 1
 
 
-def test_exact_features_reproduce_the_gaussian_kernel():
+def test_inputs_are_scaled_by_the_training_part_and_the_kernel_by_their_number():
     rng = np.random.RandomState(0)
-    row = BY_NAME["glass (ranking)"]
-    examples = Examples(rng.randn(50, 4), np.array([rng.permutation(3) for _ in range(50)]), 3)
-    data = protocol.make_split(row, examples, 0, "exact")
-    train, test = (
-        examples.X[part] for part in (protocol.parts(50, 0)[0], protocol.parts(50, 0)[2])
-    )
-    scaled = (np.vstack([train, test]) - train.mean(axis=0)) / train.std(axis=0)
-    squares = ((scaled[:, None] - scaled[: len(train)]) ** 2).sum(axis=2)
-    found = np.vstack([data.train.X, data.test.X]) @ data.train.X.T
-    np.testing.assert_allclose(found, np.exp(-squares / (2 * 4)), atol=1e-8)
+    examples = Examples(3.0 + 2.0 * rng.randn(50, 4), rng.randint(3, size=50), 3)
+    data = protocol.make_split(BY_NAME["iris"], examples, 0, "exact")
+    np.testing.assert_allclose(data.train.X.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(data.train.X.std(axis=0), 1.0)
+    train = examples.X[protocol.parts(50, 0)[0]]
+    expected = (examples.X[protocol.parts(50, 0)[2]] - train.mean(axis=0)) / train.std(axis=0)
+    np.testing.assert_allclose(data.test.X, expected)
+    assert data.parameters == {"kernel": "rbf", "gamma": pytest.approx(1.0 / (2 * 4))}
 
 
 def test_crf_predicts_the_least_expected_loss():

@@ -82,6 +82,17 @@ def test_rbf_is_linear_on_a_factor_of_its_matrix(longest):
     assert min(check.gap for check in dual.history_) >= -1e-9
 
 
+@pytest.mark.parametrize("cache_size", [200, 0.003])
+def test_max_min_too(cache_size):
+    gram = rbf_kernel(STACKED, gamma=0.5)
+    options = {"surrogate": "max-min", "alpha": 0.5, "tol": 1e-4, "n_jobs": 2}
+    dual = fitted(kernel="rbf", gamma=0.5, cache_size=cache_size, **options)
+    linear = fitted(split(factor(gram)), **options)
+    assert abs(dual.primal_ - linear.primal_) <= 2e-4 * linear.primal_
+    assert abs(dual.dual_ - linear.dual_) <= 2e-4 * linear.primal_
+    assert min(check.gap for check in dual.history_) >= -1e-9
+
+
 def test_optimum_of_rbf_is_that_of_a_factor_of_its_matrix():
     gram = rbf_kernel(STACKED, gamma=0.5)
     dual = fitted(kernel="rbf", gamma=0.5, alpha=0.5, tol=1e-6)

@@ -13,7 +13,12 @@ from scipy.special import logsumexp
 
 from maxmargin._kernels import exponential
 from maxmargin._kernels.jit import FASTMATH
-from maxmargin._kernels.sum_product import chain_marginals, chain_marginals_by_position
+from maxmargin._kernels.sum_product import (
+    chain_marginals,
+    chain_marginals_by_position,
+    chain_marginals_summed,
+    sum_product_work,
+)
 
 LENGTHS = [*range(1, 35), 1001]
 OUTSIDE = -777.25
@@ -27,6 +32,16 @@ def exp_row(row, shift, out):
 @numba.njit(fastmath=FASTMATH)
 def exp_difference(row, constant, shifts, out, sums):
     exponential.exp_difference(row, constant, shifts, out, sums)
+
+
+@numba.njit(fastmath=FASTMATH)
+def extremes(row):
+    return exponential.extremes(row)
+
+
+@numba.njit(fastmath=FASTMATH)
+def entropy_line(row, direction, gamma):
+    return exponential.entropy_line(row, direction, gamma)
 
 
 @numba.njit(fastmath=FASTMATH)
@@ -93,6 +108,32 @@ def test_logarithms(length):
     assert entropy_of_row(mu) == pytest.approx(wanted, rel=1e-13, abs=1e-15)
 
 
+@pytest.mark.parametrize("length", LENGTHS)
+def test_smallest_and_largest(length):
+    random = np.random.RandomState(length)
+    row, around = framed(length)
+    row[:] = random.randn(length)
+    assert extremes(row) == (row.min(), row.max())
+    row[random.randint(length)] = -np.inf
+    assert extremes(row) == (-np.inf, row.max())
+    assert (outside(around, length) == OUTSIDE).all()
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_entropy_along_a_line(length):
+    random = np.random.RandomState(length)
+    row, direction = random.rand(length), random.randn(length)
+    row[::4] = 0.0
+    direction[::4] = np.abs(direction[::4])
+    row[::8] = direction[::8] = 0.0
+    point = row + 0.01 * direction
+    moves = direction != 0.0
+    point, direction_there = np.maximum(point[moves], 1e-300), direction[moves]
+    first, second = entropy_line(row, direction, 0.01)
+    assert first == pytest.approx((direction_there * np.log(point)).sum(), rel=1e-12, abs=1e-14)
+    assert second == pytest.approx((direction_there**2 / point).sum(), rel=1e-12)
+
+
 def test_logarithms_at_the_borders():
     row = np.array([0.0, 5e-324, 2.3e-308, 0.5, np.sqrt(0.5), 1.0, np.sqrt(2.0), 1.7e308])
     out = np.empty(8)
@@ -126,10 +167,17 @@ def enumerate_chain(unary, pairs):
     return value, marginals, pair_marginals
 
 
+def run_summed(unary, transitions):
+    length, K = unary.shape
+    work, marginals = np.full(sum_product_work(length, K), np.nan), np.full((length, K), np.nan)
+    summed = np.full((K, K), np.nan)
+    return chain_marginals_summed(unary, transitions, work, marginals, summed), marginals, summed
+
+
 def run_chain(unary, pairs):
     """The compiled answer; scratch is full of NaN, nobody may trust its contents."""
     length, K = unary.shape
-    work, marginals = np.full(3 * K, np.nan), np.full((length, K), np.nan)
+    work, marginals = np.full(sum_product_work(length, K), np.nan), np.full((length, K), np.nan)
     found = np.full((length - 1, K, K), np.nan)
     function = chain_marginals if pairs.ndim == 2 else chain_marginals_by_position
     return function(unary, pairs, work, marginals, found), marginals, found
@@ -163,6 +211,9 @@ def test_chain_marginals_agree_with_enumeration(case):
     if wanted == -np.inf:
         assert value == -np.inf
         assert not marginals.any() and not found.any()
+        if pairs.ndim == 2:
+            value, marginals, summed = run_summed(unary, pairs)
+            assert value == -np.inf and not marginals.any() and not summed.any()
         return
     assert value == pytest.approx(wanted, rel=1e-13, abs=1e-12)
     # Scores of 1e4 have 12 digits behind the point.
@@ -174,6 +225,11 @@ def test_chain_marginals_agree_with_enumeration(case):
     np.testing.assert_allclose(found.sum(axis=1), marginals[1:], atol=1e-14)
     assert (marginals[unary == -np.inf] == 0.0).all()
     assert (found[by_position == -np.inf] == 0.0).all()
+    if pairs.ndim == 2:
+        again, same, summed = run_summed(unary, pairs)
+        assert again == value
+        np.testing.assert_allclose(same, marginals, rtol=1e-12, atol=1e-300)
+        np.testing.assert_allclose(summed, found.sum(axis=0), rtol=1e-12, atol=1e-300)
 
 
 def test_potentials_may_be_overwritten():
@@ -183,6 +239,24 @@ def test_potentials_may_be_overwritten():
     again = np.empty((5, 3))
     assert chain_marginals_by_position(unary, pairs, np.empty(9), again, pairs) == value
     assert (again == marginals).all() and (pairs == found).all()
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_plain_messages_agree_with_logarithms(forbidden):
+    """Transitions that are the same at all positions, with and without saying so."""
+    random = np.random.RandomState(2)
+    for size in (0.1, 3.0, 20.0, 90.0, 140.0):
+        unary, transitions = size * random.randn(12, 6), size * random.randn(6, 6)
+        if forbidden:
+            transitions[random.rand(6, 6) < 0.4] = -np.inf
+            unary[3:6, random.permutation(6)[:2]] = -np.inf
+        by_position = np.broadcast_to(transitions, (11, 6, 6)).copy()
+        value, marginals, found = run_chain(unary, transitions)
+        wanted, wanted_marginals, wanted_pairs = run_chain(unary, by_position)
+        assert value == pytest.approx(wanted, rel=1e-14)
+        # products of probabilities below 1e-150 may vanish
+        np.testing.assert_allclose(marginals, wanted_marginals, rtol=1e-10, atol=1e-250)
+        np.testing.assert_allclose(found, wanted_pairs, rtol=1e-10, atol=1e-250)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e3])
@@ -209,6 +283,9 @@ def test_many_poor_ways_outweigh_a_few_good_ones():
     transitions[0, 1:] = transitions[1:, 0] = -np.inf  # label 0 keeps to itself
     unary[0, 0] = 800.0
     value, marginals, _ = run_chain(unary, transitions)
+    again, same, summed = run_summed(unary, transitions)
+    assert again == value and summed.sum() == pytest.approx(length - 1.0, rel=1e-12)
+    np.testing.assert_allclose(same, marginals, rtol=1e-10, atol=1e-300)
     assert value == pytest.approx(length * np.log(K - 1.0), rel=1e-13)
     np.testing.assert_allclose(marginals[:, 1:], 1.0 / (K - 1.0), rtol=1e-10)
     assert (marginals[:, 0] < 1e-300).all()

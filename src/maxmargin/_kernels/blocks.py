@@ -4,6 +4,9 @@ A block is loaded into a dense scratch vector, changed there, and stored again. 
 max-margin and max-min solutions are sparse, so the pool stays small (two numbers a non-zero
 part) whatever the number of classes; a block that outgrows its place moves to the end, and a
 full pool is compacted into a larger one.
+
+Marginals of a CRF have no zeros. For them the blocks are stored whole, one after another, and no
+indices are kept.
 """
 
 from __future__ import annotations
@@ -13,14 +16,17 @@ from typing import NamedTuple
 import numpy as np
 
 from .jit import compiled, leaf
-from .vector import SHORT, lowest_bit, mask_above, prefetch
+from .vector import SHORT, copy, lowest_bit, mask_above, prefetch
 
 # A part below this belongs to rounding: it would only make later loads slower.
 NEGLIGIBLE = 1e-15
 
 
 class Blocks(NamedTuple):
-    """Sparse dual blocks: block i is ``index/value[start[i] : start[i] + count[i]]``."""
+    """Sparse dual blocks: block i is ``index/value[start[i] : start[i] + count[i]]``.
+
+    Without any ``index``, blocks are whole.
+    """
 
     start: np.ndarray
     count: np.ndarray
@@ -38,8 +44,11 @@ class Blocks(NamedTuple):
 @leaf
 def load_block(blocks, i, out):
     """Write block i into the dense vector ``out`` (all of it)."""
-    out[:] = 0.0
     first = blocks.start[i]
+    if blocks.index.shape[0] == 0:
+        copy(out, blocks.value[first : first + blocks.count[i]])
+        return
+    out[:] = 0.0
     for position in range(first, first + blocks.count[i]):
         out[blocks.index[position]] = blocks.value[position]
 
@@ -48,7 +57,8 @@ def load_block(blocks, i, out):
 def prefetch_stored(blocks, i):
     """Bring block i into the cache: it is the next one."""
     first = blocks.start[i]
-    prefetch(blocks.index, first, first + blocks.count[i])
+    if blocks.index.shape[0] > 0:
+        prefetch(blocks.index, first, first + blocks.count[i])
     prefetch(blocks.value, first, first + blocks.count[i])
 
 
@@ -97,10 +107,13 @@ def store_in_place(blocks, i, mu, found):
 
     ``found`` is scratch for as many indices as mu is long.
     """
+    start = blocks.start[i]
+    if blocks.index.shape[0] == 0:
+        copy(blocks.value[start : start + blocks.count[i]], mu)
+        return True
     needed = find_parts(mu, found)
     if needed > blocks.room[i]:
         return False
-    start = blocks.start[i]
     for place in range(needed):
         blocks.index[start + place] = found[place]
         blocks.value[start + place] = mu[found[place]]
@@ -211,4 +224,17 @@ def empty_blocks(n_blocks: int, expected: int) -> Blocks:
         np.zeros(1, np.int64),
         np.empty(max(expected, 16), np.int32),
         np.empty(max(expected, 16), np.float64),
+    )
+
+
+def whole_blocks(sizes: np.ndarray) -> Blocks:
+    """Storage for blocks of so many parts each, all of which count."""
+    ends = np.cumsum(sizes, dtype=np.int64)
+    return Blocks(
+        ends - sizes,
+        sizes.astype(np.int32),
+        sizes.astype(np.int32),
+        ends[-1:].copy(),
+        np.empty(0, np.int32),
+        np.empty(int(ends[-1])),
     )

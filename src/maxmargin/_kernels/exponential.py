@@ -123,6 +123,44 @@ def _sum_of_chunks(builder, length, emit):
 
 
 @intrinsic
+def extremes(typingctx, row):
+    """Smallest and largest entry of a row that is not empty."""
+    if not _row_types_fit(row):
+        return None
+
+    def codegen(context, builder, signature, args):
+        source = _array(context, builder, signature, args, 0)
+        found = [
+            (sign, cgutils.alloca_once_value(builder, _number(worst, 8)))
+            for sign, worst in (("<", math.inf), (">", -math.inf))
+        ]
+
+        def emit(offset, width):
+            values = _load(builder, source.data, offset, width)
+            if width < 8:  # the same numbers again fill the places that are left
+                repeat = [place % width for place in range(8)]
+                places = ir.Constant(ir.VectorType(ir.IntType(32), 8), repeat)
+                values = builder.shuffle_vector(values, values, places)
+            for sign, best in found:
+                known = builder.load(best)
+                better = builder.fcmp_ordered(sign, values, known)
+                builder.store(builder.select(better, values, known), best)
+
+        _for_disjoint_chunks(builder, _length(builder, source), emit)
+        answers = []
+        for sign, best in found:
+            vector = builder.load(best)
+            one = builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
+            for place in range(1, 8):
+                other = builder.extract_element(vector, ir.Constant(ir.IntType(32), place))
+                one = builder.select(builder.fcmp_ordered(sign, other, one), other, one)
+            answers.append(one)
+        return context.make_tuple(builder, signature.return_type, answers)
+
+    return types.UniTuple(types.float64, 2)(row), codegen
+
+
+@intrinsic
 def exp_row(typingctx, row, shift, out):
     """``out = exp(row - shift)``, and its sum; the differences must be below 709."""
     if not _row_types_fit(row, out):

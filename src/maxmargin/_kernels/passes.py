@@ -17,6 +17,15 @@ def inner_product(left, right):
 
 
 @compiled
+def block_sizes(structure):
+    """Number of parts of every block."""
+    sizes = np.empty(generic.n_blocks(structure), np.int64)
+    for i in range(sizes.shape[0]):
+        sizes[i] = generic.block_size(structure, i)
+    return sizes
+
+
+@compiled
 def truth_blocks(structure, blocks):
     """Set every block to the indicator of its true output."""
     scratch = np.empty(generic.largest_block(structure))

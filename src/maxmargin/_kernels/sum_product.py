@@ -4,19 +4,196 @@
 every label and of every pair of neighbours when labellings are drawn in proportion to the
 exponentials.
 
-Forward messages stay logarithms; what is exponentiated are differences to the best way to reach a
-label, so the largest term of every sum is 1. Nothing is floored, and nothing overflows: terms that
-become 0 are below 1e-307 of the sum they belong to, whatever the size of the scores. The way back
+Scores may have any size. In general, forward messages stay logarithms, and what is exponentiated
+are differences to the best way to reach a label, so the largest term of every sum is 1: nothing is
+floored, nothing overflows, and terms that become 0 are below 1e-307 of their sum. The way back
 multiplies conditional probabilities. Forbidden parts score minus infinity and get exactly 0.
+
+Where the scores are known to be harmless, messages are plain numbers and a step is a product with
+the matrix of exponentiated transitions: no exponentials of pairs, several times faster.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .exponential import exp_difference, exp_row, log_row
+from .exponential import exp_difference, exp_row, extremes, log_row
 from .jit import leaf
-from .vector import add_scaled, copy, dot, max_plus
+from .vector import add_scaled, combine_rows, copy, dot, max_plus, spread_row
+
+# Plain messages are used while all numbers that matter stay above exp(-600).
+_SAFE = 600.0
+
+
+@leaf
+def sum_product_work(length, n):
+    """Length of the scratch vector for a chain of so many positions and labels."""
+    return (length + 3 * n + 4) * n
+
+
+@leaf
+def _spread(values):
+    """Largest entry, its distance to the smallest finite one, and whether all are finite."""
+    low, top = extremes(values)
+    if low > -np.inf or top == -np.inf:
+        return top, top - low if low > -np.inf else 0.0, low > -np.inf
+    low = top
+    for p in range(values.shape[0]):
+        if -np.inf < values[p] < low:
+            low = values[p]
+    return top, top - low, False
+
+
+@leaf
+def _is_harmless(unary, transitions):
+    """Whether plain messages keep all their digits.
+
+    With everything allowed, a label can be entered from all others, so messages to two labels
+    differ at most by the spread of one position and of the transitions. Where something is
+    forbidden they may drift apart along the whole chain.
+    """
+    length, n = unary.shape
+    _, spread, all_allowed = _spread(transitions.reshape(n * n))
+    widest, steps = 0.0, 1.0
+    for t in range(length):
+        top, here, allowed = _spread(unary[t])
+        widest = max(widest, here)
+        all_allowed = all_allowed and allowed
+        if top == -np.inf:
+            return False
+    if not all_allowed:
+        steps = 0.5 * length
+    return 2.0 * steps * (spread + widest + np.log(n)) <= _SAFE
+
+
+@leaf
+def _plain_forward(unary, transitions, table, likelihoods, marginals):
+    """Messages into ``marginals``, each with sum 1; returns the log partition function.
+
+    ``table`` receives the exponentiated transitions, ``likelihoods`` those of the labels.
+    """
+    length, n = unary.shape
+    top = extremes(transitions.reshape(n * n))[1]
+    top = top if top > -np.inf else 0.0  # a single position may go without transitions
+    value = 0.0
+    exp_row(transitions.reshape(n * n), top, table.reshape(n * n))
+    for t in range(length):
+        highest = extremes(unary[t])[1]
+        exp_row(unary[t], highest, likelihoods[t])
+        message = marginals[t]
+        if t == 0:
+            copy(message, likelihoods[0])
+        else:
+            message[:] = 0.0
+            combine_rows(table, None, marginals[t - 1], 0, n, message)
+            for k in range(n):
+                message[k] *= likelihoods[t, k]
+            value += top
+        total = 0.0
+        for k in range(n):
+            total += message[k]
+        if not total > 0.0:
+            return -np.inf
+        share = 1.0 / total
+        for k in range(n):
+            message[k] *= share
+        value += highest + np.log(total)
+    return value
+
+
+@leaf
+def _plain_back(table, turned, likelihoods, marginals, t, message, ahead, before):
+    """From the message behind position t + 1 (``message``) to that behind t, in place.
+
+    ``ahead`` receives the factor of the labels at t + 1 in the pairs ``t, t + 1``; the marginal at
+    t + 1 replaces the forward message there. Returns the scale of the pairs.
+    """
+    n = message.shape[0]
+    total = 0.0
+    for k in range(n):
+        ahead[k] = message[k] * likelihoods[t + 1, k]
+        marginals[t + 1, k] *= message[k]
+        total += marginals[t + 1, k]
+        before[k] = 0.0
+    share = 1.0 / total
+    for k in range(n):
+        marginals[t + 1, k] *= share
+    combine_rows(turned, None, ahead, 0, n, before)
+    mass = dot(marginals[t], before)
+    copy(message, before)
+    highest = 1.0 / extremes(message)[1]
+    for k in range(n):
+        message[k] *= highest
+    return 1.0 / mass
+
+
+@leaf
+def _plain_end(marginals, message):
+    """The marginal of the first position."""
+    total = 0.0
+    for k in range(message.shape[0]):
+        marginals[0, k] *= message[k]
+        total += marginals[0, k]
+    share = 1.0 / total
+    for k in range(message.shape[0]):
+        marginals[0, k] *= share
+
+
+@leaf
+def _turn(table, turned):
+    for j in range(table.shape[0]):
+        for k in range(table.shape[0]):
+            turned[k, j] = table[j, k]
+
+
+@leaf
+def _plain_pairs(unary, transitions, work, marginals, pairs):
+    length, n = unary.shape
+    message, ahead, before = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    table = work[4 * n : (4 + n) * n].reshape(n, n)
+    turned = work[(4 + n) * n : (4 + 2 * n) * n].reshape(n, n)
+    likelihoods = work[(4 + 3 * n) * n : (4 + 3 * n + length) * n].reshape(length, n)
+    value = _plain_forward(unary, transitions, table, likelihoods, marginals)
+    if value == -np.inf:
+        marginals[:] = 0.0
+        pairs[:] = 0.0
+        return value
+    _turn(table, turned)
+    message[:] = 1.0
+    for t in range(length - 2, -1, -1):
+        scale = _plain_back(table, turned, likelihoods, marginals, t, message, ahead, before)
+        for j in range(n):
+            here = scale * marginals[t, j]
+            for k in range(n):
+                pairs[t, j, k] = here * table[j, k] * ahead[k]
+    _plain_end(marginals, message)
+    return value
+
+
+@leaf
+def _plain_sums(unary, transitions, work, marginals, summed):
+    length, n = unary.shape
+    message, ahead, before = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    table = work[4 * n : (4 + n) * n].reshape(n, n)
+    turned = work[(4 + n) * n : (4 + 2 * n) * n].reshape(n, n)
+    sums = work[(4 + 2 * n) * n : (4 + 3 * n) * n].reshape(n, n)
+    likelihoods = work[(4 + 3 * n) * n : (4 + 3 * n + length) * n].reshape(length, n)
+    value = _plain_forward(unary, transitions, table, likelihoods, marginals)
+    if value == -np.inf:
+        marginals[:] = 0.0
+        summed[:] = 0.0
+        return value
+    _turn(table, turned)
+    message[:] = 1.0
+    sums[:] = 0.0
+    for t in range(length - 2, -1, -1):
+        scale = _plain_back(table, turned, likelihoods, marginals, t, message, ahead, before)
+        spread_row(sums, None, marginals[t], 0, n, ahead, scale)
+    _plain_end(marginals, message)
+    for j in range(n):
+        for k in range(n):
+            summed[j, k] = sums[j, k] * table[j, k]
+    return value
 
 
 @leaf
@@ -44,23 +221,20 @@ def _forward(before, table, unary, best, sums, ways, after):
 
 
 @leaf
-def _backward(marginals, pairs, ones):
-    """From the last marginal and the shares in ``pairs`` to all marginals."""
+def _backward(ways, ones, marginals, t):
+    """Probabilities of the pairs ``t, t + 1`` in place of the shares, and the marginal at t."""
     n = marginals.shape[1]
-    for t in range(pairs.shape[0] - 1, -1, -1):
-        for j in range(n):
-            for k in range(n):
-                pairs[t, j, k] *= marginals[t + 1, k]
-            marginals[t, j] = dot(pairs[t, j], ones)
+    for j in range(n):
+        for k in range(n):
+            ways[j, k] *= marginals[t + 1, k]
+        marginals[t, j] = dot(ways[j], ones)
 
 
 @leaf
 def _last(marginals):
     """Normalise the last message into a marginal; returns the log of its sum."""
     last = marginals[marginals.shape[0] - 1]
-    top = last[0]
-    for k in range(1, last.shape[0]):
-        top = max(top, last[k])
+    top = extremes(last)[1]
     if top == -np.inf:
         marginals[:] = 0.0
         return top
@@ -78,7 +252,7 @@ def chain_marginals(unary, transitions, work, marginals, pairs):
     ----------
     unary : array of shape (T, K)
     transitions : array of shape (K, K)
-    work : array of at least 3 K
+    work : array of ``sum_product_work(T, K)``
         Scratch.
     marginals : array of shape (T, K)
         Receives the probability of each label at each position.
@@ -90,6 +264,8 @@ def chain_marginals(unary, transitions, work, marginals, pairs):
     float
         The log partition function; minus infinity, and marginals of 0, if no labelling is allowed.
     """
+    if _is_harmless(unary, transitions):
+        return _plain_pairs(unary, transitions, work, marginals, pairs)
     length, n = unary.shape
     best, sums, ones = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
     ones[:] = 1.0
@@ -97,13 +273,41 @@ def chain_marginals(unary, transitions, work, marginals, pairs):
     for t in range(length - 1):
         _forward(marginals[t], transitions, unary[t + 1], best, sums, pairs[t], marginals[t + 1])
     value = _last(marginals)
-    _backward(marginals, pairs, ones)
+    for t in range(length - 2, -1, -1):
+        _backward(pairs[t], ones, marginals, t)
+    return value
+
+
+@leaf
+def chain_marginals_summed(unary, transitions, work, marginals, summed):
+    """The same with ``summed`` of shape (K, K): expected numbers of the transitions.
+
+    Needs no memory for the pairs of every position.
+    """
+    if _is_harmless(unary, transitions):
+        return _plain_sums(unary, transitions, work, marginals, summed)
+    length, n = unary.shape
+    best, sums = work[:n], work[n : 2 * n]
+    ones, reached = work[2 * n : 3 * n], work[3 * n : 4 * n]
+    messages = work[4 * n : (4 + length) * n].reshape(length, n)
+    ways = work[(4 + length) * n : (4 + length + n) * n].reshape(n, n)
+    ones[:] = 1.0
+    summed[:] = 0.0
+    copy(marginals[0], unary[0])
+    for t in range(length - 1):
+        copy(messages[t], marginals[t])
+        _forward(marginals[t], transitions, unary[t + 1], best, sums, ways, marginals[t + 1])
+    value = _last(marginals)
+    for t in range(length - 2, -1, -1):
+        _forward(messages[t], transitions, unary[t + 1], best, sums, ways, reached)
+        _backward(ways, ones, marginals, t)
+        add_scaled(summed.reshape(n * n), ways.reshape(n * n), 1.0)
     return value
 
 
 @leaf
 def chain_marginals_by_position(unary, potentials, work, marginals, pairs):
-    """The same with ``potentials`` of shape (T - 1, K, K): transitions that depend on the position.
+    """Marginals with ``potentials`` of shape (T - 1, K, K): the transitions at each position.
 
     ``potentials`` and ``pairs`` may be the same array.
     """
@@ -114,5 +318,6 @@ def chain_marginals_by_position(unary, potentials, work, marginals, pairs):
     for t in range(length - 1):
         _forward(marginals[t], potentials[t], unary[t + 1], best, sums, pairs[t], marginals[t + 1])
     value = _last(marginals)
-    _backward(marginals, pairs, ones)
+    for t in range(length - 2, -1, -1):
+        _backward(pairs[t], ones, marginals, t)
     return value

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._kernels.passes import block_sizes
 from .._validation import (
     check_callbacks,
     check_choice,
@@ -21,7 +22,9 @@ from .._validation import (
     check_number,
     check_switch,
 )
+from ..features.rows import DenseRows, SparseRows
 from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
+from ..solvers.lbfgs import Lbfgs
 from ..solvers.loop import run
 from ..solvers.result import MAX_ITER, Result
 from ..solvers.subgradient import Subgradient
@@ -31,7 +34,9 @@ from ..surrogates.max_min import MaxMin
 from ._kernel import KernelModel
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
-SOLVERS = ("auto", "bcfw", "pairwise", "subgradient")
+SOLVERS = ("auto", "bcfw", "pairwise", "subgradient", "lbfgs")
+# Marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
+_DUAL_BYTES = 1e9
 
 
 class Settings(NamedTuple):
@@ -92,11 +97,7 @@ class StructuredEstimator(BaseEstimator):
             check_number("average", self.average, at_least=0)
         if self.check_every is not None:
             check_integer("check_every", self.check_every, 1)
-        if self.solver == "pairwise" and self.surrogate != "max-margin":
-            raise ValueError(
-                "solver='pairwise' needs a surrogate whose answers are single outputs: use "
-                f"surrogate='max-margin' or solver='auto'; received surrogate={self.surrogate!r}."
-            )
+        self._check_solver_fits()
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0)
         if self.early_stopping:
@@ -113,6 +114,25 @@ class StructuredEstimator(BaseEstimator):
             rng=check_random_state(self.random_state),
             verbose=check_integer("verbose", verbose, 0),
         )
+
+    def _check_solver_fits(self) -> None:
+        """Refuse solvers that the surrogate or the kernel is not made for."""
+        if self.solver == "pairwise" and self.surrogate != "max-margin":
+            raise ValueError(
+                "solver='pairwise' needs a surrogate whose answers are single outputs: use "
+                f"surrogate='max-margin' or solver='auto'; received surrogate={self.surrogate!r}."
+            )
+        if self.solver == "lbfgs" and self.surrogate != "crf":
+            raise ValueError(
+                "solver='lbfgs' needs a smooth surrogate: use surrogate='crf' or solver='bcfw'; "
+                f"received surrogate={self.surrogate!r}."
+            )
+        kernel = getattr(self, "kernel", "linear")
+        if self.solver == "lbfgs" and kernel != "linear":
+            raise ValueError(
+                "solver='lbfgs' needs weights of features: use kernel='linear' or solver='bcfw'; "
+                f"received kernel={kernel!r}."
+            )
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
         """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
@@ -163,9 +183,11 @@ class StructuredEstimator(BaseEstimator):
 
     def _stepper(self, problem: Any, settings: Settings) -> Any:
         """The solver, ready to start."""
-        name = self._solver_name()
+        name = self._solver_name(problem)
         if name == "subgradient":
             return Subgradient(problem, rng=settings.rng)
+        if name == "lbfgs":
+            return Lbfgs(problem, dual_state=self._dual_for(problem))
         return self._methods[name](
             problem,
             order=self.order,
@@ -174,9 +196,13 @@ class StructuredEstimator(BaseEstimator):
             dual_state=self._dual_for(problem),
         )
 
-    def _solver_name(self) -> str:
+    def _solver_name(self, problem: Any) -> str:
         """The solver that is meant by "auto"."""
-        return "bcfw" if self.solver == "auto" else self.solver
+        if self.solver != "auto":
+            return self.solver
+        if self.surrogate != "crf":
+            return "bcfw"
+        return crf_solver(problem.rows, int(block_sizes(problem.structure).sum()))
 
     def _wanted_average(self) -> bool | float:
         """``average``; with a kernel, True is no average: it keeps all examples that ever moved."""
@@ -201,10 +227,24 @@ class StructuredEstimator(BaseEstimator):
         self.n_iter_ = max(1, math.ceil(result.passes - 1e-9))
         self.n_oracle_calls_ = result.oracle_calls
         self.history_ = result.history
-        self.dual_nbytes_ = getattr(result.dual_state, "nbytes", 0)
+        in_weights = isinstance(result.dual_state, np.ndarray)
+        self.dual_nbytes_ = 0 if in_weights else getattr(result.dual_state, "nbytes", 0)
         self._dual = None
         if self.warm_start and result.dual_state is not None and problem.signature() is not None:
             self._dual = (problem.signature(), result.dual_state)
+
+
+def crf_solver(rows: Any, n_marginals: int) -> str:
+    """The faster solver for a CRF, as measured.
+
+    A step of coordinate ascent touches only the weights of its example's features; one of L-BFGS
+    touches all weights many times, but needs no logarithms and can use several threads. So L-BFGS
+    is for data with at least as many rows as features, and where the marginals would not fit.
+    """
+    if not isinstance(rows, (DenseRows, SparseRows)):
+        return "bcfw"
+    fits = 8 * n_marginals <= _DUAL_BYTES
+    return "bcfw" if fits and rows.n_inputs > len(rows.squares) else "lbfgs"
 
 
 def incompatible(surrogate: str, what: str, remedy: str) -> ValueError:

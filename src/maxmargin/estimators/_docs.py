@@ -41,10 +41,12 @@ PARAMETERS = """\
     max_iter : int, default=1000
         Passes over the data at most; a fit that ends there warns with the gap it reached.
     solver : {%(solvers)s}, default="auto"
-        Block-coordinate Frank-Wolfe with exact steps; the same with steps between remembered
-        outputs (max-margin only), faster where a block has no exact maximum and the gap is to
-        become small; or the stochastic subgradient method as a baseline.%(solver_note)s "auto" is
-        %(auto)s.
+        Block-coordinate Frank-Wolfe with exact steps (for a CRF this is SDCA); the same with steps
+        between remembered outputs (max-margin only), faster where a block has no exact maximum and
+        the gap is to become small; the stochastic subgradient method as a baseline; or L-BFGS (CRF
+        only, linear kernel), which keeps no dual and uses ``n_jobs`` threads.%(solver_note)s "auto"
+        is %(auto)s; for a CRF it is "lbfgs" if there are no more features than
+        rows, otherwise "bcfw".
     order : {"permutation", "active", "uniform", "gap"}, default="%(order)s"
         How "bcfw" and "pairwise" choose examples: in a new random order each pass; the same, with
         most rounds only over examples that still have a gap; uniformly; or in proportion to their
@@ -122,7 +124,7 @@ def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str)
         parts = {
             "order": "permutation",
             "auto": '"bcfw"',
-            "solvers": '"auto", "bcfw", "pairwise", "subgradient"',
+            "solvers": '"auto", "bcfw", "pairwise", "subgradient", "lbfgs"',
             "solver_note": "",
             "class_weight_note": "Factor of the weights of examples by their true class;",
             "balanced_note": "inversely proportional to the frequency.",

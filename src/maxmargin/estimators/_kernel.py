@@ -48,7 +48,7 @@ class KernelModel:
                 "coef_ is only available with kernel='linear'; this model has dual_coef_ and "
                 f"support_vectors_ of kernel={vars(self)['kernel_'].name!r}."
             )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return super().__getattribute__(name)  # raises again, with its own reason
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]

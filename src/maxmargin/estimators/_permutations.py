@@ -48,7 +48,7 @@ class PermutationEstimator(StructuredEstimator):
             )
         return settings
 
-    def _solver_name(self) -> str:
+    def _solver_name(self, problem: Any) -> str:
         if self.solver == "auto":
             return "pairwise" if self.surrogate == "max-margin" else "bcfw"
         return self.solver

@@ -24,7 +24,9 @@ from ..structures.masks import (
     known_positions,
     transition_masks,
 )
-from ._base import SURROGATES, StructuredEstimator, incompatible
+from ..structures.pair_chain import PairChain
+from ._base import SURROGATES, StructuredEstimator
+from ._chain_probability import ChainProbabilities
 from ._docs import documented
 from ._kernel import KernelModel
 from ._sequence_data import (
@@ -40,20 +42,20 @@ from ._sequence_data import (
 
 @documented(
     auto='"flow" for max-min and "pairwise" otherwise',
-    solvers='"auto", "flow", "pairwise", "bcfw", "subgradient"',
+    solvers='"auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs"',
     solver_note="""
         "flow" moves mass between the labels of single positions, and between whole sequences, with
         acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
-    class_weight_note="Factor of the loss at a position by its true label;",
+    class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
-        total weight, or 1 over it if ``normalize_loss=False``.""",
+        total weight, or 1 over it if ``normalize_loss=False`` or for a CRF.""",
     rows="positions",
     where="positions of all sequences, one below the other,",
     precomputed=""", and with
         "precomputed" X[i] holds them for its positions and those of all training sequences, one
         after another: shape (T, n_training)""",
 )
-class SequenceLabeler(KernelModel, StructuredEstimator):
+class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
     """Labels sequences with a linear chain: a label for every position.
 
     The score of labels ``y`` for a sequence ``x`` of length T is::
@@ -62,15 +64,24 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
 
     and training minimises, with w all weights together and L the mean of the label losses::
 
-        alpha/2 |w|^2 + 1/n sum_i ( max_y [ L(y, y_i) + score(x_i, y) ] - score(x_i, y_i) )
+        alpha/2 |w|^2 + 1/n sum_i S(x_i, y_i)
+
+        max-margin:  S(x, y) = max_z [ L(z, y) + score(x, z) ] - score(x, y)
+        max-min:     S(x, y) = max_mu [ min_nu E L(nu, mu) + score(x, mu) ] - score(x, y)
+        crf:         S(x, y) = log sum_z exp(score(x, z)) - score(x, y) = -log p(y | x)
+
+    over all labellings z that the constraints allow, and distributions mu over them. The CRF has
+    probabilities (:meth:`predict_marginals`, :meth:`log_likelihood`) and no loss: ``loss`` and
+    ``normalize_loss`` make no difference to it. Its dual, which solver "bcfw" keeps, takes
+    ``8 sum_i (T_i K + (T_i - 1) K^2)`` bytes for K labels; "lbfgs" keeps none, and "auto" goes to
+    it above a gigabyte.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min"}, default="max-margin"
-        The formula above, or its consistent correction
-        ``max_mu [ min_nu E L(nu, mu) + score(x_i, mu) ] - score(x_i, y_i)``, where mu is a
-        distribution over label sequences, and nu predicts any label that is allowed at a position
-        (whether it may follow its neighbours is not asked: the loss is a sum over positions).
+    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+        Max-min is the consistent correction of max-margin; its nu predicts any label that is
+        allowed at a position (whether it may follow its neighbours is not asked: the loss is a sum
+        over positions).
     loss : "hamming" or array of shape (n_classes, n_classes), default="hamming"
         What a mistake at one position costs; ``loss[j, z]`` for label j when z is true, in the
         order of ``classes_``.
@@ -111,7 +122,7 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
     """
 
     _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
-    _solvers = ("auto", "flow", "pairwise", "bcfw", "subgradient")
+    _solvers = ("auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs")
     _methods: ClassVar[dict[str, type]] = {**StructuredEstimator._methods, "flow": FlowAscent}
 
     def __init__(
@@ -207,6 +218,8 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
         """
         settings = self._check_settings()
         self._check_solver()
+        if self.surrogate == "crf":
+            self._refuse_losses(position_weight)
         data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
@@ -220,11 +233,12 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
         positions = data.positions(used[train])
         rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
+        is_mean = self.normalize_loss and self.surrogate != "crf"
         problem = Problem(
-            self._chain(part.indptr, masks, part.allowed, rows, loss, part),
+            self._training_structure(part, masks, rows, loss),
             SURROGATES[self.surrogate](),
             rows,
-            self._alpha_for(part.weights.sum(), mean_length if self.normalize_loss else 1.0),
+            self._alpha_for(part.weights.sum(), mean_length if is_mean else 1.0),
             part.weights,
             settings.n_threads,
         )
@@ -257,19 +271,23 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
         return right
 
     def _check_solver(self) -> None:
-        """Refuse surrogates that sequences do not have, and solvers without their oracle."""
-        if self.surrogate not in ("max-margin", "max-min"):
-            remedy = "Use surrogate='max-margin' or 'max-min'."
-            raise incompatible(self.surrogate, "sequences", remedy)
+        """Refuse solvers without the oracle that they need."""
+        if self.surrogate == "crf" and self.solver == "flow":
+            raise ValueError(
+                "solver='flow' is made for losses, which surrogate='crf' does not have: use "
+                "solver='auto', 'lbfgs' or 'bcfw'."
+            )
         if self.surrogate == "max-min" and self.solver in ("bcfw", "subgradient"):
             raise ValueError(
                 f"solver={self.solver!r} needs an exact max-min oracle, which sequences do not "
                 "have: use solver='auto' or 'flow', or surrogate='max-margin'."
             )
 
-    def _solver_name(self) -> str:
+    def _solver_name(self, problem: Any) -> str:
         if self.solver != "auto":
             return self.solver
+        if self.surrogate == "crf":
+            return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
         return "flow" if self.surrogate == "max-min" else "pairwise"
 
     def _make_loss(self, costs: np.ndarray) -> LabelLoss:
@@ -281,10 +299,11 @@ class SequenceLabeler(KernelModel, StructuredEstimator):
         return MatrixLoss(np.ascontiguousarray(matrix * costs))
 
     def _chain(self, indptr, masks, allowed, rows=None, loss=None, labelled=None) -> Chain:
-        """Pack a structure, for training with a loss and labels, for prediction without."""
+        """Pack a structure, for training with a loss and labels, for prediction without; products
+        of rows are for solvers that take steps in a block."""
         K = len(self.classes_)
         products, products_indptr = np.empty(0), np.zeros(len(indptr), np.int64)
-        if labelled is not None:
+        if rows is not None:
             products, products_indptr = pack_products(rows, indptr)
         no_loss = ZeroOneLoss(np.ones(K), True)
         penalties = [np.where(mask, 0.0, -np.inf) for mask in masks]

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import eigvalsh, lapack
-from sklearn.metrics.pairwise import pairwise_kernels
 
 from .._validation import check_choice, check_integer, check_number
 
@@ -83,6 +81,8 @@ def kernel_matrix(
     """``k(x, z)`` for all rows x of ``X`` and z of ``others``."""
     if kernel.name == "callable":
         return _call(function, X, others)
+    from sklearn.metrics.pairwise import pairwise_kernels  # takes a while, and most need none
+
     options = {"gamma": kernel.gamma}
     if kernel.name == "poly":
         options |= {"degree": kernel.degree, "coef0": kernel.coef0}
@@ -172,6 +172,8 @@ def check_gram(gram: np.ndarray, name: str) -> None:
 
 
 def _check_eigenvalues(gram: np.ndarray, name: str, slack: float) -> None:
+    from scipy.linalg import eigvalsh, lapack
+
     shifted = np.array(gram, dtype=np.float64)
     shifted.flat[:: len(gram) + 1] += slack
     if slack == 0.0 or lapack.dpotrf(shifted, lower=True, overwrite_a=True)[1] == 0:

@@ -33,6 +33,7 @@ from .rows import DenseRows, SparseRows, pack_rows
 
 _UNKNOWN = np.inf  # a kernel value that was not needed yet
 _RBF, _POLY = 0, 1
+_ROUNDING = 1e-14
 
 
 class GramRows(NamedTuple):
@@ -263,7 +264,12 @@ def _product_kernel(rows, row, other):
 
 @implements(add_row, (GramRows, KernelRows))
 def _add_kernel(rows, matrix, row, values, scale):
-    add_scaled(matrix[row], values, scale)
+    # A row that comes back to zero should be zero: what rounding leaves would cost a kernel value
+    # in every score. Coefficients are scale times differences of numbers between 0 and 1.
+    rounding = _ROUNDING * abs(scale)
+    for k in range(values.shape[0]):
+        changed = matrix[row, k] + scale * values[k]
+        matrix[row, k] = changed if abs(changed) > rounding else 0.0
     if rows.bias != 0.0:
         add_scaled(matrix[rows.n_inputs - 1], values, scale * rows.bias)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from .._kernels import passes
 from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
-from .._kernels.blocks import Blocks, empty_blocks
+from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
 from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..features.rows import Rows
 
@@ -70,6 +70,7 @@ class Problem:
         self.structure = structure
         self.surrogate = surrogate
         self.rows: Rows | GramRows | KernelRows = rows
+        # For passes in threads: rows that remember what they computed must not change there.
         self.shared_rows = getattr(rows, "for_reading", rows)
         self.alpha = float(alpha)
         self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
@@ -83,8 +84,11 @@ class Problem:
 
     def start(self) -> Blocks:
         """Dual blocks at the truth: w = 0."""
-        expected = 4 * self.n_examples
-        return passes.truth_blocks(self.structure, empty_blocks(self.n_examples, expected))
+        if getattr(self.surrogate, "fills_blocks", False):
+            room = whole_blocks(passes.block_sizes(self.structure))
+        else:
+            room = empty_blocks(self.n_examples, 4 * self.n_examples)
+        return passes.truth_blocks(self.structure, room)
 
     def start_atoms(self) -> Atoms:
         """The same point as a mixture of outputs."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled, implements
+from .._kernels.jit import compiled, implements, leaf
 from .._kernels.protocol import (
     add_label_losses,
     add_row,
@@ -105,8 +105,9 @@ def _label_range(structure, i):
 @implements(generic.work_size, Chain)
 def _work_size(structure, rows):
     longest = structure.longest
-    # loss-augmented scores, then two sets of path scores, masked unaries and transitions
-    size = (4 * longest + 2 * structure.n_labels) * structure.n_labels + longest
+    # loss-augmented scores, then two sets of path scores, masked unaries and transitions; or
+    # masked unaries and transitions, then what sums over all paths need
+    size = (4 * longest + 4 * structure.n_labels + 4) * structure.n_labels + longest
     if longest > KEEP_PRODUCTS_UP_TO:
         size += (rows.n_inputs + 1) * structure.n_labels
     return size
@@ -142,22 +143,28 @@ def _score_block(structure, rows, weights, i, scores):
     copy(scores[length * n :], weights[split : split + n * n])
 
 
-@implements(generic.add_block, Chain)
-def _add_block(structure, rows, weights, i, direction, scale):
-    n = structure.n_labels
-    first, last = structure.indptr[i], structure.indptr[i + 1]
-    length = last - first
+@leaf
+def add_labels(structure, rows, weights, i, unary, scale):
+    """Move the weights of the inputs and of the ends along ``unary``, labels at positions."""
+    length, n = unary.shape
     split = rows.n_inputs * n
     matrix = weights[:split].reshape(rows.n_inputs, n)
-    unary = direction[: length * n].reshape(length, n)
     for t in range(length):
         if dot(unary[t], unary[t]) != 0.0:
-            add_row(rows, matrix, first + t, unary[t], scale)
-    add_scaled(weights[split : split + n * n], direction[length * n :], scale)
+            add_row(rows, matrix, structure.indptr[i] + t, unary[t], scale)
     if structure.ends:
         ends = split + n * n
         add_scaled(weights[ends : ends + n], unary[0], scale)
         add_scaled(weights[ends + n :], unary[length - 1], scale)
+
+
+@implements(generic.add_block, Chain)
+def _add_block(structure, rows, weights, i, direction, scale):
+    n = structure.n_labels
+    length = structure.indptr[i + 1] - structure.indptr[i]
+    add_labels(structure, rows, weights, i, direction[: length * n].reshape(length, n), scale)
+    split = rows.n_inputs * n
+    add_scaled(weights[split : split + n * n], direction[length * n :], scale)
 
 
 @implements(generic.squared_norm, Chain)
@@ -199,7 +206,7 @@ def _decode(structure, i, scores, work, labels):
     length = structure.indptr[i + 1] - structure.indptr[i]
     size = length * n
     unary = scores[:size].reshape(length, n)
-    return _best_path(structure, i, unary, scores[size : size + n * n].reshape(n, n), work, labels)
+    return best_path(structure, i, unary, scores[size : size + n * n].reshape(n, n), work, labels)
 
 
 @compiled
@@ -215,11 +222,11 @@ def best_paths(structure, rows, weights, first, last, labels):
         low, high = structure.indptr[i], structure.indptr[i + 1]
         unary = buffer[: high - low]
         _score_labels(structure, rows, weights, i, unary)
-        _best_path(structure, i, unary, transitions, work, labels[low:high])
+        best_path(structure, i, unary, transitions, work, labels[low:high])
 
 
 @compiled
-def _best_path(structure, i, unary, transitions, work, labels):
+def best_path(structure, i, unary, transitions, work, labels):
     """Best labels of a sequence, as far as masks allow, and their score."""
     first = structure.indptr[i]
     length, n = unary.shape

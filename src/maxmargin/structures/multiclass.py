@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.exponential import entropy_line, entropy_of_row, exp_row
+from .._kernels.exponential import entropy_line, entropy_of_row, exp_row, extremes
 from .._kernels.jit import implements
 from .._kernels.protocol import (
     add_row,
@@ -202,9 +202,7 @@ def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
 
 @implements(generic.gibbs, Multiclass)
 def _gibbs(structure, i, scores, work, mu):
-    top = scores[0]
-    for k in range(1, scores.shape[0]):
-        top = max(top, scores[k])
+    top = extremes(scores)[1]
     total = exp_row(scores, top, mu)
     share = 1.0 / total
     for k in range(mu.shape[0]):

@@ -1,0 +1,131 @@
+"""The CRF side of sequences: training with likelihoods, probabilities, best labellings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._labels import LabelCodes
+from ..features.sequences import take_list
+from ..structures.chain import Chain
+from ..structures.chain_sums import label_marginals, score_labellings
+from ..structures.pair_chain import PairChain
+from ._base import crf_solver
+from ._sequence_data import check_lengths, cut, encode_positions, flatten_labels
+
+
+class ChainProbabilities:
+    """What a CRF needs in training, and methods that follow from the scores of labellings."""
+
+    classes_: np.ndarray
+    weights_: np.ndarray
+    class_weight: Any
+    surrogate: str
+    solver: str
+
+    def _refuse_losses(self, position_weight: Any) -> None:
+        """A likelihood is one number for the whole sequence: positions have no loss."""
+        given = {"class_weight": self.class_weight, "position_weight": position_weight}
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} is a factor of the loss at a position, which surrogate='crf' does not "
+                    f"have; use sample_weight to weigh sequences, or surrogate='max-margin'. "
+                    f"Received {name}={value!r}."
+                )
+
+    def _training_structure(self, data, masks, rows, loss) -> Chain | PairChain:
+        """The chain; with the pairs of every position where their entropy is needed."""
+
+        def pack(rows):
+            indptr, allowed = data.indptr, data.allowed
+            return self._chain(indptr, masks, allowed, rows, loss, data)  # type: ignore[attr-defined]
+
+        if self.surrogate != "crf":
+            return pack(rows)
+        K = len(self.classes_)
+        lengths = np.diff(data.indptr)
+        solver = self.solver
+        if solver == "auto":
+            solver = crf_solver(rows, int(K * (lengths + K * (lengths - 1)).sum()))
+        if solver == "lbfgs":
+            return pack(None)
+        return PairChain(pack(rows))
+
+    def _marginals(self, chain: Any, sequences: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Marginals of all positions, and the log partition function of each sequence."""
+        marginals = np.empty((int(chain.indptr[-1]), len(self.classes_)))
+        log_sums = np.empty(len(chain.indptr) - 1)
+
+        def work(part, rows, first, last):
+            n = len(part.indptr) - 1
+            begin = int(np.searchsorted(chain.indptr, first))
+            label_marginals(
+                part, rows, self.weights_, 0, n, marginals[first:last], log_sums[begin : begin + n]
+            )
+
+        self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
+        return marginals, log_sums
+
+    def predict_marginals(
+        self, X: Sequence[Any], *, allowed: Any = None, partial_y: Any = None
+    ) -> list[np.ndarray]:
+        """Marginal probabilities of the labels at all positions.
+
+        A labelling counts in proportion to ``exp(score)``; forbidden ones do not count, and labels
+        that no allowed labelling has get exactly 0. With ``surrogate="crf"`` these are the
+        probabilities of the model. Margin surrogates do not estimate probabilities: there they
+        are scores between 0 and 1, and not calibrated.
+
+        Parameters
+        ----------
+        X : list of sequences
+        allowed, partial_y : list, optional
+            As in :meth:`predict`: the distribution is conditioned on them.
+
+        Returns
+        -------
+        list of arrays of shape (T, n_classes)
+            Rows sum to 1.
+        """
+        chain, sequences = self._prepare(X, allowed, partial_y)  # type: ignore[attr-defined]
+        return cut(self._marginals(chain, sequences)[0], chain.indptr)
+
+    def log_likelihood(
+        self, X: Sequence[Any], y: Sequence[Any], *, allowed: Any = None
+    ) -> np.ndarray:
+        """Log probability of given labellings: ``score(x, y) - log sum_z exp(score(x, z))``.
+
+        Minus infinity for one that the constraints forbid. Like the marginals, these are
+        log likelihoods with ``surrogate="crf"`` and uncalibrated scores otherwise.
+
+        Parameters
+        ----------
+        X : list of n sequences
+        y : list of n sequences of labels from ``classes_``
+        allowed : list, optional
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        listed = take_list(X)
+        labels, lengths = flatten_labels(y, listed)
+        chain, sequences = self._prepare(listed, allowed)  # type: ignore[attr-defined]
+        check_lengths(lengths, chain.indptr)
+        places = np.arange(len(labels))
+        codes = encode_positions(LabelCodes(self.classes_), labels, places, chain.indptr)
+        scores = np.empty(len(lengths))
+
+        def work(part, rows, first, last):
+            n = len(part.indptr) - 1
+            begin = int(np.searchsorted(chain.indptr, first))
+            score_labellings(
+                part, rows, self.weights_, 0, n, codes[first:last], scores[begin : begin + n]
+            )
+
+        self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
+        return scores - self._marginals(chain, sequences)[1]
