@@ -24,7 +24,7 @@ BLOCKS = code_blocks("README.md") + code_blocks("docs/coming-from.md")
 
 
 def test_there_are_blocks():
-    assert len(code_blocks("README.md")) == 5
+    assert len(code_blocks("README.md")) == 8
     assert len(code_blocks("docs/coming-from.md")) == 3
 
 
