@@ -1,0 +1,96 @@
+"""Factor graphs: variables with states, and factors that score several of them together.
+
+A set of graphs is packed into flat arrays. Graphs of the same *shape* (variables, factors and
+which weights they use) share one description, so that a thousand label sets over the same graph
+store it once. Inside a shape all numbers are local; an example adds its own offsets.
+
+Parts of an example are the states of each variable and the entries of each factor's table. A
+factor that is *global* has no table: it answers only with its best labelling (see ``kind``).
+
+For every place of a variable in a factor (a *slot*) there is a message, one number a state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Kinds of factors.
+TABLE = 0  # any scores over the joint states of its variables
+COUNT = 1  # between `low` and `high` of its binary variables are in state 1; no weights
+TREE = 2  # pairwise tables along the edges of a tree over its variables, answered as a whole
+
+
+class Graphs(NamedTuple):
+    """Packed factor graphs; example m has shape ``s = shape[m]``.
+
+    Of an example: number ``first_variable[m] + v`` is its variable v, and so on for states, table
+    entries, messages, rows of features and rows of factor features.
+
+    Of a shape s, all numbers counted from the start of the example:
+
+    - variables ``variables[s] <= a < variables[s+1]``: ``n_states[a]``, ``state_at[a]`` (first
+      state), ``row_step[a]`` (row of features), ``column[a]`` (first column of the weights);
+      slots that hold it are ``held[held_at[a] : held_at[a+1]]``;
+    - factors ``factors[s] <= f < factors[s+1]``: ``kind[f]``, slots
+      ``scope_at[f] <= z < scope_at[f+1]``, ``entry_at[f]`` and ``n_entries[f]``,
+      ``factor_step[f]`` (row of factor features), ``factor_column[f]`` (first column of the weights)
+      and ``n_tied[f]`` (how many), ``tie_at[f]``: entry e uses column
+      ``factor_column[f] + ties[tie_at[f] + e]``, none where the tie is -1;
+      ``low[f]``, ``high[f]`` of a COUNT;
+    - slots: ``scope[z]`` (number of the variable within the shape), ``message_at[z]``,
+      ``slot_factor[z]`` (number of the factor within all shapes); in a TREE, ``parent[z]`` (slot
+      of the factor, counted from its first; -1 for a root; parents come before children) and
+      ``edge_entry[z]`` (first entry, within the factor, of the table over child and parent).
+
+    Tables are in C order: the last variable of the scope changes fastest.
+    """
+
+    shape: np.ndarray
+    first_variable: np.ndarray
+    first_state: np.ndarray
+    first_entry: np.ndarray
+    first_message: np.ndarray
+    first_row: np.ndarray
+    first_factor_row: np.ndarray
+
+    variables: np.ndarray
+    n_states: np.ndarray
+    state_at: np.ndarray
+    row_step: np.ndarray
+    column: np.ndarray
+    held_at: np.ndarray
+    held: np.ndarray
+
+    factors: np.ndarray
+    kind: np.ndarray
+    scope_at: np.ndarray
+    entry_at: np.ndarray
+    n_entries: np.ndarray
+    factor_step: np.ndarray
+    factor_column: np.ndarray
+    n_tied: np.ndarray
+    tie_at: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    scope: np.ndarray
+    message_at: np.ndarray
+    slot_factor: np.ndarray
+    parent: np.ndarray
+    edge_entry: np.ndarray
+    ties: np.ndarray
+
+    n_columns: int  # of the weights of the variables
+    n_factor_columns: int  # of the weights of the factors
+
+    @property
+    def n_examples(self) -> int:
+        """Number of graphs."""
+        return len(self.shape)
+
+    @property
+    def n_variables(self) -> int:
+        """Variables of all examples."""
+        return int(self.first_variable[-1])
