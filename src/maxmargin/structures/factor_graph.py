@@ -355,7 +355,6 @@ def _pack_shape(graph: FactorGraph, layout: Layout) -> _Shape:
                      "high", "scope", "parent", "edge_entry", "tie_index")
     }  # fmt: skip
     ties: list[np.ndarray] = []
-    tie_starts: list[int] = []
     n_ties = 0
     next_row = 1  # row 0 of each example is the constant one
     for block in graph.blocks:
@@ -365,16 +364,19 @@ def _pack_shape(graph: FactorGraph, layout: Layout) -> _Shape:
         if block.kind != COUNT:
             first, _, n_tied = layout.factor[_factor_group_key(block)]
             size = len(block.tie)
+        # An entry that is its own weight needs no list.
+        tied = size > 0 and not np.array_equal(block.tie, np.arange(size))
+        tie_start = n_ties if tied else -1
+        if tied:
             ties.append(block.tie)
-        tie_starts.append(n_ties)
-        n_ties += size
+            n_ties += size
         has_rows = block.features is not None
         parts["factor_step"].append(next_row + np.arange(n) if has_rows else np.zeros(n))
         next_row += n if has_rows else 0
         for name, value in (
             ("kind", block.kind), ("arity", arity), ("n_entries", size), ("factor_column", first),
             ("n_tied", n_tied), ("low", block.low), ("high", block.high),
-            ("tie_index", tie_starts[-1]),
+            ("tie_index", tie_start),
         ):  # fmt: skip
             parts[name].append(np.full(n, value))
         parts["scope"].append(block.variables.ravel())
@@ -508,7 +510,7 @@ def assemble(
         factor_step=joined("factor_step"),
         factor_column=joined("factor_column"),
         n_tied=joined("n_tied"),
-        tie_at=joined("tie_at", ties, np.int64),
+        tie_at=_shifted([found.arrays["tie_at"] for found in shapes], ties),
         low=joined("low"),
         high=joined("high"),
         scope=joined("scope"),
@@ -520,3 +522,9 @@ def assemble(
         n_columns=n_columns,
         n_factor_columns=n_factor_columns,
     )
+
+
+def _shifted(found: list[np.ndarray], shift: np.ndarray) -> np.ndarray:
+    """Places in joined lists; -1 stays."""
+    moved = [np.where(at < 0, -1, at + shift[s]) for s, at in enumerate(found)]
+    return np.concatenate(moved).astype(np.int64) if moved else np.empty(0, np.int64)

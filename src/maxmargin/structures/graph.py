@@ -35,9 +35,10 @@ class Graphs(NamedTuple):
       slots that hold it are ``held[held_at[a] : held_at[a+1]]``;
     - factors ``factors[s] <= f < factors[s+1]``: ``kind[f]``, slots
       ``scope_at[f] <= z < scope_at[f+1]``, ``entry_at[f]`` and ``n_entries[f]``,
-      ``factor_step[f]`` (row of factor features), ``factor_column[f]`` (first column of the weights)
-      and ``n_tied[f]`` (how many), ``tie_at[f]``: entry e uses column
-      ``factor_column[f] + ties[tie_at[f] + e]``, none where the tie is -1;
+      ``factor_step[f]`` (row of factor features; 0 is the constant one that all share),
+      ``factor_column[f]`` (first column of the weights) and ``n_tied[f]`` (how many),
+      ``tie_at[f]``: entry e uses column ``factor_column[f] + ties[tie_at[f] + e]``, none where
+      the tie is -1; if ``tie_at[f]`` is -1, column ``factor_column[f] + e``;
       ``low[f]``, ``high[f]`` of a COUNT;
     - slots: ``scope[z]`` (number of the variable within the shape), ``message_at[z]``,
       ``slot_factor[z]`` (number of the factor within all shapes); in a TREE, ``parent[z]`` (slot

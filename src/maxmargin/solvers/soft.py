@@ -1,0 +1,314 @@
+"""Soft agreement: training on any factor graph by local steps, without an LP solver.
+
+A variable and a factor that holds it may believe different things; messages ``delta`` make them
+agree. With ``agreement="soft"`` the disagreement costs ``rho/2 |delta|^2`` and the soft problem
+is solved as such. With ``"multipliers"``, the default, the penalty is that of an augmented Lagrangian:
+``delta = eta + (implied - belief) / rho``, and ``eta`` follows ``delta`` after every round, so that
+the optimum is that of the hard problem whatever rho is. ``"annealed"`` is soft with a rho that
+shrinks.
+
+Around it runs an accelerated proximal point method in the weights, as in
+:mod:`~maxmargin.solvers.flow`: tables that all examples share couple them all, and it is this that
+block steps alone take long to settle. The average of late iterates, weights and messages together, has a
+lower primal value than the last one.
+
+References
+----------
+Meshi, Srebro, Hazan. Efficient training of structured SVMs via soft constraints. AISTATS 2015.
+Lin, Mairal, Harchaoui. A universal catalyst for first-order optimization. NeurIPS 2015.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._kernels.agreement import Beliefs, Penalty
+from ..features.kernels import GramRows, KernelRows
+from ._soft_check import mix_messages, write_messages
+from ._soft_kernel import soft_steps, start_beliefs
+from .bcfw import BlockFrankWolfe
+from .graph_problem import GraphProblem, HardDual
+from .problem import Evaluation
+
+AGREEMENTS = ("multipliers", "soft", "annealed")
+# Rounds between two moves of the centre.
+_ROUNDS = 2
+# Rounds over an example in one visit.
+_VISIT_ROUNDS = 2
+# Factor by which an annealed rho shrinks with each round.
+_COOLING = 0.9
+
+
+class SoftAgreement(BlockFrankWolfe):
+    """Stepper of soft agreement.
+
+    Parameters
+    ----------
+    problem : GraphProblem
+    agreement : {"multipliers", "soft", "annealed"}
+    rho : float, optional
+        Strength of the penalty on messages, in units of one example: ``rho / n`` in the notation
+        of Meshi et al. is the same whatever n is. By default from the size of loss and features.
+    sigma : float
+        Smoothing of the maxima: each is that of ``theta @ mu - sigma/2 |mu|^2``.
+    steps : {"exact", "frank-wolfe"}
+        Exact steps of variables and pairwise moves in tables, or Frank-Wolfe steps in all blocks.
+    inertia : float, optional
+        Weight of the proximal term in units of alpha; 0 is plain block ascent.
+    order, average, rng, dual_state
+        As in :class:`~maxmargin.solvers.bcfw.BlockFrankWolfe`.
+    """
+
+    _state = Beliefs
+
+    def __init__(
+        self,
+        problem: GraphProblem,
+        *,
+        agreement: str = "multipliers",
+        rho: float | None = None,
+        sigma: float = 0.0,
+        steps: str = "exact",
+        rounds: int | None = None,
+        inertia: float | None = None,
+        order: str = "permutation",
+        average: bool | float = True,
+        rng,
+        dual_state: Beliefs | None = None,
+        certify: bool = True,
+    ):
+        self._certify = certify
+        super().__init__(problem, order=order, average=False, rng=rng, dual_state=dual_state)
+        self.agreement = agreement
+        self.rounds = _VISIT_ROUNDS if rounds is None else int(rounds)
+        self.inertia = default_inertia(problem) if inertia is None else float(inertia)
+        self.centre = self.weights.copy()
+        self._before = self.weights.copy()
+        root = np.sqrt(1.0 / (1.0 + self.inertia))
+        self.momentum = (1.0 - root) / (1.0 + root)
+        self._scales = problem.scales / (1.0 + self.inertia)
+        kappa = default_kappa(problem, self._scales) if rho is None else 1.0 / float(rho)
+        self.penalty = Penalty(kappa, float(sigma), problem.max_min, steps == "exact")
+        if agreement != "multipliers":
+            self.dual_state.eta[:] = 0.0
+        self.residuals = np.zeros(problem.n_examples)
+        self._centred_at = 0
+        is_switch = isinstance(average, (bool, np.bool_))
+        self.power = 3.0 if is_switch else float(average)
+        self._keeps_average = bool(average) if is_switch else True
+        self._mean_weights = np.zeros(0)
+        self._mean_messages = np.zeros(0)
+        self._mean_mass = 0.0
+        self._rounds_done = 0
+        self._hard: HardDual | None = None
+        self._hard_primal = np.inf
+        self._soft_primal, self._soft_dual = np.inf, -np.inf
+        self._trace: list[tuple[float, float]] = []
+
+    def _start(self) -> Beliefs:
+        return start_beliefs(self.problem.graphs, self.problem.truth)
+
+    def _kernel(self):
+        return None
+
+    @property
+    def kappa(self) -> float:
+        """Inverse strength of the penalty."""
+        return self.penalty.kappa
+
+    @property
+    def rho(self) -> float:
+        """Strength of the penalty, in units of one example."""
+        return 1.0 / self.penalty.kappa
+
+    def _visit(self, order, draws) -> None:
+        problem = self.problem
+        matrix, factor = problem.split(self.weights)
+        soft_steps(
+            problem.graphs, problem.rows, problem.features, problem.truth, problem.costs,
+            self._scales, self.penalty, self.rounds, self.agreement == "multipliers", order, draws,
+            self._tree, self.gaps, self.residuals, matrix, factor, self.dual_state,
+        )  # fmt: skip
+        self.oracle_calls += len(order)
+        if self.between_rounds:
+            self._end_round()
+
+    def _end_round(self) -> None:
+        """Take in the iterate; move the centre and cool down when it is due."""
+        if self._keeps_average:
+            self._rounds_done += 1
+            share = self._rounds_done**self.power
+            self._mean_mass += share
+            if not len(self._mean_weights):
+                self._mean_weights = np.zeros_like(self.weights)
+                self._mean_messages = np.zeros_like(self.dual_state.eta)
+            share /= self._mean_mass
+            self._mean_weights += share * (self.weights - self._mean_weights)
+            mix_messages(
+                self.problem.graphs, self.dual_state, self.kappa, share, self._mean_messages
+            )
+        if self.agreement == "annealed":
+            self.penalty = self.penalty._replace(kappa=self.kappa / _COOLING)
+        due = self.oracle_calls >= self._centred_at + _ROUNDS * self.problem.n_examples
+        if self.inertia > 0.0 and due:
+            centre = self.weights + self.momentum * (self.weights - self._before)
+            self._before = self.weights.copy()
+            self.weights += (self.inertia / (1.0 + self.inertia)) * (centre - self.centre)
+            self.centre = centre
+            self._centred_at = self.oracle_calls
+
+    def _dual_weights(self) -> np.ndarray:
+        """``w(mu)``, of which the iterate is a mixture with the centre."""
+        return (1.0 + self.inertia) * self.weights - self.inertia * self.centre
+
+    def messages(self) -> np.ndarray:
+        """Messages of all slots."""
+        out = np.empty_like(self.dual_state.eta)
+        write_messages(self.problem.graphs, self.dual_state, self.kappa, out)
+        return out
+
+    def _points(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Weights and messages that may be good."""
+        points = [(self.weights, self.messages())]
+        if self._keeps_average and self._rounds_done:
+            points.append((self._mean_weights, self._mean_messages))
+        return points
+
+    def check(self) -> list[tuple[np.ndarray, Evaluation]]:
+        """True values at the last iterate and at the average.
+
+        With multipliers they are those of the hard problem; otherwise those of the soft one.
+        """
+        problem = self.problem
+        sigma, rho = self.penalty.sigma, self.rho
+        soft = self.agreement != "multipliers" or sigma > 0.0
+        if self.agreement == "multipliers":
+            rho = 0.0
+        points = self._points()
+        hard = [problem.primal(weights, messages) for weights, messages in points]
+        self._hard_primal = min([self._hard_primal, *hard])
+        if self._certify or not soft:
+            found = problem.hard_dual(self.dual_state)
+            self._hard = problem.better_mixture(self._hard, found)
+        if not soft:
+            values = hard
+            dual = problem.hard_value(self._hard)
+        else:
+            values = [problem.primal(w, d, rho=rho, sigma=sigma) for w, d in points]
+            bare = self._dual_weights()
+            if self.agreement == "multipliers":  # smoothed, hard agreement
+                dual = problem.hard_value(self._hard) - smoothing_bound(problem, sigma)
+            else:
+                dual = problem.soft_dual(self.dual_state, bare, self.kappa, sigma)
+            self._soft_primal = min([self._soft_primal, *values])
+            self._soft_dual = max(self._soft_dual, dual)
+        primal = min(values)
+        self._trace.append((self.oracle_calls / problem.n_examples, max(primal - dual, 1e-300)))
+        return [
+            (weights, Evaluation(value, dual, 0.0))
+            for (weights, _), value in zip(points, values, strict=True)
+        ]
+
+    def estimate(self) -> float:
+        """The gap, if it goes on falling as between the last two checks."""
+        if len(self._trace) < 3:
+            return np.inf
+        (before, old), (then, new) = self._trace[-2:]
+        now = self.oracle_calls / self.problem.n_examples
+        if not new < old or then <= before:
+            return np.inf
+        return new * (new / old) ** ((now - then) / (then - before))
+
+    def refresh(self) -> bool:
+        """Rebuild the weights from the dual state."""
+        stale = self._fresh_at != self.oracle_calls
+        if stale:
+            bare = self.problem.weights_of(self.dual_state)
+            self.weights = (bare + self.inertia * self.centre) / (1.0 + self.inertia)
+            self._fresh_at = self.oracle_calls
+        return stale
+
+    def bounds(self) -> dict[str, float]:
+        """What is certified, by name.
+
+        ``hard_primal - hard_dual`` bounds the distance to the optimum of the hard problem (the
+        relaxation to the local polytope). ``agreement_bound`` and ``hard_suboptimality`` are those of
+        Theorems 4.1 and 4.2 of Meshi et al.: a-priori, and usually far larger.
+        """
+        found = {"hard_primal": self._hard_primal}
+        if self._hard is not None:
+            dual = self.problem.hard_value(self._hard)
+            found |= {"hard_dual": dual, "hard_gap": self._hard_primal - dual}
+        if np.isfinite(self._soft_dual):
+            gap = self._soft_primal - self._soft_dual
+            found |= {
+                "soft_primal": self._soft_primal,
+                "soft_dual": self._soft_dual,
+                "soft_gap": gap,
+                "rho": self.rho,
+            }
+            if self.agreement != "multipliers":
+                slack = 0.5 * self.rho / self.problem.total_weight * theorem_h(self.problem)
+                found |= {"agreement_bound": slack, "hard_suboptimality": gap + slack}
+        return found
+
+
+def default_inertia(problem: GraphProblem) -> float:
+    """Inertia that makes the curvature of an example about that of the proximal term."""
+    if isinstance(problem.rows, (GramRows, KernelRows)):
+        return 0.0  # a centre would keep all rows that ever moved
+    return max(0.0, mean_square(problem) * float(problem.scales.mean()) - 1.0)
+
+
+def mean_square(problem: GraphProblem) -> float:
+    """Mean over examples of the squared norms of the features of all variables and factors."""
+    graphs = problem.graphs
+    total = 0.0
+    counts = np.bincount(graphs.shape, minlength=len(graphs.variables) - 1)
+    own = np.diff(graphs.first_row)
+    rows = np.diff(graphs.first_variable)
+    shared = own < rows  # one row for many variables
+    repeated = np.repeat(np.where(shared, rows / np.maximum(own, 1), 1.0), own)
+    total += float(repeated @ problem.rows.squares[: len(repeated)])
+    squares = (problem.features**2).sum(axis=1)
+    plain = np.add.reduceat(
+        np.append(((graphs.factor_step == 0) & (graphs.kind != 1)).astype(float), 0.0),
+        graphs.factors[:-1],
+    ) * (np.diff(graphs.factors) > 0)
+    total += float(counts @ plain) * float(squares[0]) + float(squares[1:].sum())
+    return total / problem.n_examples
+
+
+def default_kappa(problem: GraphProblem, scales: np.ndarray) -> float:
+    """A penalty in proportion to the loss and curvature that messages have to balance."""
+    graphs = problem.graphs
+    slots = np.diff(graphs.held_at)
+    held = float(slots[slots > 0].mean()) if np.any(slots > 0) else 1.0
+    cost = float(problem.costs.mean())
+    return (cost + 2.0 * float(scales.mean())) / held
+
+
+def smoothing_bound(problem: GraphProblem, sigma: float) -> float:
+    """How much the smoothing can lower the value: ``sigma/2`` for each maximum."""
+    graphs = problem.graphs
+    blocks = np.diff(graphs.variables) + np.diff(graphs.factors)
+    weights = problem.sample_weight / problem.total_weight
+    return 0.5 * sigma * float(weights @ blocks[graphs.shape])
+
+
+def theorem_h(problem: GraphProblem) -> float:
+    """The h of Theorem 4.1: ``n (8 Y_max q (B R + L))^2``.
+
+    q is the number of factors of the largest graph, Y_max its largest table, R the largest norm of
+    a block's features, L the largest loss of a block, and B a bound on the norm of the optimal
+    weights, ``sqrt(2 g(0) / alpha)``.
+    """
+    graphs = problem.graphs
+    largest = int(max(graphs.n_entries.max(initial=1), graphs.n_states.max(initial=1)))
+    factors = int(np.diff(graphs.factors).max(initial=0))
+    squares = (problem.features**2).sum(axis=1)
+    radius = np.sqrt(2.0 * max(float(problem.rows.squares.max()), float(squares.max())))
+    loss = float(problem.costs.max())
+    at_zero = problem.primal(np.zeros(problem.n_weights), np.zeros(int(graphs.first_message[-1])))
+    norm = np.sqrt(2.0 * at_zero / problem.alpha)
+    return problem.total_weight * (8.0 * largest * factors * (norm * radius + loss)) ** 2
