@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..structures.graph import TABLE
 from .jit import leaf
 from .simplex import clipped_difference, project
 
@@ -366,99 +365,122 @@ def table_step(graphs, features, beliefs, weights, scale, penalty, m, f, most, e
 
 
 @leaf
-def small_table_step(graphs, features, beliefs, weights, scale, penalty, m, f, most, enough):
-    """The same for two binary variables with four weights and a constant feature."""
+def binary_pairs_step(graphs, beliefs, weights, scale, penalty, augmented, m, most, enough):
+    """The same for all factors of an example in which each is a table over two binary variables
+    with four weights of its own and a constant feature; returns gap and squared disagreement.
+
+    The places of everything follow from the number of the factor, so little is looked up.
+    """
     kappa, sigma = penalty.kappa, penalty.sigma
-    z = graphs.scope_at[f]
-    base = graphs.variables[graphs.shape[m]]
-    states = graphs.first_state[m]
-    left = states + graphs.state_at[base + graphs.scope[z]]
-    right = states + graphs.state_at[base + graphs.scope[z + 1]]
-    at = graphs.first_message[m] + graphs.message_at[z]
-    to = graphs.first_message[m] + graphs.message_at[z + 1]
-    implied, eta, own = beliefs.implied, beliefs.eta, beliefs.variables
-    l0 = eta[at] + kappa * (implied[at] - own[left])
-    l1 = eta[at + 1] + kappa * (implied[at + 1] - own[left + 1])
-    r0 = eta[to] + kappa * (implied[to] - own[right])
-    r1 = eta[to + 1] + kappa * (implied[to + 1] - own[right + 1])
-    column = graphs.factor_column[f]
+    s = graphs.shape[m]
+    states, messages = graphs.first_state[m], graphs.first_message[m]
+    entries = graphs.first_entry[m]
+    implied, eta, own, tables = beliefs.implied, beliefs.eta, beliefs.variables, beliefs.tables
     w = weights[0]
-    mass = beliefs.tables[graphs.first_entry[m] + graphs.entry_at[f] :]
-    gap = 0.0
-    first = 0.0
-    for count in range(most):
-        t0 = w[column] - l0 - r0
-        t1 = w[column + 1] - l0 - r1
-        t2 = w[column + 2] - l1 - r0
-        t3 = w[column + 3] - l1 - r1
-        if sigma > 0.0:
-            t0 -= sigma * mass[0]
-            t1 -= sigma * mass[1]
-            t2 -= sigma * mass[2]
-            t3 -= sigma * mass[3]
-        best, high = 0, t0
-        if t1 > high:
-            best, high = 1, t1
-        if t2 > high:
-            best, high = 2, t2
-        if t3 > high:
-            best, high = 3, t3
-        worst, low = -1, np.inf
-        if mass[0] > 0.0:
-            worst, low = 0, t0
-        if mass[1] > 0.0 and t1 < low:
-            worst, low = 1, t1
-        if mass[2] > 0.0 and t2 < low:
-            worst, low = 2, t2
-        if mass[3] > 0.0 and t3 < low:
-            worst, low = 3, t3
-        diff = high - low
-        if count == 0:
-            first = diff
-            gap = high - (t0 * mass[0] + t1 * mass[1] + t2 * mass[2] + t3 * mass[3])
-        if best == worst or diff <= NEGLIGIBLE or diff < enough * first:
-            break
-        differ = best ^ worst
-        curvature = 2.0 * (scale + sigma)
-        if differ & 2:
-            curvature += 2.0 * kappa
-        if differ & 1:
-            curvature += 2.0 * kappa
-        step = mass[worst]
-        if curvature * step > diff:
-            step = diff / curvature
-            mass[worst] -= step
-        else:
-            mass[worst] = 0.0
-        mass[best] += step
-        w[column + best] -= scale * step
-        w[column + worst] += scale * step
-        if differ & 2:
-            move = step if best & 2 else -step
-            implied[at + 1] += move
-            implied[at] -= move
-            l1 += kappa * move
-            l0 -= kappa * move
-        if differ & 1:
-            move = step if best & 1 else -step
-            implied[to + 1] += move
-            implied[to] -= move
-            r1 += kappa * move
-            r0 -= kappa * move
-    return gap
+    gap, residual = 0.0, 0.0
+    first_factor = graphs.factors[s]
+    slots = graphs.scope_at[first_factor]
+    share = 1.0 / (kappa * kappa)
+    for f in range(first_factor, graphs.factors[s + 1]):
+        number = f - first_factor
+        left = states + 2 * graphs.scope[slots + 2 * number]
+        right = states + 2 * graphs.scope[slots + 2 * number + 1]
+        at = messages + 4 * number
+        e0, e1, e2, e3 = eta[at], eta[at + 1], eta[at + 2], eta[at + 3]
+        l0 = e0 + kappa * (implied[at] - own[left])
+        l1 = e1 + kappa * (implied[at + 1] - own[left + 1])
+        r0 = e2 + kappa * (implied[at + 2] - own[right])
+        r1 = e3 + kappa * (implied[at + 3] - own[right + 1])
+        column = graphs.factor_column[f]
+        mass = tables[entries + 4 * number : entries + 4 * number + 4]
+        m0, m1, m2, m3 = mass[0], mass[1], mass[2], mass[3]
+        first = 0.0
+        moved_left, moved_right = 0.0, 0.0
+        for count in range(most):
+            t0 = w[column] - l0 - r0
+            t1 = w[column + 1] - l0 - r1
+            t2 = w[column + 2] - l1 - r0
+            t3 = w[column + 3] - l1 - r1
+            if sigma > 0.0:
+                t0 -= sigma * mass[0]
+                t1 -= sigma * mass[1]
+                t2 -= sigma * mass[2]
+                t3 -= sigma * mass[3]
+            best, high = 0, t0
+            if t1 > high:
+                best, high = 1, t1
+            if t2 > high:
+                best, high = 2, t2
+            if t3 > high:
+                best, high = 3, t3
+            worst, low = -1, np.inf
+            if m0 > 0.0:
+                worst, low = 0, t0
+            if m1 > 0.0 and t1 < low:
+                worst, low = 1, t1
+            if m2 > 0.0 and t2 < low:
+                worst, low = 2, t2
+            if m3 > 0.0 and t3 < low:
+                worst, low = 3, t3
+            diff = high - low
+            if count == 0:
+                first = diff
+                gap += high - (t0 * m0 + t1 * m1 + t2 * m2 + t3 * m3)
+            if best == worst or diff <= NEGLIGIBLE or diff < enough * first:
+                break
+            differ = best ^ worst
+            curvature = 2.0 * (scale + sigma)
+            if differ & 2:
+                curvature += 2.0 * kappa
+            if differ & 1:
+                curvature += 2.0 * kappa
+            step = mass[worst]
+            if curvature * step > diff:
+                step = diff / curvature
+                mass[worst] -= step
+            else:
+                mass[worst] = 0.0
+            mass[best] += step
+            m0, m1, m2, m3 = mass[0], mass[1], mass[2], mass[3]
+            w[column + best] -= scale * step
+            w[column + worst] += scale * step
+            if differ & 2:
+                move = step if best & 2 else -step
+                moved_left += move
+                l1 += kappa * move
+                l0 -= kappa * move
+            if differ & 1:
+                move = step if best & 1 else -step
+                moved_right += move
+                r1 += kappa * move
+                r0 -= kappa * move
+        if moved_left != 0.0:
+            implied[at + 1] += moved_left
+            implied[at] -= moved_left
+        if moved_right != 0.0:
+            implied[at + 3] += moved_right
+            implied[at + 2] -= moved_right
+        if augmented:
+            eta[at] = l0
+            eta[at + 1] = l1
+            eta[at + 2] = r0
+            eta[at + 3] = r1
+            square = (l0 - e0) ** 2 + (l1 - e1) ** 2 + (r0 - e2) ** 2 + (r1 - e3) ** 2
+            residual += share * square
+    return gap, residual
 
 
 @leaf
-def is_small_table(graphs, features, m, f):
-    """Whether :func:`small_table_step` serves a factor."""
-    z = graphs.scope_at[f]
-    if (
-        graphs.kind[f] != TABLE
-        or graphs.n_entries[f] != 4
-        or graphs.tie_at[f] >= 0
-        or features.shape[1] != 1
-        or graphs.scope_at[f + 1] - z != 2
-    ):
-        return False
+def move_multipliers(graphs, beliefs, kappa, m, f):
+    """``eta += kappa * (implied - belief)`` at a factor; returns the squared disagreement."""
     base = graphs.variables[graphs.shape[m]]
-    return graphs.n_states[base + graphs.scope[z]] == 2
+    total = 0.0
+    for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
+        a = base + graphs.scope[z]
+        at = graphs.first_message[m] + graphs.message_at[z]
+        own = graphs.first_state[m] + graphs.state_at[a]
+        for j in range(graphs.n_states[a]):
+            off = beliefs.implied[at + j] - beliefs.variables[own + j]
+            beliefs.eta[at + j] += kappa * off
+            total += off * off
+    return total

@@ -110,7 +110,11 @@ def evaluate_graphs(
                     if j != truth[v]:
                         theta[j] += costs[v]
                 total += _smooth_maximum(theta, sigma, scaled[:k], work, answer[:k])
+        if sigma == 0.0 and graphs.binary_pairs[s] and features.shape[1] == 1:
+            total += _binary_pairs_maxima(graphs, truth, messages, factor_weights, m)
         for f in range(graphs.factors[s], graphs.factors[s + 1]):
+            if sigma == 0.0 and graphs.binary_pairs[s] and features.shape[1] == 1:
+                break
             begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
             at = 0
             for z in range(begin, stop):
@@ -146,6 +150,28 @@ def evaluate_graphs(
             square += messages[at] * messages[at]
         sums[0] += sample_weight[m] * total
         sums[1] += sample_weight[m] * square
+
+
+@leaf
+def _binary_pairs_maxima(graphs, truth, messages, factor_weights, m):
+    """Maxima of all factors minus the scores of the truth, where all are tables of binary pairs."""
+    s = graphs.shape[m]
+    first_factor = graphs.factors[s]
+    slots = graphs.scope_at[first_factor]
+    variables = graphs.first_variable[m]
+    w = factor_weights[0]
+    total = 0.0
+    for f in range(first_factor, graphs.factors[s + 1]):
+        number = f - first_factor
+        at = graphs.first_message[m] + 4 * number
+        column = graphs.factor_column[f]
+        l0, l1, r0, r1 = messages[at], messages[at + 1], messages[at + 2], messages[at + 3]
+        best = max(w[column] - l0 - r0, w[column + 1] - l0 - r1)
+        best = max(best, max(w[column + 2] - l1 - r0, w[column + 3] - l1 - r1))
+        left = truth[variables + graphs.scope[slots + 2 * number]]
+        right = truth[variables + graphs.scope[slots + 2 * number + 1]]
+        total += best - w[column + 2 * left + right]
+    return total
 
 
 @leaf

@@ -7,9 +7,9 @@ import numpy as np
 from .._kernels.agreement import (
     Beliefs,
     Room,
+    binary_pairs_step,
     gather_messages,
-    is_small_table,
-    small_table_step,
+    move_multipliers,
     table_step,
     variable_step,
 )
@@ -131,10 +131,14 @@ def _visit_variables(
 
 
 @leaf
-def _visit_factors(graphs, features, beliefs, weights, scale, penalty, m, room):
-    """Steps of all factors of an example; returns the sum of their gaps."""
+def _visit_factors(graphs, features, beliefs, weights, scale, penalty, augmented, m, room):
+    """Steps of all factors of an example; returns the sum of gaps and the squared disagreement."""
     s = graphs.shape[m]
-    total = 0.0
+    if graphs.binary_pairs[s] and penalty.exact and features.shape[1] == 1:
+        return binary_pairs_step(
+            graphs, beliefs, weights, scale, penalty, augmented, m, _MOST_MOVES, _ENOUGH
+        )
+    total, residual = 0.0, 0.0
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
         if graphs.kind[f] == COUNT:
             total += count_step(graphs, beliefs, penalty, m, f, room)
@@ -142,34 +146,13 @@ def _visit_factors(graphs, features, beliefs, weights, scale, penalty, m, room):
             total += frank_wolfe_factor(
                 graphs, features, beliefs, weights, scale, penalty, m, f, room
             )
-        elif is_small_table(graphs, features, m, f):
-            total += small_table_step(
-                graphs, features, beliefs, weights, scale, penalty, m, f, _MOST_MOVES, _ENOUGH
-            )
         else:
             total += table_step(
                 graphs, features, beliefs, weights, scale, penalty, m, f, _MOST_MOVES, _ENOUGH, room
             )
-    return total
-
-
-@leaf
-def move_multipliers(graphs, beliefs, kappa, m):
-    """``eta += kappa * (implied - belief)`` in example m; returns the squared disagreement."""
-    s = graphs.shape[m]
-    base = graphs.variables[s]
-    total = 0.0
-    for z in range(
-        graphs.scope_at[graphs.factors[s]], graphs.scope_at[graphs.factors[s + 1]]
-    ):
-        a = base + graphs.scope[z]
-        at = graphs.first_message[m] + graphs.message_at[z]
-        own = graphs.first_state[m] + graphs.state_at[a]
-        for j in range(graphs.n_states[a]):
-            off = beliefs.implied[at + j] - beliefs.variables[own + j]
-            beliefs.eta[at + j] += kappa * off
-            total += off * off
-    return total
+        if augmented:
+            residual += move_multipliers(graphs, beliefs, penalty.kappa, m, f)
+    return total, residual
 
 
 @compiled
@@ -198,13 +181,11 @@ def soft_steps(
                 graphs, rows, beliefs, matrix, truth, costs, scale, penalty, m, r == 0,
                 r == rounds - 1, room,
             )  # fmt: skip
-            gap += _visit_factors(
-                graphs, features, beliefs, factor_weights, scale, penalty, m, room
+            more, residuals[m] = _visit_factors(
+                graphs, features, beliefs, factor_weights, scale, penalty, augmented, m, room
             )
             if r == 0:
-                gaps[m] = gap
-            if augmented:
-                residuals[m] = move_multipliers(graphs, beliefs, penalty.kappa, m)
+                gaps[m] = gap + more
         if tree.shape[0] > 0:
             set_in_sum_tree(tree, m, gaps[m] * scale)
 

@@ -35,6 +35,8 @@ AGREEMENTS = ("multipliers", "soft", "annealed")
 _ROUNDS = 2
 # Rounds over an example in one visit.
 _VISIT_ROUNDS = 2
+# Penalty in units of the curvature of a variable.
+_STIFFNESS = 10.0
 # Factor by which an annealed rho shrinks with each round.
 _COOLING = 0.9
 
@@ -285,7 +287,8 @@ def default_kappa(problem: GraphProblem, scales: np.ndarray) -> float:
     slots = np.diff(graphs.held_at)
     held = float(slots[slots > 0].mean()) if np.any(slots > 0) else 1.0
     cost = float(problem.costs.mean())
-    return (cost + 2.0 * float(scales.mean())) / held
+    curvature = float(scales.mean()) * float(problem.rows.squares.mean())
+    return (cost + _STIFFNESS * curvature) / held
 
 
 def smoothing_bound(problem: GraphProblem, sigma: float) -> float:

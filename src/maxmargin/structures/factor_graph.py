@@ -451,8 +451,9 @@ def pack_graphs(graphs: Sequence[FactorGraph], layout: Layout) -> tuple[Graphs, 
     values[:, 0] = 1.0
     at = 1
     for found in factor_rows:
-        values[at : at + len(found), 1:] = found
-        at += len(found)
+        if len(found):
+            values[at : at + len(found), 1:] = found
+            at += len(found)
     packed = assemble(
         shapes, shape, np.array([g.n_variables for g in graphs]), np.array(n_rows), n_factor_rows,
         layout.n_columns, layout.n_factor_columns,
@@ -503,6 +504,7 @@ def assemble(
         held_at=pointers("held_at", slots),
         held=joined("held", slots),
         factors=factors,
+        binary_pairs=np.array([_has_binary_pairs(found.arrays) for found in shapes], bool),
         kind=joined("kind", kind=np.int8),
         scope_at=pointers("scope_at", slots),
         entry_at=joined("entry_at", kind=np.int64),
@@ -528,3 +530,14 @@ def _shifted(found: list[np.ndarray], shift: np.ndarray) -> np.ndarray:
     """Places in joined lists; -1 stays."""
     moved = [np.where(at < 0, -1, at + shift[s]) for s, at in enumerate(found)]
     return np.concatenate(moved).astype(np.int64) if moved else np.empty(0, np.int64)
+
+
+def _has_binary_pairs(arrays: dict[str, np.ndarray]) -> bool:
+    """Whether all variables are binary, and all factors tables of pairs with constant features."""
+    return bool(
+        (arrays["n_states"] == 2).all()
+        and (arrays["kind"] == TABLE).all()
+        and (arrays["n_entries"] == 4).all()
+        and (arrays["tie_at"] < 0).all()
+        and (arrays["factor_step"] == 0).all()
+    )

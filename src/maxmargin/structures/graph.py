@@ -33,6 +33,8 @@ class Graphs(NamedTuple):
     - variables ``variables[s] <= a < variables[s+1]``: ``n_states[a]``, ``state_at[a]`` (first
       state), ``row_step[a]`` (row of features), ``column[a]`` (first column of the weights);
       slots that hold it are ``held[held_at[a] : held_at[a+1]]``;
+    - ``binary_pairs[s]`` tells whether all variables are binary and all factors plain tables of
+      pairs;
     - factors ``factors[s] <= f < factors[s+1]``: ``kind[f]``, slots
       ``scope_at[f] <= z < scope_at[f+1]``, ``entry_at[f]`` and ``n_entries[f]``,
       ``factor_step[f]`` (row of factor features; 0 is the constant one that all share),
@@ -65,6 +67,7 @@ class Graphs(NamedTuple):
     held: np.ndarray
 
     factors: np.ndarray
+    binary_pairs: np.ndarray
     kind: np.ndarray
     scope_at: np.ndarray
     entry_at: np.ndarray
