@@ -130,10 +130,11 @@ class LinearProgram:
         solver.setOptionValue("primal_feasibility_tolerance", 1e-9)
         solver.setOptionValue("dual_feasibility_tolerance", 1e-9)
         if self.warm:
-            # The old basis stays feasible when only the objective changes: primal simplex.
+            # Presolve would throw the basis away. Dual simplex was up to three times as fast as
+            # primal simplex, although only the objective changes.
             solver.setOptionValue("presolve", "off")
             solver.setOptionValue("solver", "simplex")
-            solver.setOptionValue("simplex_strategy", 4)
+            solver.setOptionValue("simplex_strategy", 1)
         solver.passModel(self._model)
         return solver
 

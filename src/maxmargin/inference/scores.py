@@ -64,7 +64,8 @@ def labelling_score(graphs, pairs, s, unary, tables, labels):
 def own_scores(graphs, pairs, s, unary, tables, out):
     """Copy the scores of the states, with those of the tables over one variable added."""
     base = graphs.variables[s]
-    out[: len(unary)] = unary
+    for k in range(len(unary)):
+        out[k] = unary[k]
     for q in range(pairs.singles[s], pairs.singles[s + 1]):
         a = base + pairs.single[q]
         for state in range(graphs.n_states[a]):
