@@ -10,32 +10,21 @@ from .scores import labelling_score
 
 
 @leaf
-def n_labellings(graphs, s, limit):
-    """Number of labellings of a shape, or ``limit + 1`` if there are more than the limit."""
-    found = 1
-    for a in range(graphs.variables[s], graphs.variables[s + 1]):
-        found *= graphs.n_states[a]
-        if found > limit:
-            return limit + 1
-    return found
-
-
-@leaf
-def enumerate_labels(graphs, pairs, s, unary, tables, trial, labels):
+def enumerate_labels(plan, s, unary, tables, trial, labels):
     """Best of all labellings, the first one among equals; returns its score. ``trial``: scratch."""
-    base = graphs.variables[s]
-    n = graphs.variables[s + 1] - base
+    base = plan.variables[s]
+    n = plan.variables[s + 1] - base
     trial[:n] = 0
     labels[:n] = 0
     best = -np.inf
     while True:
-        value = labelling_score(graphs, pairs, s, unary, tables, trial)
+        value = labelling_score(plan, s, unary, tables, trial)
         if value > best:
             best = value
             for v in range(n):
                 labels[v] = trial[v]
         v = n - 1
-        while v >= 0 and trial[v] == graphs.n_states[base + v] - 1:
+        while v >= 0 and trial[v] == plan.n_states[base + v] - 1:
             trial[v] = 0
             v -= 1
         if v < 0:
@@ -55,13 +44,13 @@ def _fix_decided(fixed, halves, n, trail, length):
 
 
 @leaf
-def _most_involved(pairs, s, tables, halves, weight, n):
+def _most_involved(plan, s, tables, halves, weight, n):
     """The undecided variable with the strongest pairs to undecided ones. ``weight`` is scratch."""
     weight[:n] = 0.0
-    for p in range(pairs.pairs[s], pairs.pairs[s + 1]):
-        i, j = pairs.first[p], pairs.second[p]
+    for p in range(plan.pairs[s], plan.pairs[s + 1]):
+        i, j = plan.first[p], plan.second[p]
         if halves[i] == 1 and halves[j] == 1:
-            at = pairs.entry[p]
+            at = plan.entry[p]
             strength = abs((tables[at] - tables[at + 1]) + (tables[at + 3] - tables[at + 2]))
             weight[i] += strength
             weight[j] += strength
@@ -73,13 +62,13 @@ def _most_involved(pairs, s, tables, halves, weight, n):
 
 
 @compiled
-def branch_and_bound(graphs, pairs, s, unary, tables, net, labels, best, max_nodes):
+def branch_and_bound(plan, s, unary, tables, net, labels, best, max_nodes):
     """Improve the labels of a binary pairwise example, with roof duality as the bound.
 
     Starts from ``labels`` with score ``best``; returns the best score and an upper bound, equal if
     the search ended before it had solved ``max_nodes`` relaxations.
     """
-    n = graphs.variables[s + 1] - graphs.variables[s]
+    n = plan.variables[s + 1] - plan.variables[s]
     fixed = np.full(n, -1, np.int8)
     halves = np.empty(n, np.int8)
     weight = np.empty(n)
@@ -90,8 +79,8 @@ def branch_and_bound(graphs, pairs, s, unary, tables, net, labels, best, max_nod
     length = depth = n_nodes = 0
     unexplored = -np.inf
     while True:
-        undecided = half_labels(graphs, pairs, s, unary, tables, fixed, net, halves)
-        bound = half_score(graphs, pairs, s, unary, tables, halves)
+        undecided = half_labels(plan, s, unary, tables, fixed, net, halves)
+        bound = half_score(plan, s, unary, tables, halves)
         n_nodes += 1
         least = 1e-12 * (1.0 + abs(bound))
         if undecided == 0 and bound > best:
@@ -100,7 +89,7 @@ def branch_and_bound(graphs, pairs, s, unary, tables, net, labels, best, max_nod
                 labels[v] = halves[v] // 2
         if undecided > 0 and bound > best + least and n_nodes < max_nodes:
             length = _fix_decided(fixed, halves, n, trail, length)
-            v = _most_involved(pairs, s, tables, halves, weight, n)
+            v = _most_involved(plan, s, tables, halves, weight, n)
             fixed[v] = labels[v]
             trail[length] = v
             length += 1

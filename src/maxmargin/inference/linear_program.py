@@ -15,27 +15,31 @@ from scipy.sparse import coo_array
 
 from .._optional import require
 from ..structures.graph import COUNT, Graphs
-from .pairs import Pairs, pair_up
+from .plan import Plan, make_plan
 from .roof_duality import Relaxed
 
 
-def _table_scopes(graphs: Graphs, pairs: Pairs, s: int) -> list[tuple[int, np.ndarray]]:
+def _table_scopes(plan: Plan, s: int) -> list[tuple[int, np.ndarray]]:
     """First entry and variables of every table of a shape."""
     scopes = []
-    for q in range(pairs.singles[s], pairs.singles[s + 1]):
-        scopes.append((int(pairs.single_entry[q]), np.array([pairs.single[q]])))
-    for p in range(pairs.pairs[s], pairs.pairs[s + 1]):
-        scopes.append((int(pairs.entry[p]), np.array([pairs.first[p], pairs.second[p]])))
-    for w in range(pairs.wholes[s], pairs.wholes[s + 1]):
-        f = pairs.whole[w]
-        if graphs.kind[f] != COUNT:
-            scope = graphs.scope[graphs.scope_at[f] : graphs.scope_at[f + 1]]
-            scopes.append((int(graphs.entry_at[f]), scope))
+    for q in range(plan.singles[s], plan.singles[s + 1]):
+        scopes.append((int(plan.single_entry[q]), np.array([plan.single[q]])))
+    for p in range(plan.pairs[s], plan.pairs[s + 1]):
+        scopes.append((int(plan.entry[p]), np.array([plan.first[p], plan.second[p]])))
+    for w in range(plan.wholes[s], plan.wholes[s + 1]):
+        f = plan.whole[w]
+        if plan.kind[f] != COUNT:
+            scope = plan.scope[plan.scope_at[f] : plan.scope_at[f + 1]]
+            scopes.append((int(plan.entry_at[f]), scope))
     return scopes
 
 
 def _agreement_rows(
-    scopes: list[tuple[int, np.ndarray]], n_states: np.ndarray, state_at: np.ndarray, n: int, row: int
+    scopes: list[tuple[int, np.ndarray]],
+    n_states: np.ndarray,
+    state_at: np.ndarray,
+    n: int,
+    row: int,
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], int]:
     """Rows, columns and values of: marginals of the tables equal those of the variables."""
     rows, columns, values = [], [], []
@@ -54,27 +58,25 @@ def _agreement_rows(
     return rows, columns, values, row
 
 
-def constraints(
-    graphs: Graphs, pairs: Pairs, s: int
-) -> tuple[coo_array, np.ndarray, np.ndarray]:
+def constraints(plan: Plan, s: int) -> tuple[coo_array, np.ndarray, np.ndarray]:
     """Local polytope of a shape: ``lower <= matrix @ mu <= upper``; states first, then entries."""
-    span = slice(graphs.variables[s], graphs.variables[s + 1])
-    n_states, state_at = graphs.n_states[span], graphs.state_at[span]
-    factors = slice(graphs.factors[s], graphs.factors[s + 1])
-    n, n_entries = int(n_states.sum()), int(graphs.n_entries[factors].sum())
+    span = slice(plan.variables[s], plan.variables[s + 1])
+    n_states, state_at = plan.n_states[span], plan.state_at[span]
+    factors = slice(plan.factors[s], plan.factors[s + 1])
+    n, n_entries = int(n_states.sum()), int(plan.n_entries[factors].sum())
     owner = np.repeat(np.arange(len(n_states)), n_states)
-    scopes = _table_scopes(graphs, pairs, s)
+    scopes = _table_scopes(plan, s)
     rows, columns, values, row = _agreement_rows(scopes, n_states, state_at, n, len(n_states))
     lower = np.concatenate([np.ones(len(n_states)), np.zeros(row - len(n_states))])
     upper = lower.copy()
-    counts = [f for f in range(factors.start, factors.stop) if graphs.kind[f] == COUNT]
+    counts = [f for f in range(factors.start, factors.stop) if plan.kind[f] == COUNT]
     for number, f in enumerate(counts):
-        scope = graphs.scope[graphs.scope_at[f] : graphs.scope_at[f + 1]]
+        scope = plan.scope[plan.scope_at[f] : plan.scope_at[f + 1]]
         rows.append(np.full(len(scope), row + number))
         columns.append(state_at[scope] + 1)
         values.append(np.ones(len(scope)))
-    lower = np.concatenate([lower, graphs.low[counts]])
-    upper = np.concatenate([upper, graphs.high[counts]])
+    lower = np.concatenate([lower, plan.low[counts]])
+    upper = np.concatenate([upper, plan.high[counts]])
     i = np.concatenate([owner, *rows])
     j = np.concatenate([np.arange(n), *columns])
     x = np.concatenate([np.ones(n), *values])
@@ -97,16 +99,16 @@ class LinearProgram:
     """
 
     def __init__(
-        self, graphs: Graphs, shape: int = 0, *, warm: bool = True, pairs: Pairs | None = None
+        self, graphs: Graphs, shape: int = 0, *, warm: bool = True, plan: Plan | None = None
     ):
         self._highspy = require("highspy", "lp", "Decoding by linear programming")
-        pairs = pair_up(graphs) if pairs is None else pairs
+        plan = make_plan(graphs) if plan is None else plan
         span = slice(graphs.variables[shape], graphs.variables[shape + 1])
         self.n_states = int(graphs.n_states[span].sum())
         self.warm = warm
-        matrix, lower, upper = constraints(graphs, pairs, shape)
+        matrix, lower, upper = constraints(plan, shape)
         self._model = self._build(matrix.tocsc(), lower, upper)
-        self._solver = self._make_solver() if warm else None
+        self._solver: Any = self._make_solver() if warm else None
 
     def _build(self, matrix: Any, lower: np.ndarray, upper: np.ndarray) -> Any:
         highspy = self._highspy
@@ -161,7 +163,7 @@ def relax(
     tables: np.ndarray,
     *,
     warm: bool = True,
-    pairs: Pairs | None = None,
+    plan: Plan | None = None,
 ) -> Relaxed:
     """Relaxation of every example over the local polytope, by HiGHS.
 
@@ -170,13 +172,13 @@ def relax(
     warm : bool
         Keep one model for each shape of graph, and start from its last basis.
     """
-    pairs = pair_up(graphs) if pairs is None else pairs
+    plan = make_plan(graphs) if plan is None else plan
     found = Relaxed(np.empty(len(unary)), np.empty(len(tables)), np.empty(len(graphs.shape)))
     programs: dict[int, LinearProgram] = {}
     for m in np.argsort(graphs.shape, kind="stable"):
         s = int(graphs.shape[m])
         if s not in programs:
-            programs = {s: LinearProgram(graphs, s, warm=warm, pairs=pairs)}
+            programs = {s: LinearProgram(graphs, s, warm=warm, plan=plan)}
         states = slice(graphs.first_state[m], graphs.first_state[m + 1])
         entries = slice(graphs.first_entry[m], graphs.first_entry[m + 1])
         found.unary[states], found.tables[entries], found.values[m] = programs[s].solve(

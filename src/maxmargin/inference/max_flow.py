@@ -1,4 +1,4 @@
-"""Minimum cuts: the best labelling of binary pairwise graphs, and of their relaxation.
+"""Minimum cuts: the best labelling of binary pairwise plan, and of their relaxation.
 
 Written with spins, the score of a binary pairwise graph is, up to a constant,
 
@@ -55,24 +55,24 @@ def make_network(n_variables: int, n_pairs: int, n_copies: int) -> Network:
 
 
 @leaf
-def _step(pairs, net, first_pair, n_copies, v, copy, p):
+def _step(plan, net, first_pair, n_copies, v, copy, p):
     """Arc out of a node along pair p, and the node it leads to."""
     local = p - first_pair
     turned = copy ^ net.repulsive[local]
-    if pairs.first[p] == v:
-        return 2 * (n_copies * local + copy), n_copies * pairs.second[p] + turned
-    return 2 * (n_copies * local + turned) + 1, n_copies * pairs.first[p] + turned
+    if plan.first[p] == v:
+        return 2 * (n_copies * local + copy), n_copies * plan.second[p] + turned
+    return 2 * (n_copies * local + turned) + 1, n_copies * plan.first[p] + turned
 
 
 @leaf
-def _find_levels(graphs, pairs, s, net, n_copies):
+def _find_levels(plan, s, net, n_copies):
     """Distances to the sink, as far as needed to meet the source; returns whether that was met."""
-    base, first_pair = graphs.variables[s], pairs.pairs[s]
-    n = n_copies * (graphs.variables[s + 1] - base)
+    base, first_pair = plan.variables[s], plan.pairs[s]
+    n = n_copies * (plan.variables[s + 1] - base)
     tail = 0
     for node in range(n):
         net.level[node] = 0
-        net.arc[node] = pairs.near_at[base + node // n_copies]
+        net.arc[node] = plan.near_at[base + node // n_copies]
         if net.excess[node] < 0.0:
             net.level[node] = 1
             net.queue[tail] = node
@@ -85,8 +85,8 @@ def _find_levels(graphs, pairs, s, net, n_copies):
         if net.level[node] >= last:
             break
         v, copy = node // n_copies, node % n_copies
-        for q in range(pairs.near_at[base + v], pairs.near_at[base + v + 1]):
-            arc, other = _step(pairs, net, first_pair, n_copies, v, copy, pairs.near[q])
+        for q in range(plan.near_at[base + v], plan.near_at[base + v + 1]):
+            arc, other = _step(plan, net, first_pair, n_copies, v, copy, plan.near[q])
             if net.level[other] == 0 and net.residual[arc ^ 1] > 0.0:
                 net.level[other] = net.level[node] + 1
                 net.queue[tail] = other
@@ -97,13 +97,13 @@ def _find_levels(graphs, pairs, s, net, n_copies):
 
 
 @leaf
-def _advance(graphs, pairs, s, net, n_copies, node):
+def _advance(plan, s, net, n_copies, node):
     """The next arc and node on a shortest path to the sink, (-1, -1) if there is none."""
     v, copy = node // n_copies, node % n_copies
-    end = pairs.near_at[graphs.variables[s] + v + 1]
+    end = plan.near_at[plan.variables[s] + v + 1]
     while net.arc[node] < end:
-        p = pairs.near[net.arc[node]]
-        arc, other = _step(pairs, net, pairs.pairs[s], n_copies, v, copy, p)
+        p = plan.near[net.arc[node]]
+        arc, other = _step(plan, net, plan.pairs[s], n_copies, v, copy, p)
         if net.residual[arc] > 0.0 and net.level[other] == net.level[node] - 1:
             return arc, other
         net.arc[node] += 1
@@ -129,7 +129,7 @@ def _push(net, source, sink, length):
 
 
 @leaf
-def _drain(graphs, pairs, s, net, n_copies, source):
+def _drain(plan, s, net, n_copies, source):
     """Send the excess of a node to the sink along shortest paths, until it or they are used up.
 
     ``net.queue`` holds the nodes of the path.
@@ -150,7 +150,7 @@ def _drain(graphs, pairs, s, net, n_copies, source):
                 length = full
             node = net.queue[length]
             continue
-        arc, other = _advance(graphs, pairs, s, net, n_copies, node)
+        arc, other = _advance(plan, s, net, n_copies, node)
         if arc >= 0:
             net.path[length] = arc
             length += 1
@@ -165,35 +165,35 @@ def _drain(graphs, pairs, s, net, n_copies, source):
 
 
 @leaf
-def run_flow(graphs, pairs, s, net, n_copies):
+def run_flow(plan, s, net, n_copies):
     """Maximum flow; afterwards ``level`` is positive exactly on the sink's side of the cut.
 
     The sink's side is the smallest possible: nodes from which the sink can be reached.
     """
-    n = n_copies * (graphs.variables[s + 1] - graphs.variables[s])
-    while _find_levels(graphs, pairs, s, net, n_copies):
+    n = n_copies * (plan.variables[s + 1] - plan.variables[s])
+    while _find_levels(plan, s, net, n_copies):
         for node in range(n):
             if net.excess[node] > 0.0 and net.level[node] > 0:
-                _drain(graphs, pairs, s, net, n_copies, node)
+                _drain(plan, s, net, n_copies, node)
 
 
 @leaf
-def load_network(graphs, pairs, s, unary, tables, fixed, net, n_copies):
+def load_network(plan, s, unary, tables, fixed, net, n_copies):
     """Write the capacities of an example; returns whether no pair is repulsive.
 
     ``fixed[v]`` is the state of a variable that is fixed, or -1. A fixed variable has no arcs.
     """
-    base, first_pair = graphs.variables[s], pairs.pairs[s]
-    for v in range(graphs.variables[s + 1] - base):
-        at = graphs.state_at[base + v]
+    base, first_pair = plan.variables[s], plan.pairs[s]
+    for v in range(plan.variables[s + 1] - base):
+        at = plan.state_at[base + v]
         net.excess[n_copies * v] = unary[at] - unary[at + 1]
-    for q in range(pairs.singles[s], pairs.singles[s + 1]):
-        at = pairs.single_entry[q]
-        net.excess[n_copies * pairs.single[q]] += tables[at] - tables[at + 1]
+    for q in range(plan.singles[s], plan.singles[s + 1]):
+        at = plan.single_entry[q]
+        net.excess[n_copies * plan.single[q]] += tables[at] - tables[at + 1]
     attractive = True
-    for p in range(first_pair, pairs.pairs[s + 1]):
-        i, j = pairs.first[p], pairs.second[p]
-        at = pairs.entry[p]
+    for p in range(first_pair, plan.pairs[s + 1]):
+        i, j = plan.first[p], plan.second[p]
+        at = plan.entry[p]
         t00, t01, t10, t11 = tables[at], tables[at + 1], tables[at + 2], tables[at + 3]
         local = p - first_pair
         strength = 0.0
@@ -209,7 +209,7 @@ def load_network(graphs, pairs, s, unary, tables, fixed, net, n_copies):
         attractive = attractive and strength >= 0.0
         for arc in range(2 * n_copies * local, 2 * n_copies * (local + 1)):
             net.residual[arc] = abs(strength)
-    for v in range(graphs.variables[s + 1] - base):
+    for v in range(plan.variables[s + 1] - base):
         if fixed[v] >= 0:
             net.excess[n_copies * v] = 1.0 if fixed[v] == 0 else -1.0
         if n_copies == 2:
@@ -218,19 +218,19 @@ def load_network(graphs, pairs, s, unary, tables, fixed, net, n_copies):
 
 
 @leaf
-def is_attractive(pairs, s, tables):
+def is_attractive(plan, s, tables):
     """Whether no pair prefers different states: the best labelling is a minimum cut."""
-    for p in range(pairs.pairs[s], pairs.pairs[s + 1]):
-        at = pairs.entry[p]
+    for p in range(plan.pairs[s], plan.pairs[s + 1]):
+        at = plan.entry[p]
         if (tables[at] - tables[at + 1]) + (tables[at + 3] - tables[at + 2]) < 0.0:
             return False
     return True
 
 
 @leaf
-def cut_labels(graphs, pairs, s, unary, tables, fixed, net, labels):
-    """Best labelling of an example without repulsive pairs. ``net`` has one copy, fixed is -1."""
-    load_network(graphs, pairs, s, unary, tables, fixed, net, 1)
-    run_flow(graphs, pairs, s, net, 1)
-    for v in range(graphs.variables[s + 1] - graphs.variables[s]):
+def cut_labels(plan, s, unary, tables, fixed, net, labels):
+    """Best labelling of an example without repulsive plan. ``net`` has one copy, fixed is -1."""
+    load_network(plan, s, unary, tables, fixed, net, 1)
+    run_flow(plan, s, net, 1)
+    for v in range(plan.variables[s + 1] - plan.variables[s]):
         labels[v] = 1 if net.level[v] > 0 else 0

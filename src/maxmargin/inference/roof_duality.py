@@ -13,7 +13,7 @@ import numpy as np
 from .._kernels.jit import compiled, leaf
 from ..structures.graph import Graphs
 from .max_flow import load_network, make_network, run_flow
-from .pairs import BINARY, PAIRWISE, Pairs, pair_up
+from .plan import BINARY, PAIRWISE, Plan, list_examples, make_plan
 
 
 class Relaxed(NamedTuple):
@@ -29,16 +29,16 @@ class Relaxed(NamedTuple):
 
 
 @leaf
-def half_labels(graphs, pairs, s, unary, tables, fixed, net, halves):
+def half_labels(plan, s, unary, tables, fixed, net, halves):
     """Write twice the optimal marginal of state 1 of each variable: 0, 1 or 2.
 
     ``net`` has two copies; ``fixed[v]`` is the state of a fixed variable, else -1. Returns the
     number of variables that are undecided.
     """
-    load_network(graphs, pairs, s, unary, tables, fixed, net, 2)
-    run_flow(graphs, pairs, s, net, 2)
+    load_network(plan, s, unary, tables, fixed, net, 2)
+    run_flow(plan, s, net, 2)
     undecided = 0
-    for v in range(graphs.variables[s + 1] - graphs.variables[s]):
+    for v in range(plan.variables[s + 1] - plan.variables[s]):
         one, zero = net.level[2 * v] > 0, net.level[2 * v + 1] > 0
         halves[v] = 1 if one == zero else 2 * one
         undecided += one == zero
@@ -56,82 +56,82 @@ def half_pair(t00, t01, t10, t11, i, j):
 
 
 @leaf
-def half_score(graphs, pairs, s, unary, tables, halves):
+def half_score(plan, s, unary, tables, halves):
     """Score of half-integral marginals, every pair at its best."""
-    base = graphs.variables[s]
+    base = plan.variables[s]
     total = 0.0
-    for v in range(graphs.variables[s + 1] - base):
-        at = graphs.state_at[base + v]
+    for v in range(plan.variables[s + 1] - base):
+        at = plan.state_at[base + v]
         total += (1.0 - 0.5 * halves[v]) * unary[at] + 0.5 * halves[v] * unary[at + 1]
-    for q in range(pairs.singles[s], pairs.singles[s + 1]):
-        at, half = pairs.single_entry[q], 0.5 * halves[pairs.single[q]]
+    for q in range(plan.singles[s], plan.singles[s + 1]):
+        at, half = plan.single_entry[q], 0.5 * halves[plan.single[q]]
         total += (1.0 - half) * tables[at] + half * tables[at + 1]
-    for p in range(pairs.pairs[s], pairs.pairs[s + 1]):
-        at = pairs.entry[p]
+    for p in range(plan.pairs[s], plan.pairs[s + 1]):
+        at = plan.entry[p]
         t00, t01, t10, t11 = tables[at], tables[at + 1], tables[at + 2], tables[at + 3]
-        i, j = halves[pairs.first[p]], halves[pairs.second[p]]
+        i, j = halves[plan.first[p]], halves[plan.second[p]]
         m00, m01, m10, m11 = half_pair(t00, t01, t10, t11, i, j)
         total += m00 * t00 + m01 * t01 + m10 * t10 + m11 * t11
     return total
 
 
 @leaf
-def write_marginals(graphs, pairs, s, tables, halves, unary_out, tables_out):
+def write_marginals(plan, s, tables, halves, unary_out, tables_out):
     """Marginals of the states and the tables of an example from those of its variables."""
-    base = graphs.variables[s]
-    for v in range(graphs.variables[s + 1] - base):
-        at = graphs.state_at[base + v]
+    base = plan.variables[s]
+    for v in range(plan.variables[s + 1] - base):
+        at = plan.state_at[base + v]
         unary_out[at + 1] = 0.5 * halves[v]
         unary_out[at] = 1.0 - unary_out[at + 1]
-    for q in range(pairs.singles[s], pairs.singles[s + 1]):
-        at, half = pairs.single_entry[q], 0.5 * halves[pairs.single[q]]
+    for q in range(plan.singles[s], plan.singles[s + 1]):
+        at, half = plan.single_entry[q], 0.5 * halves[plan.single[q]]
         tables_out[at] = 1.0 - half
         tables_out[at + 1] = half
-    for p in range(pairs.pairs[s], pairs.pairs[s + 1]):
-        at = pairs.entry[p]
+    for p in range(plan.pairs[s], plan.pairs[s + 1]):
+        at = plan.entry[p]
         found = half_pair(
             tables[at], tables[at + 1], tables[at + 2], tables[at + 3],
-            halves[pairs.first[p]], halves[pairs.second[p]],
+            halves[plan.first[p]], halves[plan.second[p]],
         )  # fmt: skip
         for k in range(4):
             tables_out[at + k] = found[k]
 
 
 @leaf
-def relax_example(graphs, pairs, s, unary, tables, fixed, net, halves, unary_out, tables_out):
+def relax_example(plan, s, unary, tables, fixed, net, halves, unary_out, tables_out):
     """Optimum of the relaxation of one example; returns its value. The oracle of a solver."""
-    half_labels(graphs, pairs, s, unary, tables, fixed, net, halves)
-    write_marginals(graphs, pairs, s, tables, halves, unary_out, tables_out)
-    return half_score(graphs, pairs, s, unary, tables, halves)
+    half_labels(plan, s, unary, tables, fixed, net, halves)
+    write_marginals(plan, s, tables, halves, unary_out, tables_out)
+    return half_score(plan, s, unary, tables, halves)
 
 
 @compiled
-def largest_shape(graphs, pairs):
+def largest_shape(plan):
     """The largest numbers of variables and pairs that a shape has."""
     n_variables, n_pairs = 1, 1
-    for s in range(len(graphs.variables) - 1):
-        n_variables = max(n_variables, graphs.variables[s + 1] - graphs.variables[s])
-        n_pairs = max(n_pairs, pairs.pairs[s + 1] - pairs.pairs[s])
+    for s in range(len(plan.variables) - 1):
+        n_variables = max(n_variables, plan.variables[s + 1] - plan.variables[s])
+        n_pairs = max(n_pairs, plan.pairs[s + 1] - plan.pairs[s])
     return n_variables, n_pairs
 
 
 @compiled
-def _relax_all(graphs, pairs, unary, tables, unary_out, tables_out, values):
-    n_variables, n_pairs = largest_shape(graphs, pairs)
+def _relax_all(plan, examples, unary, tables, unary_out, tables_out, values):
+    n_variables, n_pairs = largest_shape(plan)
     net = make_network(n_variables, n_pairs, 2)
     halves = np.empty(n_variables, np.int8)
     fixed = np.full(n_variables, -1, np.int8)
-    for m in range(len(graphs.shape)):
-        states = slice(graphs.first_state[m], graphs.first_state[m + 1])
-        entries = slice(graphs.first_entry[m], graphs.first_entry[m + 1])
+    for m in range(len(examples.shape)):
+        states = slice(examples.state[m], examples.state[m + 1])
+        entries = slice(examples.entry[m], examples.entry[m + 1])
         values[m] = relax_example(
-            graphs, pairs, graphs.shape[m], unary[states], tables[entries], fixed, net, halves,
+            plan, examples.shape[m], unary[states], tables[entries], fixed, net, halves,
             unary_out[states], tables_out[entries],
         )  # fmt: skip
 
 
 def roof_duality(
-    graphs: Graphs, unary: np.ndarray, tables: np.ndarray, pairs: Pairs | None = None
+    graphs: Graphs, unary: np.ndarray, tables: np.ndarray, plan: Plan | None = None
 ) -> Relaxed:
     """Relaxation of binary pairwise graphs over the local polytope, solved exactly.
 
@@ -141,12 +141,12 @@ def roof_duality(
         Every variable has two states; tables are over one or two variables; no counts.
     unary, tables : arrays of float
         Scores of the states of all examples, and of the entries of their tables.
-    pairs : Pairs, optional
-        ``pair_up(graphs)``, to save its time when called often.
+    plan : Plan, optional
+        ``make_plan(graphs)``, to save its time when called often.
     """
-    pairs = pair_up(graphs) if pairs is None else pairs
+    plan = make_plan(graphs) if plan is None else plan
     wanted = PAIRWISE | BINARY
-    bad = np.flatnonzero((pairs.traits[graphs.shape] & wanted) != wanted)
+    bad = np.flatnonzero((plan.traits[graphs.shape] & wanted) != wanted)
     if len(bad):
         raise ValueError(
             f"graph {bad[0]}: roof duality needs variables with two states and tables over at most "
@@ -155,5 +155,5 @@ def roof_duality(
     unary = np.ascontiguousarray(unary, dtype=np.float64)
     tables = np.ascontiguousarray(tables, dtype=np.float64)
     found = Relaxed(np.empty_like(unary), np.empty_like(tables), np.empty(len(graphs.shape)))
-    _relax_all(graphs, pairs, unary, tables, *found)
+    _relax_all(plan, list_examples(graphs), unary, tables, *found)
     return found
