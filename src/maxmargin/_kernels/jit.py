@@ -27,7 +27,7 @@ _KEEP_SECONDS = 30 * 24 * 3600
 
 
 # The folders that hold compiled functions.
-_COMPILED = ("_kernels", "features", "structures", "surrogates", "solvers")
+_COMPILED = ("_kernels", "features", "structures", "surrogates", "solvers", "inference")
 
 
 def source_hash() -> str:
