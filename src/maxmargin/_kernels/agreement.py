@@ -265,7 +265,9 @@ def subtract_messages(graphs, m, f, delta, table, places, out):
 
 
 @leaf
-def _move_between(graphs, features, beliefs, weights, scale, penalty, m, f, worst, best, diff, room):
+def _move_between(
+    graphs, features, beliefs, weights, scale, penalty, m, f, worst, best, diff, room
+):
     """Move mass from one entry to another: the best amount, at most all of it."""
     base = graphs.variables[graphs.shape[m]]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]

@@ -33,6 +33,8 @@ from .problem import Evaluation
 AGREEMENTS = ("multipliers", "soft", "annealed")
 # Rounds between two moves of the centre.
 _ROUNDS = 2
+# Share of the inertia that is left when momentum pointed the wrong way.
+_LESS_INERTIA = 0.7
 # Rounds over an example in one visit.
 _VISIT_ROUNDS = 2
 # Penalty in units of the curvature of a variable.
@@ -83,12 +85,9 @@ class SoftAgreement(BlockFrankWolfe):
         super().__init__(problem, order=order, average=False, rng=rng, dual_state=dual_state)
         self.agreement = agreement
         self.rounds = _VISIT_ROUNDS if rounds is None else int(rounds)
-        self.inertia = default_inertia(problem) if inertia is None else float(inertia)
+        self._set_inertia(default_inertia(problem) if inertia is None else float(inertia))
         self.centre = self.weights.copy()
         self._before = self.weights.copy()
-        root = np.sqrt(1.0 / (1.0 + self.inertia))
-        self.momentum = (1.0 - root) / (1.0 + root)
-        self._scales = problem.scales / (1.0 + self.inertia)
         kappa = default_kappa(problem, self._scales) if rho is None else 1.0 / float(rho)
         self.penalty = Penalty(kappa, float(sigma), problem.max_min, steps == "exact")
         if agreement != "multipliers":
@@ -153,11 +152,32 @@ class SoftAgreement(BlockFrankWolfe):
             self.penalty = self.penalty._replace(kappa=self.kappa / _COOLING)
         due = self.oracle_calls >= self._centred_at + _ROUNDS * self.problem.n_examples
         if self.inertia > 0.0 and due:
-            centre = self.weights + self.momentum * (self.weights - self._before)
-            self._before = self.weights.copy()
-            self.weights += (self.inertia / (1.0 + self.inertia)) * (centre - self.centre)
-            self.centre = centre
-            self._centred_at = self.oracle_calls
+            self._move_centre()
+
+    def _move_centre(self) -> None:
+        """A step of the accelerated proximal point method.
+
+        Momentum that points away from where the weights go is forgotten, and some of the inertia
+        with it: the steps within a stage are not exact, and too much of it would swing.
+        """
+        step = self.weights - self._before
+        momentum = self.momentum
+        if float((self.centre - self.weights) @ step) > 0.0:
+            momentum = 0.0
+            bare = self._dual_weights()
+            self._set_inertia(_LESS_INERTIA * self.inertia)
+            self.weights = (bare + self.inertia * self.centre) / (1.0 + self.inertia)
+        centre = self.weights + momentum * step
+        self._before = self.weights.copy()
+        self.weights += (self.inertia / (1.0 + self.inertia)) * (centre - self.centre)
+        self.centre = centre
+        self._centred_at = self.oracle_calls
+
+    def _set_inertia(self, inertia: float) -> None:
+        self.inertia = inertia
+        root = np.sqrt(1.0 / (1.0 + inertia))
+        self.momentum = (1.0 - root) / (1.0 + root)
+        self._scales = self.problem.scales / (1.0 + inertia)
 
     def _dual_weights(self) -> np.ndarray:
         """``w(mu)``, of which the iterate is a mixture with the centre."""
