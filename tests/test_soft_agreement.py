@@ -9,7 +9,7 @@ import pytest
 
 from graph_models import PlainModel, make_problem, random_graph, random_truth
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.soft import SoftAgreement, theorem_h
+from maxmargin.solvers.soft import SoftAgreement
 from maxmargin.structures.factor_graph import FactorGraph
 
 KINDS = ("pairs", "potts", "triples", "count", "tree", "chain")
@@ -199,20 +199,35 @@ def test_a_tree_is_the_same_as_a_factor_and_as_pairs():
 def test_small_rho_tends_to_the_hard_optimum():
     problem = some_problem("pairs", n_states=3)
     truth, _ = PlainModel(problem).solve()
-    values = []
-    for rho in (1.0, 0.1, 0.01, 1e-3):
-        stepper, result = train(problem, agreement="soft", rho=rho, passes=2000)
+    excess = []
+    state = None
+    for rho in (1.0, 0.1, 0.01, 0.003):
+        stepper, result = train(
+            problem, agreement="soft", rho=rho, rounds=10, dual_state=state, tol=1e-4
+        )
+        state = stepper.dual_state
         bounds = stepper.bounds()
         # Theorem 4.1: the soft optimum is above the hard one, by no more than the bound.
         assert result.primal >= truth - 1e-7
         assert result.dual - bounds["agreement_bound"] <= truth
         assert bounds["hard_primal"] - truth <= bounds["hard_suboptimality"]
-        values.append(result.primal)
-    assert np.all(np.diff(values) < 0)
-    assert values[-1] == pytest.approx(truth, rel=1e-3)
-    _, annealed = train(problem, agreement="annealed", rho=1.0, passes=300)
-    assert annealed.primal == pytest.approx(truth, rel=1e-3)
-    assert theorem_h(problem) > 0
+        excess.append((result.primal - truth) / truth)
+    assert np.all(np.diff(excess) < 0)
+    assert excess[-1] < 0.012
+    # In the end in proportion to rho: it tends to zero.
+    assert excess[-1] == pytest.approx(0.3 * excess[-2], rel=0.1)
+
+
+def test_annealing_tends_to_the_hard_optimum():
+    problem = some_problem("pairs", n_states=3)
+    truth, _ = PlainModel(problem).solve()
+    _, short = train(problem, agreement="annealed", rho=1.0, rounds=10, passes=100)
+    _, longer = train(problem, agreement="annealed", rho=1.0, rounds=10, passes=2000)
+    for result in (short, longer):
+        assert result.primal >= truth - 1e-7
+        assert result.dual <= truth + 1e-7
+    assert longer.primal - truth < 0.5 * (short.primal - truth)
+    assert longer.primal == pytest.approx(truth, rel=0.01)
 
 
 def test_duplicated_examples_are_weights_and_rho_does_not_depend_on_n():

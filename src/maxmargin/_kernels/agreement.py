@@ -66,7 +66,7 @@ class Room(NamedTuple):
 
 @leaf
 def gather_messages(graphs, beliefs, kappa, m, a, out):
-    """Add the messages of all factors to ``out``, over the states of variable ``a`` of its shape."""
+    """Add the messages of all factors to ``out``, over the states of variable ``a``."""
     k = graphs.n_states[a]
     first = graphs.first_message[m]
     belief = beliefs.variables[graphs.first_state[m] + graphs.state_at[a] :]

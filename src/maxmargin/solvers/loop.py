@@ -189,4 +189,5 @@ def run(
         status=status,
         history=history,
         dual_state=stepper.dual_state,
+        bounds=stepper.bounds() if hasattr(stepper, "bounds") else {},
     )
