@@ -46,8 +46,11 @@ def _visit(plan, s, tables, messages, v, forward):
     first_slot = plan.scope_at[plan.factors[s]]
     for q in range(plan.near_at[a], plan.near_at[a + 1]):
         p = plan.near[q]
-        at = pair_best(plan, s, tables, messages, v, p, messages.scratch)
-        _take(messages, at, state_at, k)
+        other = plan.second[p] if plan.first[p] == v else plan.first[p]
+        # Pairs with variables still to come were emptied when the last sweep came by here.
+        if (other < v) == forward:
+            at = pair_best(plan, s, tables, messages, v, p, messages.scratch)
+            _take(messages, at, state_at, k)
     for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
         z = plan.slots[q]
         if plan.kind[plan.slot_factor[z]] != COUNT:
@@ -181,7 +184,7 @@ def decompose(plan, s, unary, tables, scores, trial, labels, max_sweeps):
         if improved or sweep == 0:
             best = value
             labels[:n] = trial[:n]
-        small = 1e-6 * (bound - best) + 1e-12 * abs(bound)
+        small = 1e-3 * (bound - best) + 1e-12 * abs(bound)
         waited = 0 if improved or new < bound - small else waited + 1
         bound = min(bound, new)
         if bound - best <= _PROVEN * max(1.0, abs(best)) or waited >= _PATIENCE:
