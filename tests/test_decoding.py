@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -408,3 +409,11 @@ def test_bad_input_is_refused():
     counts = graph_of([2, 2]).add_count([0, 1], at_least=2).add_count([0, 1], at_most=0)
     with pytest.raises(RuntimeError, match="counts contradict"):
         relax(packed([counts]), np.zeros(4), np.empty(0))
+
+
+def test_without_highspy_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "highspy", None)
+    graphs = packed([graph_of([2])])
+    with pytest.raises(ImportError, match=r"pip install \"maxmargin\[lp\]\""):
+        decode(graphs, np.zeros(2), np.empty(0), "lp")
+    assert decode(graphs, np.array([0.0, 1.0]), np.empty(0)).labels.tolist() == [1]
