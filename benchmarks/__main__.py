@@ -12,6 +12,7 @@ NAMES = (
     "satimage",
     "ocr_error",
     "bcfw_pass",
+    "max_min_chain",
     "prediction",
     "best_path",
     "kernel_fit",

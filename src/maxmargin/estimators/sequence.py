@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import LabelCodes, class_costs, warn_unseen
-from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
+from .._validation import check_integer, check_loss_matrix, check_n_jobs, check_sample_weight
 from ..features.kernels import GivenScores
 from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences, take_list
+from ..solvers.bcfw import BlockFrankWolfe
 from ..solvers.flow import FlowAscent
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
@@ -25,6 +26,7 @@ from ..structures.masks import (
     transition_masks,
 )
 from ..structures.pair_chain import PairChain
+from ..surrogates.mirror_prox import mirror_prox
 from ._base import SURROGATES, StructuredEstimator
 from ._chain_probability import ChainProbabilities
 from ._docs import documented
@@ -42,10 +44,11 @@ from ._sequence_data import (
 
 @documented(
     auto='"flow" for max-min and "pairwise" otherwise',
-    solvers='"auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs"',
+    solvers='"auto", "bcfw", "pairwise", "flow", "mirror-prox", "subgradient", "lbfgs"',
     solver_note="""
         "flow" moves mass between the labels of single positions, and between whole sequences, with
-        acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
+        acceleration; it needs no max-min oracle, which sequences do not have in closed form.
+        "mirror-prox" is "bcfw" for max-min with the iterative oracle of its paper: slow.""",
     class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False`` or for a CRF.""",
@@ -95,6 +98,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         ``{"transitions": [(from, to), ...], "first": [...], "last": [...]}``.
     %(kernel)s
     %(parameters)s
+    oracle_iterations : int, default=10
+        Iterations of the oracle of "mirror-prox", in every step and every evaluation.
+    line_search : bool, default=True
+        Exact steps of "mirror-prox"; False takes the steps ``2n / (t + 2n)`` of the paper.
 
     Attributes
     ----------
@@ -121,9 +128,18 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
     ['DET', 'NOUN']
     """
 
-    _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
-    _solvers = ("auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs")
-    _methods: ClassVar[dict[str, type]] = {**StructuredEstimator._methods, "flow": FlowAscent}
+    _switches = (
+        *StructuredEstimator._switches,
+        "normalize_loss",
+        "boundary_weights",
+        "line_search",
+    )
+    _solvers = ("auto", "bcfw", "pairwise", "flow", "mirror-prox", "subgradient", "lbfgs")
+    _methods: ClassVar[dict[str, type]] = {
+        **StructuredEstimator._methods,
+        "flow": FlowAscent,
+        "mirror-prox": BlockFrankWolfe,
+    }
 
     def __init__(
         self,
@@ -156,6 +172,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
+        oracle_iterations: int = 10,
+        line_search: bool = True,
     ):
         self.surrogate = surrogate
         self.loss = loss
@@ -185,6 +203,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
+        self.oracle_iterations = oracle_iterations
+        self.line_search = line_search
 
     # --- training ---------------------------------------------------------------------------
 
@@ -234,9 +254,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
         is_mean = self.normalize_loss and self.surrogate != "crf"
+        structure = self._training_structure(part, masks, rows, loss)
         problem = Problem(
-            self._training_structure(part, masks, rows, loss),
-            SURROGATES[self.surrogate](),
+            structure,
+            self._make_surrogate(structure),
             rows,
             self._alpha_for(part.weights.sum(), mean_length if is_mean else 1.0),
             part.weights,
@@ -272,6 +293,12 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
 
     def _check_solver(self) -> None:
         """Refuse solvers without the oracle that they need."""
+        check_integer("oracle_iterations", self.oracle_iterations, 1)
+        if self.solver == "mirror-prox" and self.surrogate != "max-min":
+            raise ValueError(
+                "solver='mirror-prox' has the oracle of max-min alone: use surrogate='max-min', or "
+                f"solver='auto'; received surrogate={self.surrogate!r}."
+            )
         if self.surrogate == "crf" and self.solver == "flow":
             raise ValueError(
                 "solver='flow' is made for losses, which surrogate='crf' does not have: use "
@@ -280,7 +307,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         if self.surrogate == "max-min" and self.solver in ("bcfw", "subgradient"):
             raise ValueError(
                 f"solver={self.solver!r} needs an exact max-min oracle, which sequences do not "
-                "have: use solver='auto' or 'flow', or surrogate='max-margin'."
+                "have: use solver='auto', 'flow' or 'mirror-prox', or surrogate='max-margin'."
             )
 
     def _solver_name(self, problem: Any) -> str:
@@ -289,6 +316,11 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         if self.surrogate == "crf":
             return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
         return "flow" if self.surrogate == "max-min" else "pairwise"
+
+    def _make_surrogate(self, structure: Any) -> Any:
+        if self.solver == "mirror-prox":
+            return mirror_prox(structure, self.oracle_iterations, self.line_search)
+        return SURROGATES[self.surrogate]()
 
     def _make_loss(self, costs: np.ndarray) -> LabelLoss:
         if isinstance(self.loss, str):
