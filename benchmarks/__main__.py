@@ -16,6 +16,7 @@ NAMES = (
     "prediction",
     "best_path",
     "kernel_fit",
+    "sinkhorn",
     "startup",
     "memory",
 )

@@ -239,7 +239,14 @@ BAD_PARAMETERS = {
     ),
     "class_weight zero": ({"class_weight": {"a": 0, "b": 0}}, r"class_weight is 0 for all labels"),
     "class_weight type": ({"class_weight": [1]}, r"class_weight must be None.*received list"),
-    "surrogate": ({"surrogate": "max-min"}, r"surrogate='max-min' is not available for sequences"),
+    "surrogate": (
+        {"surrogate": "least squares"},
+        r"surrogate must be one of .*; received 'least squ",
+    ),
+    "oracle": (
+        {"surrogate": "max-min", "solver": "subgradient"},
+        r"solver='subgradient' needs an exact max-min oracle",
+    ),
 }
 
 

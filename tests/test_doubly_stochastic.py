@@ -8,6 +8,7 @@ import warnings
 
 import cvxpy as cp
 import numpy as np
+import ot
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -188,7 +189,6 @@ def test_sinkhorn_by_a_convex_solver(seed):
 
 @pytest.mark.parametrize("regularisation", [1.0, 0.1, 0.05])
 def test_sinkhorn_agrees_with_pot(regularisation):
-    ot = pytest.importorskip("ot")
     random = np.random.RandomState(0)
     for _ in range(3):
         costs = random.random_sample((11, 11))

@@ -59,6 +59,7 @@ def factor(gram):
 def test_linear_kernel_is_linear(model, surrogate, fit_intercept):
     # Few passes: later, equal gaps are told apart by rounding, and the two take turns differently.
     options = {"fit_intercept": fit_intercept, "average": False, "tol": 0, "max_iter": 5}
+    options["solver"] = "bcfw"
     linear = fitted(model, surrogate, **options)
     dual = fitted(model, surrogate, X @ X.T, kernel="precomputed", **options)
     assert linear.n_iter_ == dual.n_iter_
@@ -142,6 +143,7 @@ LABEL_SETS = np.stack([Y == 0, Y > 0, X[:, 0] * X[:, 1] > 0], axis=1).astype(int
 @pytest.mark.parametrize("surrogate", SURROGATES)
 def test_multilabel(surrogate):
     options = {"alpha": 0.02, "tol": 0, "max_iter": 5, "random_state": 0, "average": False}
+    options["solver"] = "bcfw"
     linear = MultiLabelClassifier(surrogate, **options).fit(X, LABEL_SETS)
     dual = MultiLabelClassifier(surrogate, kernel="precomputed", **options)
     dual.fit(X @ X.T, LABEL_SETS)

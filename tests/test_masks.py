@@ -99,7 +99,8 @@ def chunker():
 def randomise(model, seed, scale):
     """Give a fitted model random weights."""
     rng = np.random.RandomState(seed)
-    model._set_weights(scale * rng.randn(len(model.weights_)))
+    weights = scale * rng.randn(len(model.weights_))
+    model._set_weights(weights, np.empty((0, model.n_features_in_)), np.arange(0))
     return rng
 
 

@@ -24,8 +24,8 @@ BLOCKS = code_blocks("README.md") + code_blocks("docs/coming-from.md")
 
 
 def test_there_are_blocks():
-    assert len(code_blocks("README.md")) == 5
-    assert len(code_blocks("docs/coming-from.md")) == 3
+    assert len(code_blocks("README.md")) == 8
+    assert len(code_blocks("docs/coming-from.md")) == 4
 
 
 @pytest.mark.parametrize(("name", "code"), BLOCKS, ids=[name for name, _ in BLOCKS])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
     "LabelRanker": "estimators.ranker",
+    "Matcher": "estimators.matcher",
     "MulticlassClassifier": "estimators.multiclass",
     "MultiLabelClassifier": "estimators.multilabel",
     "OrdinalClassifier": "estimators.ordinal",
@@ -27,6 +28,7 @@ _MODULES = ("certificates",)
 __all__ = [
     "Check",
     "LabelRanker",
+    "Matcher",
     "ModelFileError",
     "MultiLabelClassifier",
     "MulticlassClassifier",
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     __version__: str
     from . import certificates
     from ._labels import UnseenLabelWarning
+    from .estimators.matcher import Matcher
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.multilabel import MultiLabelClassifier
     from .estimators.ordinal import OrdinalClassifier

@@ -150,3 +150,18 @@ def assign_all(weights, labels):
     work = np.empty(assignment_work(weights.shape[1]))
     for i in range(weights.shape[0]):
         assign(weights[i], work, labels[i])
+
+
+@compiled
+def assign_each(weights, indptr, labels):
+    """Best columns for matrices of different sizes, one flat matrix after another."""
+    n_largest = 0
+    for i in range(indptr.shape[0] - 1):
+        n_largest = max(n_largest, indptr[i + 1] - indptr[i])
+    work = np.empty(assignment_work(n_largest))
+    first = 0
+    for i in range(indptr.shape[0] - 1):
+        n = indptr[i + 1] - indptr[i]
+        matrix = weights[first : first + n * n].reshape(n, n)
+        assign(matrix, work, labels[indptr[i] : indptr[i + 1]])
+        first += n * n

@@ -265,9 +265,10 @@ def improve_pair(structure, method, i, scores, mu, nu, work):
     _must_be_compiled("improve_pair")
 
 
-def proximal_response(structure, rows, i, scores, mu, scale, nu, work, out):
+def proximal_response(structure, rows, i, scores, mu, scale, stiffness, nu, work, out):
     """Max-min answer of a block that is held near mu by the curvature of the dual.
 
+    Where that differs between directions, ``stiffness`` is the share of the largest one to take.
     ``nu`` is what was the other half of the pair before, and is improved in place. Returns the gap
     at mu, and whether ``out`` is the exact maximum of the block: otherwise it is a direction.
     """
@@ -320,7 +321,9 @@ def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wor
     _must_be_compiled("line_step")
 
 
-def pair_response(method, structure, rows, i, scores, mu, scale, saved_mu, saved_nu, work, out):
+def pair_response(
+    method, structure, rows, i, scores, mu, scale, stiffness, saved_mu, saved_nu, work, out
+):
     """Answer of an iterative max-min oracle from the pair saved for a block, which it improves.
 
     Returns the gap at mu, and whether ``out`` is the exact maximum of the block.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .._labels import LabelCodes
+from .._validation import check_integer
 from ..features.sequences import take_list
 from ..structures.chain import Chain
+from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
 from ..structures.pair_chain import PairChain
 from ._base import crf_solver
@@ -129,3 +132,45 @@ class ChainProbabilities:
 
         self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
         return scores - self._marginals(chain, sequences)[1]
+
+    def predict_topk(
+        self, X: Sequence[Any], k: int, *, allowed: Any = None, partial_y: Any = None
+    ) -> list[list[tuple[np.ndarray, float]]]:
+        """The k best labellings of each sequence, best first, exactly.
+
+        Parameters
+        ----------
+        X : list of sequences
+        k : int
+            At least 1. Memory and time grow with k.
+        allowed, partial_y : list, optional
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        list of lists of (labels, score)
+            Fewer than k where fewer labellings are allowed. With ``surrogate="crf"`` scores of
+            one sequence differ by the logarithm of how much more probable a labelling is;
+            :meth:`log_likelihood` gives the probabilities themselves.
+        """
+        k = check_integer("k", k, 1)
+        chain, sequences = self._prepare(X, allowed, partial_y)  # type: ignore[attr-defined]
+        n, positions = len(chain.indptr) - 1, int(chain.indptr[-1])
+        codes = np.empty((k, positions), np.int32)
+        scores, counts = np.empty((n, k)), np.empty(n, np.int64)
+
+        def work(part, rows, first, last):
+            n = len(part.indptr) - 1
+            begin = int(np.searchsorted(chain.indptr, first))
+            some = slice(begin, begin + n)
+            found = np.empty((k, last - first), np.int32)
+            best_labellings(part, rows, self.weights_, 0, n, found, scores[some], counts[some])
+            codes[:, first:last] = found
+
+        self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
+        answers = []
+        for i, (low, high) in enumerate(pairwise(chain.indptr)):
+            best = range(counts[i])
+            labels = [self.classes_[codes[place, low:high]] for place in best]
+            answers.append([(labels[place], float(scores[i, place])) for place in best])
+        return answers

@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .._kernels.passes import decode_blocks
 from .._kernels.saddle import MirrorProx, Proximal
-from .._validation import check_choice, check_integer, check_n_jobs
-from ..solvers.problem import for_groups
+from .._validation import check_choice, check_integer
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.saddle import saddle_max_min
 from ._base import Settings, StructuredEstimator, incompatible
@@ -65,18 +63,6 @@ class PermutationEstimator(StructuredEstimator):
         else:
             method = MirrorProx(int(self.oracle_iterations), self.projection == "sinkhorn")
         return saddle_max_min(sides**2, 1.0 / sides, method)
-
-
-def decode_permutations(structure: Any, rows: Any, weights: np.ndarray, n_jobs: Any) -> np.ndarray:
-    """Columns of all rows of the best permutations, one after another."""
-    labels = np.empty(int(structure.indptr[-1]), np.int32)
-    values = np.empty(len(structure.indptr) - 1)
-    for_groups(
-        lambda first, last: decode_blocks(structure, rows, weights, first, last, labels, values),
-        len(values),
-        check_n_jobs(n_jobs),
-    )
-    return labels
 
 
 def first_difference(row: np.ndarray, base: int) -> str:

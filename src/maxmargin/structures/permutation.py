@@ -324,7 +324,7 @@ def _proximal_step(n, curvature, scores, mu, nu, work, out):
 
 
 @implements(generic.proximal_response, Ranking)
-def _proximal_ranking(structure, rows, i, scores, mu, scale, nu, work, out):
+def _proximal_ranking(structure, rows, i, scores, mu, scale, stiffness, nu, work, out):
     n = structure.n_items
     curvature = scale * rows.squares[i]
     floor = 1e-4 / n
@@ -333,9 +333,9 @@ def _proximal_ranking(structure, rows, i, scores, mu, scale, nu, work, out):
 
 
 @implements(generic.proximal_response, Matching)
-def _proximal_matching(structure, rows, i, scores, mu, scale, nu, work, out):
+def _proximal_matching(structure, rows, i, scores, mu, scale, stiffness, nu, work, out):
     n = _side(structure, i)
-    curvature = max(scale * structure.curvature[i], 1e-4 / n)
+    curvature = max(stiffness * scale * structure.curvature[i], 1e-4 / n)
     gap, _ = _proximal_step(n, curvature, scores, mu, nu, work, out)
     return gap, False
 

@@ -15,6 +15,8 @@ from .._kernels.jit import implements
 from .._kernels.saddle import MirrorProx, Proximal
 from .._kernels.vector import add_scaled, copy, dot
 
+_SOFTEST = 1e-6
+
 
 class SaddleMaxMin(NamedTuple):
     """``S_i(v) = max_mu [ min_nu nu' A mu + v @ mu ] - v @ phi(y_i)``, and a pair an example."""
@@ -23,6 +25,7 @@ class SaddleMaxMin(NamedTuple):
     start: np.ndarray  # where the pair of each example starts
     mu: np.ndarray
     nu: np.ndarray
+    stiffness: np.ndarray  # how much proximal steps of each example are held back
 
 
 def saddle_max_min(sizes: np.ndarray, values: np.ndarray, method) -> SaddleMaxMin:
@@ -39,7 +42,7 @@ def saddle_max_min(sizes: np.ndarray, values: np.ndarray, method) -> SaddleMaxMi
     """
     start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     pairs = np.repeat(np.asarray(values, np.float64), sizes)
-    return SaddleMaxMin(method, start, pairs, pairs.copy())
+    return SaddleMaxMin(method, start, pairs, pairs.copy(), np.ones(len(sizes)))
 
 
 @implements(generic.best_response, SaddleMaxMin)
@@ -65,10 +68,10 @@ def _line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wo
 
 @implements(generic.pair_response, Proximal)
 def _pair_by_proximal_step(
-    method, structure, rows, i, scores, mu, scale, saved_mu, saved_nu, work, out
+    method, structure, rows, i, scores, mu, scale, stiffness, saved_mu, saved_nu, work, out
 ):
     gap, exact = generic.proximal_response(
-        structure, rows, i, scores, mu, scale, saved_nu, work, out
+        structure, rows, i, scores, mu, scale, stiffness, saved_nu, work, out
     )
     copy(saved_mu, out if gap > 0.0 else mu)
     return gap, exact
@@ -76,7 +79,7 @@ def _pair_by_proximal_step(
 
 @implements(generic.pair_response, MirrorProx)
 def _pair_by_mirror_prox(
-    method, structure, rows, i, scores, mu, scale, saved_mu, saved_nu, work, out
+    method, structure, rows, i, scores, mu, scale, stiffness, saved_mu, saved_nu, work, out
 ):
     upper, _ = generic.improve_pair(structure, method, i, scores, saved_mu, saved_nu, work)
     copy(out, saved_mu)
@@ -88,7 +91,7 @@ def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     size = scores.shape[0]
     first = surrogate.start[i]
     gap, exact = generic.pair_response(
-        surrogate.method, structure, rows, i, scores, mu, scale,
+        surrogate.method, structure, rows, i, scores, mu, scale, surrogate.stiffness[i],
         surrogate.mu[first : first + size], surrogate.nu[first : first + size], work, out,
     )  # fmt: skip
     if gap > 0.0 and not exact:
@@ -100,4 +103,7 @@ def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
         gamma = generic.loss_floor_step(structure, i, mu, direction, slope, curvature, rest)
         copy(out, mu)
         add_scaled(out, direction, gamma)
+        # A step that ends short of the answer was held back too little, and the other way round.
+        change = 0.5 if gamma >= 1.0 else 2.0 if gamma < 0.5 else 1.0
+        surrogate.stiffness[i] = min(1.0, max(_SOFTEST, change * surrogate.stiffness[i]))
     return gap

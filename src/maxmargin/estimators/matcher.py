@@ -1,0 +1,283 @@
+"""Matching of two point sets: a partner for every point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._kernels.assignment import assign_each
+from .._validation import check_sample_weight
+from ..features.pairs import PackedPairs, check_pair_features, pack_pairs
+from ..features.rows import pack_rows
+from ..solvers.problem import Problem
+from ..structures.permutation import Matching
+from ._docs import documented
+from ._permutations import (
+    PERMUTATION_PARAMETERS,
+    PermutationEstimator,
+    as_integers,
+    first_difference,
+)
+
+_POWER_STEPS = 8
+
+
+@documented(
+    without=("class_weight", "classes", "fit_intercept"),
+    auto="""\"pairwise\" for
+        max-margin and "bcfw" for max-min""",
+    alpha_note="""C = 1 for the loss summed over the points: the mean number of points of a side
+        over the total weight.""",
+    extra=PERMUTATION_PARAMETERS,
+)
+class Matcher(PermutationEstimator):
+    """Matches the points of two sets of the same size, one to one.
+
+    The pair of point a and point b has features ``psi_ab`` and scores ``v_ab = w @ psi_ab``; a
+    matching y scores ``sum_a v_(a, y_a)``, and the best one is found by assignment. Training
+    minimises, with ``L(y, z)`` the share of points with a wrong partner::
+
+        alpha/2 |w|^2 + 1/n sum_i S(v_i, y_i)
+
+        max-margin:  S(v, y) = max_z [ L(z, y) + v(z) ] - v(y)
+        max-min:     S(v, y) = max_mu [ min_z E_mu L(z, .) + mu @ v ] - v(y)
+
+    over distributions of matchings, of which only the doubly stochastic matrix mu of marginals
+    matters. Max-min is the consistent one. Examples may have different numbers of points. There is
+    no intercept: it would raise all matchings alike.
+
+    Parameters
+    ----------
+    surrogate : {"max-margin", "max-min"}, default="max-margin"
+    pair_features : {"squared-difference", "absolute-difference"} or callable, \
+default="squared-difference"
+        Features of a pair where an example is a pair of point sets: coordinate by coordinate, or a
+        function of two arrays (n, p) and (n, q) that returns an array (n, n, n_features).
+    %(parameters)s
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        Weights of the features of a pair.
+    %(attributes)s
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import Matcher
+    >>> random = np.random.RandomState(0)
+    >>> X, y = [], []
+    >>> for n in (4, 5, 6):
+    ...     points, order = random.randn(n, 2), random.permutation(n)
+    ...     X.append((points, points[order] + 0.01 * random.randn(n, 2)))
+    ...     y.append(np.argsort(order))  # y[a] is the place of a's partner
+    >>> model = Matcher(random_state=0).fit(X, y)
+    >>> bool((model.predict(X)[0] == y[0]).all())
+    True
+    """
+
+    _switches = ("warm_start", "early_stopping")
+
+    def __init__(
+        self,
+        surrogate: str = "max-margin",
+        *,
+        pair_features: Any = "squared-difference",
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        solver: str = "auto",
+        order: str = "permutation",
+        average: bool | float = True,
+        check_every: int | None = None,
+        oracle: str = "proximal",
+        oracle_iterations: int = 10,
+        projection: str = "sinkhorn",
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.surrogate = surrogate
+        self.pair_features = pair_features
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.order = order
+        self.average = average
+        self.check_every = check_every
+        self.oracle = oracle
+        self.oracle_iterations = oracle_iterations
+        self.projection = projection
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # --- training ---------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Matcher:
+        """Train on pairs of point sets and their matchings.
+
+        Parameters
+        ----------
+        X : list of n examples
+            Each an array of shape (m, m, n_features) with the features of all pairs, or a pair
+            (A, B) of arrays with m points each.
+        y : list of n permutations
+            ``y[i][a]`` is the index of the partner of point a, counted from 0.
+        sample_weight : array of shape (n,), optional
+            Weights of the examples; 2 is the same as having an example twice.
+
+        Returns
+        -------
+        self
+        """
+        settings = self._check_settings()
+        check_pair_features(self.pair_features)
+        pairs = pack_pairs(X, self.pair_features)
+        truth = take_matchings(y, pairs.sides)
+        weights = check_sample_weight(sample_weight, len(pairs.sides))
+        self.n_features_in_ = pairs.X.shape[1]
+        used = np.flatnonzero(weights > 0)
+        train, held_out = self._split(len(used), settings.rng)
+        train, held_out = used[train], used[held_out]
+        part, shares = pairs.take(train), weights[train]
+        problem = Problem(
+            _pack(part, _take(truth, pairs.indptr, train)),
+            self._make_surrogate(part.sides, settings.tol),
+            pack_rows(part.X, fit_intercept=False),
+            self._alpha_for(shares.sum(), float(np.average(part.sides, weights=shares))),
+            shares,
+            settings.n_threads,
+        )
+        validate = None
+        if len(held_out):
+            kept, answers = pairs.take(held_out), _take(truth, pairs.indptr, held_out)
+
+            def validate(weights_now: np.ndarray) -> float:
+                return _right(kept, weights_now, answers, weights[held_out])
+
+        self.coef_ = self._solve(problem, settings, validate).weights
+        return self
+
+    # --- prediction -------------------------------------------------------------------------
+
+    def _pairs(self, X: Any) -> PackedPairs:
+        check_is_fitted(self, "coef_")
+        pairs = pack_pairs(X, self.pair_features)
+        if pairs.X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {pairs.X.shape[1]} features a pair, but {type(self).__name__} was fitted "
+                f"with {self.n_features_in_}."
+            )
+        return pairs
+
+    def predict(self, X: Any) -> list[np.ndarray]:
+        """The best matching of each example: the index of the partner of each point.
+
+        Returns
+        -------
+        list of arrays of shape (m,)
+        """
+        pairs = self._pairs(X)
+        return np.split(_match(pairs, self.coef_).astype(np.int64), pairs.indptr[1:-1])
+
+    def decision_function(self, X: Any) -> list[np.ndarray]:
+        """Scores of all pairs.
+
+        Returns
+        -------
+        list of arrays of shape (m, m)
+        """
+        pairs = self._pairs(X)
+        scores = np.split(pairs.X @ self.coef_, pairs.pairs_indptr[1:-1])
+        return [part.reshape(n, n) for part, n in zip(scores, pairs.sides, strict=True)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean share of points with their right partner: one minus the mean loss of training."""
+        pairs = self._pairs(X)
+        weights = check_sample_weight(sample_weight, len(pairs.sides))
+        return _right(pairs, self.coef_, take_matchings(y, pairs.sides), weights)
+
+
+def take_matchings(y: Any, sides: np.ndarray) -> np.ndarray:
+    """Permutations of all examples, one after another, checked."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(y, (str, bytes, dict)) or not hasattr(y, "__len__"):
+        raise ValueError(f"y must be a list of permutations; received {type(y).__name__}.")
+    if len(y) != len(sides):
+        raise ValueError(
+            f"X has {len(sides)} examples but y has {len(y)}; expected one permutation for each."
+        )
+    rows = []
+    for i, (row, n) in enumerate(zip(y, sides, strict=True)):
+        partners = as_integers(row, f"y[{i}]")
+        if len(partners) != n:
+            raise ValueError(
+                f"y[{i}] has {len(partners)} entries but X[{i}] has {n} points a side; expected "
+                "the index of a partner for each."
+            )
+        problem = first_difference(partners, 0)
+        if problem:
+            raise ValueError(f"y[{i}] is not a permutation: it {problem}.")
+        rows.append(partners)
+    return np.concatenate(rows).astype(np.int32)
+
+
+def _take(flat: np.ndarray, indptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    return np.concatenate([flat[indptr[i] : indptr[i + 1]] for i in chosen])
+
+
+def _match(pairs: PackedPairs, weights: np.ndarray) -> np.ndarray:
+    """Partners of all points."""
+    labels = np.empty(int(pairs.indptr[-1]), np.int32)
+    assign_each(np.ascontiguousarray(pairs.X @ weights, float), pairs.indptr, labels)
+    return labels
+
+
+def _right(pairs: PackedPairs, weights: np.ndarray, truth: np.ndarray, shares: Any) -> float:
+    found = np.add.reduceat((_match(pairs, weights) == truth).astype(float), pairs.indptr[:-1])
+    return float(np.average(found / pairs.sides, weights=shares))
+
+
+def _pack(pairs: PackedPairs, truth: np.ndarray) -> Matching:
+    curvature = np.array(
+        [
+            _largest_eigenvalue(pairs.X[first:last], n)
+            for first, last, n in zip(
+                pairs.pairs_indptr[:-1], pairs.pairs_indptr[1:], pairs.sides, strict=True
+            )
+        ]
+    )
+    largest = int(pairs.sides.max())
+    return Matching(truth, pairs.indptr, pairs.pairs_indptr, largest, curvature)
+
+
+def _largest_eigenvalue(features: np.ndarray, n: int) -> float:
+    """About the largest eigenvalue of the Gram matrix of the pairs, along directions whose rows and
+    columns sum to zero: those in which matchings differ."""
+    table = features.reshape(n, n, -1).astype(np.float64)
+    table = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean(axis=(0, 1))
+    flat = table.reshape(n * n, -1)
+    vector = flat[np.argmax(np.einsum("ij,ij->i", flat, flat))]
+    size = 0.0
+    for _ in range(_POWER_STEPS):
+        norm = np.linalg.norm(vector)
+        if norm == 0.0:
+            return 0.0
+        vector = flat.T @ (flat @ (vector / norm))
+        size = float(np.linalg.norm(vector))
+    return size
