@@ -13,6 +13,7 @@ NAMES = (
     "ocr_error",
     "bcfw_pass",
     "max_min_chain",
+    "crf",
     "prediction",
     "best_path",
     "kernel_fit",

@@ -25,9 +25,9 @@ MOST = 25.0
 ITERATIONS = 10
 
 
-def model(data: Words, solver: str, **settings) -> SequenceLabeler:
+def model(data: Words, oracle: str | None = None, **settings) -> SequenceLabeler:
     return SequenceLabeler(
-        "max-min", alpha=1.0 / len(data.X), solver=solver, oracle_iterations=ITERATIONS, **settings
+        "max-min", alpha=1.0 / len(data.X), oracle=oracle, oracle_iterations=ITERATIONS, **settings
     )
 
 
@@ -56,7 +56,7 @@ def to_gap(data: Words, repeats: int) -> Line:
     gaps, ours = [], []
 
     def default(number: int) -> float:
-        fitted = model(data, "auto", tol=GAP, random_state=number).fit(data.X, data.y)
+        fitted = model(data, tol=GAP, random_state=number).fit(data.X, data.y)
         ours.append(fitted.history_[-1].seconds)
         return ours[-1]
 
@@ -91,6 +91,6 @@ def run(repeats: int) -> list[Line]:
     """Both lines; few repeats of the slow one."""
     data = words("test")
     few = Words(data.X[:20], data.y[:20])
-    for solver in ("auto", "mirror-prox"):  # compiles
-        model(few, solver, tol=0.5, max_iter=2).fit(few.X, few.y)
+    for oracle in (None, "mirror-prox"):  # compiles
+        model(few, oracle, tol=0, max_iter=2).fit(few.X, few.y)
     return [one_pass(data, repeats), to_gap(data, min(repeats, 3))]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import LabelCodes, class_costs, warn_unseen
-from .._validation import check_integer, check_loss_matrix, check_n_jobs, check_sample_weight
+from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
 from ..features.kernels import GivenScores
 from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences, take_list
-from ..solvers.bcfw import BlockFrankWolfe
-from ..solvers.flow import FlowAscent
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
@@ -25,10 +23,8 @@ from ..structures.masks import (
     known_positions,
     transition_masks,
 )
-from ..structures.pair_chain import PairChain
-from ..surrogates.mirror_prox import mirror_prox
-from ._base import SURROGATES, StructuredEstimator
 from ._chain_probability import ChainProbabilities
+from ._chain_solvers import ORACLE_PARAMETERS, ChainSolvers
 from ._docs import documented
 from ._kernel import KernelModel
 from ._sequence_data import (
@@ -44,11 +40,10 @@ from ._sequence_data import (
 
 @documented(
     auto='"flow" for max-min and "pairwise" otherwise',
-    solvers='"auto", "bcfw", "pairwise", "flow", "mirror-prox", "subgradient", "lbfgs"',
+    solvers='"auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs"',
     solver_note="""
         "flow" moves mass between the labels of single positions, and between whole sequences, with
-        acceleration; it needs no max-min oracle, which sequences do not have in closed form.
-        "mirror-prox" is "bcfw" for max-min with the iterative oracle of its paper: slow.""",
+        acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
     class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False`` or for a CRF.""",
@@ -57,8 +52,9 @@ from ._sequence_data import (
     precomputed=""", and with
         "precomputed" X[i] holds them for its positions and those of all training sequences, one
         after another: shape (T, n_training)""",
+    extra=ORACLE_PARAMETERS,
 )
-class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
+class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
     """Labels sequences with a linear chain: a label for every position.
 
     The score of labels ``y`` for a sequence ``x`` of length T is::
@@ -98,10 +94,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         ``{"transitions": [(from, to), ...], "first": [...], "last": [...]}``.
     %(kernel)s
     %(parameters)s
-    oracle_iterations : int, default=10
-        Iterations of the oracle of "mirror-prox", in every step and every evaluation.
-    line_search : bool, default=True
-        Exact steps of "mirror-prox"; False takes the steps ``2n / (t + 2n)`` of the paper.
 
     Attributes
     ----------
@@ -128,19 +120,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
     ['DET', 'NOUN']
     """
 
-    _switches = (
-        *StructuredEstimator._switches,
-        "normalize_loss",
-        "boundary_weights",
-        "line_search",
-    )
-    _solvers = ("auto", "bcfw", "pairwise", "flow", "mirror-prox", "subgradient", "lbfgs")
-    _methods: ClassVar[dict[str, type]] = {
-        **StructuredEstimator._methods,
-        "flow": FlowAscent,
-        "mirror-prox": BlockFrankWolfe,
-    }
-
     def __init__(
         self,
         surrogate: str = "max-margin",
@@ -164,6 +143,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         fit_intercept: bool = True,
         class_weight: Any = None,
         classes: Any = None,
+        oracle: str | None = None,
+        oracle_iterations: int | str = "auto",
+        line_search: bool = True,
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -172,8 +154,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         random_state: Any = None,
         verbose: int = 0,
         callbacks: Any = None,
-        oracle_iterations: int = 10,
-        line_search: bool = True,
     ):
         self.surrogate = surrogate
         self.loss = loss
@@ -195,6 +175,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
+        self.oracle = oracle
+        self.oracle_iterations = oracle_iterations
+        self.line_search = line_search
         self.warm_start = warm_start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -203,8 +186,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
-        self.oracle_iterations = oracle_iterations
-        self.line_search = line_search
 
     # --- training ---------------------------------------------------------------------------
 
@@ -237,7 +218,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         self
         """
         settings = self._check_settings()
-        self._check_solver()
         if self.surrogate == "crf":
             self._refuse_losses(position_weight)
         data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
@@ -290,37 +270,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
             return float(np.mean(decode_all(chain, known, self.weights_, n_threads) == data.truth))
 
         return right
-
-    def _check_solver(self) -> None:
-        """Refuse solvers without the oracle that they need."""
-        check_integer("oracle_iterations", self.oracle_iterations, 1)
-        if self.solver == "mirror-prox" and self.surrogate != "max-min":
-            raise ValueError(
-                "solver='mirror-prox' has the oracle of max-min alone: use surrogate='max-min', or "
-                f"solver='auto'; received surrogate={self.surrogate!r}."
-            )
-        if self.surrogate == "crf" and self.solver == "flow":
-            raise ValueError(
-                "solver='flow' is made for losses, which surrogate='crf' does not have: use "
-                "solver='auto', 'lbfgs' or 'bcfw'."
-            )
-        if self.surrogate == "max-min" and self.solver in ("bcfw", "subgradient"):
-            raise ValueError(
-                f"solver={self.solver!r} needs an exact max-min oracle, which sequences do not "
-                "have: use solver='auto', 'flow' or 'mirror-prox', or surrogate='max-margin'."
-            )
-
-    def _solver_name(self, problem: Any) -> str:
-        if self.solver != "auto":
-            return self.solver
-        if self.surrogate == "crf":
-            return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
-        return "flow" if self.surrogate == "max-min" else "pairwise"
-
-    def _make_surrogate(self, structure: Any) -> Any:
-        if self.solver == "mirror-prox":
-            return mirror_prox(structure, self.oracle_iterations, self.line_search)
-        return SURROGATES[self.surrogate]()
 
     def _make_loss(self, costs: np.ndarray) -> LabelLoss:
         if isinstance(self.loss, str):

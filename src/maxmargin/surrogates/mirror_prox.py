@@ -20,6 +20,9 @@ from .._kernels.chain_saddle import chain_mirror_prox
 from .._kernels.jit import compiled, implements
 from .._kernels.vector import add_scaled, copy, dot
 
+# Iterations for each position of a sequence, as in the experiments of the paper.
+PER_POSITION = 10
+
 
 class MirrorProxMaxMin(NamedTuple):
     """``S_i(v) = max_mu [ min_nu nu' A mu + v @ mu ] - v @ phi(y_i)``, and a pair an example.
@@ -27,7 +30,7 @@ class MirrorProxMaxMin(NamedTuple):
     Memory: ``16 K`` bytes a position and ``8 K^2`` an example.
     """
 
-    iterations: int
+    iterations: int  # 0: PER_POSITION times the length
     factor: float  # of the step length
     line_search: bool  # else steps of 2n / (t + 2n)
     visits: np.ndarray  # one number: t
@@ -37,7 +40,7 @@ class MirrorProxMaxMin(NamedTuple):
 
 
 def mirror_prox(
-    structure, iterations: int = 10, line_search: bool = True, factor: float = 4.0
+    structure, iterations: int = 0, line_search: bool = True, factor: float = 4.0
 ) -> MirrorProxMaxMin:
     """The surrogate with every pair at the uniform distributions over what is allowed.
 
@@ -45,7 +48,8 @@ def mirror_prox(
     ----------
     structure : Chain
     iterations : int
-        Of mirror-prox, in every step and every evaluation.
+        Of mirror-prox, in every step and every evaluation; 0 is ``PER_POSITION`` times the length
+        of the sequence.
     line_search : bool
         Take the exact best step; otherwise the paper's, which needs no values.
     factor : float
@@ -75,8 +79,9 @@ def _respond(surrogate, structure, i, scores, work, labels, theta, pairs, logits
     """Run the oracle on the parameters given; returns bounds of its value."""
     length, n = theta.shape
     nu = np.empty((length, n))
+    iterations = surrogate.iterations if surrogate.iterations > 0 else PER_POSITION * length
     chain_mirror_prox(
-        structure, i, scores, surrogate.iterations, surrogate.factor, theta, pairs, logits, mu, nu
+        structure, i, scores, iterations, surrogate.factor, theta, pairs, logits, mu, nu
     )
     augmented = np.empty(scores.shape[0])
     copy(augmented, scores)
