@@ -194,7 +194,9 @@ class SoftAgreement(BlockFrankWolfe):
 
     def _points(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Weights and messages that may be good."""
-        points = [(self.weights, self.messages())]
+        # Right after the centre has moved the weights are not yet those of the beliefs.
+        settled = self.oracle_calls == self._centred_at and self.oracle_calls > 0
+        points = [(self._before if settled else self.weights, self.messages())]
         if self._keeps_average and self._rounds_done:
             points.append((self._mean_weights, self._mean_messages))
         return points
