@@ -408,22 +408,23 @@ def binary_pairs_step(graphs, beliefs, weights, scale, penalty, augmented, m, mo
                 t1 -= sigma * mass[1]
                 t2 -= sigma * mass[2]
                 t3 -= sigma * mass[3]
-            best, high = 0, t0
-            if t1 > high:
-                best, high = 1, t1
-            if t2 > high:
-                best, high = 2, t2
-            if t3 > high:
-                best, high = 3, t3
-            worst, low = -1, np.inf
-            if m0 > 0.0:
-                worst, low = 0, t0
-            if m1 > 0.0 and t1 < low:
-                worst, low = 1, t1
-            if m2 > 0.0 and t2 < low:
-                worst, low = 2, t2
-            if m3 > 0.0 and t3 < low:
-                worst, low = 3, t3
+            # Choices without branches: which entry is best changes from factor to factor.
+            best = 1 if t1 > t0 else 0
+            high = t1 if t1 > t0 else t0
+            best = 2 if t2 > high else best
+            high = t2 if t2 > high else high
+            best = 3 if t3 > high else best
+            high = t3 if t3 > high else high
+            s0 = t0 if m0 > 0.0 else np.inf
+            s1 = t1 if m1 > 0.0 else np.inf
+            s2 = t2 if m2 > 0.0 else np.inf
+            s3 = t3 if m3 > 0.0 else np.inf
+            worst = 1 if s1 < s0 else 0
+            low = s1 if s1 < s0 else s0
+            worst = 2 if s2 < low else worst
+            low = s2 if s2 < low else low
+            worst = 3 if s3 < low else worst
+            low = s3 if s3 < low else low
             diff = high - low
             if count == 0:
                 first = diff

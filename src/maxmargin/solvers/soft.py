@@ -32,13 +32,18 @@ from .problem import Evaluation
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
 # Rounds between two moves of the centre.
-_ROUNDS = 2
+_ROUNDS = 1
+# Inertia in units of the curvature of an example.
+_INERTIA = 0.4
+# Share of the momentum that theory allows to exact stages. Stages here are one round, and with all
+# of it messages and weights can swing each other up.
+_DAMPING = 0.8
 # Share of the inertia that is left when momentum pointed the wrong way.
 _LESS_INERTIA = 0.7
 # Rounds over an example in one visit.
 _VISIT_ROUNDS = 2
 # Penalty in units of the curvature of a variable.
-_STIFFNESS = 10.0
+_STIFFNESS = 4.5
 # Rounds after which an annealed rho is half of what it was, a third after twice as many, ...
 _COOLING = 5.0
 
@@ -179,7 +184,7 @@ class SoftAgreement(BlockFrankWolfe):
     def _set_inertia(self, inertia: float) -> None:
         self.inertia = inertia
         root = np.sqrt(1.0 / (1.0 + inertia))
-        self.momentum = (1.0 - root) / (1.0 + root)
+        self.momentum = _DAMPING * (1.0 - root) / (1.0 + root)
         self._scales = self.problem.scales / (1.0 + inertia)
 
     def _dual_weights(self) -> np.ndarray:
@@ -275,10 +280,10 @@ class SoftAgreement(BlockFrankWolfe):
 
 
 def default_inertia(problem: GraphProblem) -> float:
-    """Inertia that makes the curvature of an example about that of the proximal term."""
+    """Inertia in proportion to the curvature of an example, features of all its parts together."""
     if isinstance(problem.rows, (GramRows, KernelRows)):
         return 0.0  # a centre would keep all rows that ever moved
-    return max(0.0, mean_square(problem) * float(problem.scales.mean()) - 1.0)
+    return _INERTIA * mean_square(problem) * float(problem.scales.mean())
 
 
 def mean_square(problem: GraphProblem) -> float:
