@@ -66,7 +66,7 @@ class Room(NamedTuple):
 
 @leaf
 def gather_messages(graphs, beliefs, kappa, m, a, out):
-    """Add the messages of all factors to ``out``, over the states of variable ``a`` of its shape."""
+    """Add the messages of all factors to ``out``, over the states of variable ``a``."""
     k = graphs.n_states[a]
     first = graphs.first_message[m]
     belief = beliefs.variables[graphs.first_state[m] + graphs.state_at[a] :]
@@ -265,7 +265,9 @@ def subtract_messages(graphs, m, f, delta, table, places, out):
 
 
 @leaf
-def _move_between(graphs, features, beliefs, weights, scale, penalty, m, f, worst, best, diff, room):
+def _move_between(
+    graphs, features, beliefs, weights, scale, penalty, m, f, worst, best, diff, room
+):
     """Move mass from one entry to another: the best amount, at most all of it."""
     base = graphs.variables[graphs.shape[m]]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]

@@ -12,6 +12,7 @@ from .._validation import check_choice, check_integer, check_n_jobs
 from ..structures.graph import Graphs
 from . import drivers
 from .linear_program import relax
+from .parts import open_parts
 from .plan import BINARY, FOREST, PAIRWISE, Examples, Plan, list_examples, make_plan
 
 METHODS = (
@@ -85,22 +86,30 @@ def _decode_duals(job: _Job, which: np.ndarray, max_sweeps: int) -> None:
 
 
 def _decode_binary(job: _Job, which: np.ndarray, max_sweeps: int, max_nodes: int) -> None:
-    """Roof duality; what it leaves open by branch and bound, or by dual decomposition if large."""
+    """Roof duality; what it leaves open part by part, by branch and bound."""
     labels, values, bounds = job.found
-    undecided = np.zeros(len(values), np.int64)
+    is_open = np.zeros(len(labels), bool)
     job.likeliest(job.unary)
-    job.run(drivers.decode_roofs, which, labels, values, bounds, undecided)
-    still = which[undecided[which] > 0]
-    job.run(drivers.improve_labels, still, labels, values)
-    large = undecided[still] > max_nodes
-    job.run(drivers.decode_branches, still[~large], max_nodes, labels, values, bounds)
-    other = Decoded(*(found.copy() for found in job.found))
-    _decode_duals(job._replace(found=other), still[large], max_sweeps)
-    for m in still[large]:
-        bounds[m] = min(bounds[m], other.bounds[m])
-        if other.values[m] > values[m]:
-            span = slice(job.examples.variable[m], job.examples.variable[m + 1])
-            labels[span], values[m] = other.labels[span], other.values[m]
+    job.run(drivers.decode_roofs, which, labels, values, bounds, is_open)
+    parts = open_parts(job.plan, job.examples, job.unary, job.tables, labels, is_open)
+    if parts is None:
+        return
+    n = len(parts.owner)
+    found = Decoded(labels[parts.variable], np.empty(n), np.empty(n))
+    inner = _Job(parts.plan, parts.examples, parts.unary, parts.tables, found, job.n_threads)
+    inner.run(drivers.score_labels, np.arange(n), found.labels, found.values)
+    rest = values.copy()  # the score of what is decided
+    np.subtract.at(rest, parts.owner, found.values)
+    large = np.diff(parts.examples.variable) > max_nodes
+    _decode_duals(inner, np.flatnonzero(large), max_sweeps)
+    small = np.flatnonzero(~large)
+    inner.run(drivers.improve_labels, small, found.labels, found.values)
+    inner.run(drivers.decode_branches, small, max_nodes, *found)
+    labels[parts.variable] = found.labels
+    owners = np.unique(parts.owner)
+    job.run(drivers.score_labels, owners, labels, values)
+    np.add.at(rest, parts.owner, found.bounds)
+    bounds[owners] = np.minimum(bounds[owners], rest[owners])
 
 
 def _decode_auto(job: _Job, max_sweeps: int, max_nodes: int) -> None:
@@ -217,14 +226,15 @@ def decode(
         - ``"local-search"``: fast, and with a poor bound;
         - ``"exhaustive"``: every labelling, for tiny graphs;
         - ``"auto"``: exact where the graph allows it. Other graphs with two states and pairs: roof
-          duality, then branch and bound on what it leaves open. Others: dual decomposition.
+          duality, then branch and bound on each connected part of what it leaves open. Others:
+          dual decomposition.
 
         All but the exact ones improve their labellings by local search.
     max_sweeps : int
         Sweeps of the dual decomposition.
     max_nodes : int
-        Relaxations that branch and bound may solve for an example; examples with more variables
-        left open go to the dual decomposition.
+        Relaxations that branch and bound may solve for a part of a graph; parts with more
+        variables go to the dual decomposition.
     n_jobs : int, optional
         Threads; the result is the same for any number.
     plan : Plan, optional

@@ -104,11 +104,8 @@ def decode_duals(plan, examples, which, unary, tables, max_sweeps, labels, value
 
 
 @compiled
-def decode_roofs(plan, examples, which, unary, tables, labels, values, bounds, undecided):
-    """Two states and pairs: what roof duality decides, and how many variables it leaves open.
-
-    Those keep the labels that are there.
-    """
+def decode_roofs(plan, examples, which, unary, tables, labels, values, bounds, is_open):
+    """Two states and pairs: what roof duality decides. Open variables keep their labels."""
     n_variables, n_pairs = largest_shape(plan)
     net = make_network(n_variables, n_pairs, 2)
     fixed = np.full(n_variables, -1, np.int8)
@@ -117,9 +114,10 @@ def decode_roofs(plan, examples, which, unary, tables, labels, values, bounds, u
         own, entries = _scores_of(examples, m, unary, tables)
         found = labels[examples.variable[m] : examples.variable[m + 1]]
         s = examples.shape[m]
-        undecided[m] = half_labels(plan, s, own, entries, fixed, net, halves)
+        half_labels(plan, s, own, entries, fixed, net, halves)
         bounds[m] = half_score(plan, s, own, entries, halves)
         for v in range(len(found)):
+            is_open[examples.variable[m] + v] = halves[v] == 1
             if halves[v] != 1:
                 found[v] = halves[v] // 2
         values[m] = labelling_score(plan, s, own, entries, found)
@@ -136,7 +134,16 @@ def decode_branches(plan, examples, which, unary, tables, max_nodes, labels, val
         s = examples.shape[m]
         _, bound = branch_and_bound(plan, s, own, entries, net, found, values[m], max_nodes)
         values[m] = labelling_score(plan, s, own, entries, found)
-        bounds[m] = min(bounds[m], bound)
+        bounds[m] = bound
+
+
+@compiled
+def score_labels(plan, examples, which, unary, tables, labels, values):
+    """Scores of the labels that are there."""
+    for m in which:
+        own, entries = _scores_of(examples, m, unary, tables)
+        found = labels[examples.variable[m] : examples.variable[m + 1]]
+        values[m] = labelling_score(plan, examples.shape[m], own, entries, found)
 
 
 @compiled

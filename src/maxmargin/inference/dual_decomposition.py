@@ -20,6 +20,7 @@ from .messages import (
     make_messages,
     message_bound,
     pair_best,
+    pair_maxima,
     table_best,
     update_count,
 )
@@ -31,11 +32,11 @@ _PROVEN = 1e-9
 
 
 @leaf
-def _take(messages, at, state_at, k):
-    """Move the maxima in ``scratch`` from a factor to its variable."""
+def _take(value, at, belief, state_at, amount, k):
+    """Move an amount of each state from a factor to its variable."""
     for state in range(k):
-        messages.value[at + state] += messages.scratch[state]
-        messages.belief[state_at + state] += messages.scratch[state]
+        value[at + state] += amount[state]
+        belief[state_at + state] += amount[state]
 
 
 @leaf
@@ -43,18 +44,29 @@ def _visit(plan, s, tables, messages, v, forward):
     """Gather the maxima of all factors of v, and share the belief among those still to come."""
     a = plan.variables[s] + v
     k, state_at = plan.n_states[a], plan.state_at[a]
+    value, belief, scratch = messages.value, messages.belief, messages.scratch
     first_slot = plan.scope_at[plan.factors[s]]
     for q in range(plan.near_at[a], plan.near_at[a + 1]):
         p = plan.near[q]
-        at = pair_best(plan, s, tables, messages, v, p, messages.scratch)
-        _take(messages, at, state_at, k)
+        other = plan.second[p] if plan.first[p] == v else plan.first[p]
+        # Pairs with variables still to come were emptied when the last sweep came by here.
+        if (other < v) == forward:
+            # Not pair_best: handing it the whole plan takes longer than the maxima.
+            first = plan.first[p] == v
+            k_other = plan.n_states[plan.variables[s] + other]
+            n_rows, n_columns = (k, k_other) if first else (k_other, k)
+            at = messages.pair_at[p - plan.pairs[s]]
+            table = tables[plan.entry[p] : plan.entry[p] + n_rows * n_columns]
+            columns = value[at + n_rows : at + n_rows + n_columns]
+            pair_maxima(table, value[at : at + n_rows], columns, first, scratch)
+            _take(value, at if first else at + n_rows, belief, state_at, scratch, k)
     for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
         z = plan.slots[q]
         if plan.kind[plan.slot_factor[z]] != COUNT:
-            at = table_best(plan, s, tables, messages, z, messages.scratch)
-            _take(messages, at, state_at, k)
+            at = table_best(plan, s, tables, messages, z, scratch)
+            _take(value, at, belief, state_at, scratch, k)
     for state in range(k):
-        messages.scratch[state] = -messages.share[v] * messages.belief[state_at + state]
+        scratch[state] = -messages.share[v] * belief[state_at + state]
     for q in range(plan.near_at[a], plan.near_at[a + 1]):
         p = plan.near[q]
         first = plan.first[p] == v
@@ -63,12 +75,12 @@ def _visit(plan, s, tables, messages, v, forward):
             at = messages.pair_at[p - plan.pairs[s]]
             if not first:
                 at += plan.n_states[plan.variables[s] + other]
-            _take(messages, at, state_at, k)
+            _take(value, at, belief, state_at, scratch, k)
     for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
         z = plan.slots[q]
         f = plan.slot_factor[z]
         if plan.kind[f] != COUNT and is_inner(plan, f, v, forward):
-            _take(messages, messages.slot_at[z - first_slot], state_at, k)
+            _take(value, messages.slot_at[z - first_slot], belief, state_at, scratch, k)
 
 
 @compiled
@@ -181,7 +193,7 @@ def decompose(plan, s, unary, tables, scores, trial, labels, max_sweeps):
         if improved or sweep == 0:
             best = value
             labels[:n] = trial[:n]
-        small = 1e-6 * (bound - best) + 1e-12 * abs(bound)
+        small = 1e-3 * (bound - best) + 1e-12 * abs(bound)
         waited = 0 if improved or new < bound - small else waited + 1
         bound = min(bound, new)
         if bound - best <= _PROVEN * max(1.0, abs(best)) or waited >= _PATIENCE:

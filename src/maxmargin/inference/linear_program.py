@@ -4,6 +4,7 @@
     subject to  mu >= 0,  sum mu_i = 1,  mu_c has the marginals mu_i,  low <= sum_i mu_i(1) <= high
 
 A TREE factor is written as its pairs, which is exact. Needs the extra ``lp``.
+Values are true to HiGHS's tolerances, set to 1e-9.
 """
 
 from __future__ import annotations

@@ -93,6 +93,26 @@ def _share(plan, s, v):
 
 
 @leaf
+def pair_maxima(table, rows, columns, by_row, out):
+    """Maxima of ``table - rows - columns`` over the columns, or over the rows."""
+    n_rows, n_columns = len(rows), len(columns)
+    if by_row:
+        for a in range(n_rows):
+            best = -np.inf
+            for b in range(n_columns):
+                best = max(best, table[a * n_columns + b] - columns[b])
+            out[a] = best - rows[a]
+        return
+    for b in range(n_columns):
+        out[b] = -np.inf
+    for a in range(n_rows):
+        for b in range(n_columns):
+            out[b] = max(out[b], table[a * n_columns + b] - rows[a])
+    for b in range(n_columns):
+        out[b] -= columns[b]
+
+
+@leaf
 def pair_best(plan, s, tables, messages, v, p, out):
     """Maxima of the rest of a pair over the states of the other variable; returns v's messages."""
     base = plan.variables[s]
@@ -104,21 +124,8 @@ def pair_best(plan, s, tables, messages, v, p, out):
     rows = messages.value[row_at : row_at + n_rows]
     columns = messages.value[row_at + n_rows : row_at + n_rows + n_columns]
     table = tables[plan.entry[p] : plan.entry[p] + n_rows * n_columns]
-    if plan.first[p] == v:
-        for a in range(n_rows):
-            best = -np.inf
-            for b in range(n_columns):
-                best = max(best, table[a * n_columns + b] - columns[b])
-            out[a] = best - rows[a]
-        return row_at
-    for b in range(n_columns):
-        out[b] = -np.inf
-    for a in range(n_rows):
-        for b in range(n_columns):
-            out[b] = max(out[b], table[a * n_columns + b] - rows[a])
-    for b in range(n_columns):
-        out[b] -= columns[b]
-    return row_at + n_rows
+    pair_maxima(table, rows, columns, plan.first[p] == v, out)
+    return row_at if plan.first[p] == v else row_at + n_rows
 
 
 @leaf

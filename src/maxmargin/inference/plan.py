@@ -132,6 +132,14 @@ def _find_pairs(graphs: Graphs) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     )
 
 
+def link(first: np.ndarray, second: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lists of the pairs of each of n variables: where they begin, and the pairs."""
+    ends = np.stack([first, second], axis=1).ravel()
+    near = (np.argsort(ends, kind="stable") // 2).astype(np.int32)
+    near_at = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n))])
+    return near_at.astype(np.int64), near
+
+
 def _traits(graphs: Graphs, pairs: np.ndarray, wholes: np.ndarray, n_trees: np.ndarray):
     """What kind of graph each shape is."""
     others = np.concatenate([[0], np.cumsum(graphs.n_states != 2)])[graphs.variables]
@@ -151,15 +159,12 @@ def make_plan(graphs: Graphs) -> Plan:
     whole = np.flatnonzero(is_whole)
     base = np.repeat(graphs.variables[:-1], np.diff(pairs))
     n_variables = len(graphs.n_states)
-    ends = np.stack([base + first, base + second], axis=1).ravel()
-    near = (np.argsort(ends, kind="stable") // 2).astype(np.int32)
-    near_at = np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=n_variables))])
+    near_at, near = link(base + first, base + second, n_variables)
     in_whole = is_whole[graphs.slot_factor[graphs.held]]
     slot_at = np.concatenate([[0], np.cumsum(in_whole)])[graphs.held_at]
     wholes = np.searchsorted(whole, graphs.factors)
     order, up = np.empty(n_variables, np.int32), np.empty(n_variables, np.int32)
     seen, n_trees = np.zeros(n_variables, bool), np.empty(len(graphs.factors) - 1, np.int64)
-    near_at = near_at.astype(np.int64)
     _span(graphs.variables, first, second, near_at, near, order, up, seen, n_trees)
     return Plan(
         graphs.variables, graphs.n_states, graphs.state_at, graphs.factors, graphs.kind,

@@ -142,9 +142,7 @@ def evaluate_graphs(
             total -= room.table[e]
             size = graphs.n_entries[f]
             subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
-            total += _smooth_maximum(
-                room.theta[:size], sigma, scaled[:size], work, answer[:size]
-            )
+            total += _smooth_maximum(room.theta[:size], sigma, scaled[:size], work, answer[:size])
         square = 0.0
         for at in range(shift, graphs.first_message[m + 1]):
             square += messages[at] * messages[at]
@@ -203,7 +201,9 @@ def concave_part(graphs, beliefs, truth, costs, max_min, m):
     for a in range(base, graphs.variables[s + 1]):
         v = graphs.first_variable[m] + a - base
         at = graphs.first_state[m] + graphs.state_at[a]
-        total += costs[v] * (1.0 - _certain(beliefs[at : at + graphs.n_states[a]], truth[v], max_min))
+        total += costs[v] * (
+            1.0 - _certain(beliefs[at : at + graphs.n_states[a]], truth[v], max_min)
+        )
     return total
 
 

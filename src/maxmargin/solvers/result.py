@@ -64,3 +64,4 @@ class Result:
     status: str
     history: list[Check] = field(default_factory=list)
     dual_state: Any = None
+    bounds: dict[str, float] = field(default_factory=dict)  # more certified values, by name

@@ -2,15 +2,15 @@
 
 A variable and a factor that holds it may believe different things; messages ``delta`` make them
 agree. With ``agreement="soft"`` the disagreement costs ``rho/2 |delta|^2`` and the soft problem
-is solved as such. With ``"multipliers"``, the default, the penalty is that of an augmented Lagrangian:
-``delta = eta + (implied - belief) / rho``, and ``eta`` follows ``delta`` after every round, so that
-the optimum is that of the hard problem whatever rho is. ``"annealed"`` is soft with a rho that
-shrinks.
+is solved as such. With ``"multipliers"``, the default, the penalty is that of an augmented
+Lagrangian: ``delta = eta + (implied - belief) / rho``, and ``eta`` follows ``delta`` after every
+round, so that the optimum is that of the hard problem whatever rho is. ``"annealed"`` is soft with
+a rho that shrinks.
 
 Around it runs an accelerated proximal point method in the weights, as in
 :mod:`~maxmargin.solvers.flow`: tables that all examples share couple them all, and it is this that
-block steps alone take long to settle. The average of late iterates, weights and messages together, has a
-lower primal value than the last one.
+block steps alone take long to settle. The average of late iterates, weights and messages
+together, has a lower primal value than the last one.
 
 References
 ----------
@@ -33,12 +33,14 @@ from .problem import Evaluation
 AGREEMENTS = ("multipliers", "soft", "annealed")
 # Rounds between two moves of the centre.
 _ROUNDS = 2
+# Share of the inertia that is left when momentum pointed the wrong way.
+_LESS_INERTIA = 0.7
 # Rounds over an example in one visit.
 _VISIT_ROUNDS = 2
 # Penalty in units of the curvature of a variable.
 _STIFFNESS = 10.0
-# Factor by which an annealed rho shrinks with each round.
-_COOLING = 0.9
+# Rounds after which an annealed rho is half of what it was, a third after twice as many, ...
+_COOLING = 5.0
 
 
 class SoftAgreement(BlockFrankWolfe):
@@ -52,7 +54,8 @@ class SoftAgreement(BlockFrankWolfe):
         Strength of the penalty on messages, in units of one example: ``rho / n`` in the notation
         of Meshi et al. is the same whatever n is. By default from the size of loss and features.
     sigma : float
-        Smoothing of the maxima: each is that of ``theta @ mu - sigma/2 |mu|^2``.
+        Smoothing of the maxima: each is that of ``theta @ mu - sigma/2 |mu|^2``. Counts and trees
+        are not smoothed. The hard values reported are those without smoothing.
     steps : {"exact", "frank-wolfe"}
         Exact steps of variables and pairwise moves in tables, or Frank-Wolfe steps in all blocks.
     inertia : float, optional
@@ -83,13 +86,11 @@ class SoftAgreement(BlockFrankWolfe):
         super().__init__(problem, order=order, average=False, rng=rng, dual_state=dual_state)
         self.agreement = agreement
         self.rounds = _VISIT_ROUNDS if rounds is None else int(rounds)
-        self.inertia = default_inertia(problem) if inertia is None else float(inertia)
+        self._set_inertia(default_inertia(problem) if inertia is None else float(inertia))
         self.centre = self.weights.copy()
         self._before = self.weights.copy()
-        root = np.sqrt(1.0 / (1.0 + self.inertia))
-        self.momentum = (1.0 - root) / (1.0 + root)
-        self._scales = problem.scales / (1.0 + self.inertia)
         kappa = default_kappa(problem, self._scales) if rho is None else 1.0 / float(rho)
+        self._kappa = kappa  # at the start
         self.penalty = Penalty(kappa, float(sigma), problem.max_min, steps == "exact")
         if agreement != "multipliers":
             self.dual_state.eta[:] = 0.0
@@ -150,14 +151,36 @@ class SoftAgreement(BlockFrankWolfe):
                 self.problem.graphs, self.dual_state, self.kappa, share, self._mean_messages
             )
         if self.agreement == "annealed":
-            self.penalty = self.penalty._replace(kappa=self.kappa / _COOLING)
+            done = self.oracle_calls / self.problem.n_examples
+            self.penalty = self.penalty._replace(kappa=self._kappa * (1.0 + done / _COOLING))
         due = self.oracle_calls >= self._centred_at + _ROUNDS * self.problem.n_examples
         if self.inertia > 0.0 and due:
-            centre = self.weights + self.momentum * (self.weights - self._before)
-            self._before = self.weights.copy()
-            self.weights += (self.inertia / (1.0 + self.inertia)) * (centre - self.centre)
-            self.centre = centre
-            self._centred_at = self.oracle_calls
+            self._move_centre()
+
+    def _move_centre(self) -> None:
+        """A step of the accelerated proximal point method.
+
+        Momentum that points away from where the weights go is forgotten, and some of the inertia
+        with it: the steps within a stage are not exact, and too much of it would swing.
+        """
+        step = self.weights - self._before
+        momentum = self.momentum
+        if float((self.centre - self.weights) @ step) > 0.0:
+            momentum = 0.0
+            bare = self._dual_weights()
+            self._set_inertia(_LESS_INERTIA * self.inertia)
+            self.weights = (bare + self.inertia * self.centre) / (1.0 + self.inertia)
+        centre = self.weights + momentum * step
+        self._before = self.weights.copy()
+        self.weights += (self.inertia / (1.0 + self.inertia)) * (centre - self.centre)
+        self.centre = centre
+        self._centred_at = self.oracle_calls
+
+    def _set_inertia(self, inertia: float) -> None:
+        self.inertia = inertia
+        root = np.sqrt(1.0 / (1.0 + inertia))
+        self.momentum = (1.0 - root) / (1.0 + root)
+        self._scales = self.problem.scales / (1.0 + inertia)
 
     def _dual_weights(self) -> np.ndarray:
         """``w(mu)``, of which the iterate is a mixture with the centre."""
@@ -171,7 +194,9 @@ class SoftAgreement(BlockFrankWolfe):
 
     def _points(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Weights and messages that may be good."""
-        points = [(self.weights, self.messages())]
+        # Right after the centre has moved the weights are not yet those of the beliefs.
+        settled = self.oracle_calls == self._centred_at and self.oracle_calls > 0
+        points = [(self._before if settled else self.weights, self.messages())]
         if self._keeps_average and self._rounds_done:
             points.append((self._mean_weights, self._mean_messages))
         return points
@@ -179,33 +204,28 @@ class SoftAgreement(BlockFrankWolfe):
     def check(self) -> list[tuple[np.ndarray, Evaluation]]:
         """True values at the last iterate and at the average.
 
-        With multipliers they are those of the hard problem; otherwise those of the soft one.
+        With ``agreement="soft"`` they are those of the soft problem, otherwise those of the hard
+        one, to which multipliers and annealing lead.
         """
         problem = self.problem
-        sigma, rho = self.penalty.sigma, self.rho
-        soft = self.agreement != "multipliers" or sigma > 0.0
-        if self.agreement == "multipliers":
-            rho = 0.0
+        sigma = self.penalty.sigma
+        soft = self.agreement == "soft"
         points = self._points()
         hard = [problem.primal(weights, messages) for weights, messages in points]
         self._hard_primal = min([self._hard_primal, *hard])
         if self._certify or not soft:
             found = problem.hard_dual(self.dual_state)
             self._hard = problem.better_mixture(self._hard, found)
-        if not soft:
-            values = hard
-            dual = problem.hard_value(self._hard)
-        else:
-            values = [problem.primal(w, d, rho=rho, sigma=sigma) for w, d in points]
-            bare = self._dual_weights()
-            if self.agreement == "multipliers":  # smoothed, hard agreement
-                dual = problem.hard_value(self._hard) - smoothing_bound(problem, sigma)
-            else:
-                dual = problem.soft_dual(self.dual_state, bare, self.kappa, sigma)
+        values, dual = hard, -np.inf
+        if soft:
+            values = [problem.primal(w, d, rho=self.rho, sigma=sigma) for w, d in points]
+            dual = problem.soft_dual(self.dual_state, self._dual_weights(), self.kappa, sigma)
             self._soft_primal = min([self._soft_primal, *values])
             self._soft_dual = max(self._soft_dual, dual)
-        primal = min(values)
-        self._trace.append((self.oracle_calls / problem.n_examples, max(primal - dual, 1e-300)))
+        elif self._hard is not None:
+            dual = problem.hard_value(self._hard)
+        gap = max(min(values) - dual, 1e-300)
+        self._trace.append((self.oracle_calls / problem.n_examples, gap))
         return [
             (weights, Evaluation(value, dual, 0.0))
             for (weights, _), value in zip(points, values, strict=True)
@@ -234,8 +254,8 @@ class SoftAgreement(BlockFrankWolfe):
         """What is certified, by name.
 
         ``hard_primal - hard_dual`` bounds the distance to the optimum of the hard problem (the
-        relaxation to the local polytope). ``agreement_bound`` and ``hard_suboptimality`` are those of
-        Theorems 4.1 and 4.2 of Meshi et al.: a-priori, and usually far larger.
+        relaxation to the local polytope). ``agreement_bound`` and ``hard_suboptimality`` are those
+        of Theorems 4.1 and 4.2 of Meshi et al.: a-priori, and usually far larger.
         """
         found = {"hard_primal": self._hard_primal}
         if self._hard is not None:
@@ -249,9 +269,8 @@ class SoftAgreement(BlockFrankWolfe):
                 "soft_gap": gap,
                 "rho": self.rho,
             }
-            if self.agreement != "multipliers":
-                slack = 0.5 * self.rho / self.problem.total_weight * theorem_h(self.problem)
-                found |= {"agreement_bound": slack, "hard_suboptimality": gap + slack}
+            slack = 0.5 * self.rho / self.problem.total_weight * theorem_h(self.problem)
+            found |= {"agreement_bound": slack, "hard_suboptimality": gap + slack}
         return found
 
 
@@ -291,14 +310,6 @@ def default_kappa(problem: GraphProblem, scales: np.ndarray) -> float:
     return (cost + _STIFFNESS * curvature) / held
 
 
-def smoothing_bound(problem: GraphProblem, sigma: float) -> float:
-    """How much the smoothing can lower the value: ``sigma/2`` for each maximum."""
-    graphs = problem.graphs
-    blocks = np.diff(graphs.variables) + np.diff(graphs.factors)
-    weights = problem.sample_weight / problem.total_weight
-    return 0.5 * sigma * float(weights @ blocks[graphs.shape])
-
-
 def theorem_h(problem: GraphProblem) -> float:
     """The h of Theorem 4.1: ``n (8 Y_max q (B R + L))^2``.
 
@@ -314,4 +325,4 @@ def theorem_h(problem: GraphProblem) -> float:
     loss = float(problem.costs.max())
     at_zero = problem.primal(np.zeros(problem.n_weights), np.zeros(int(graphs.first_message[-1])))
     norm = np.sqrt(2.0 * at_zero / problem.alpha)
-    return problem.total_weight * (8.0 * largest * factors * (norm * radius + loss)) ** 2
+    return float(problem.total_weight * (8.0 * largest * factors * (norm * radius + loss)) ** 2)

@@ -49,8 +49,8 @@ class FactorGraph:
     n_states : int or sequence of int
         Number of states of each variable.
     groups : sequence of hashable, optional
-        Variables of one group share the weights of their features. By default all do; variables
-        with different numbers of states need different groups.
+        Variables of one group share the weights of their features. By default all do, unless they
+        share a row; variables with different numbers of states need different groups.
 
     Examples
     --------
@@ -82,12 +82,20 @@ class FactorGraph:
         n = len(self.n_states)
         if not self.shared_row and self.features.shape[0] != n:
             raise ValueError(
-                f"features has {self.features.shape[0]} rows but n_states has {n} entries; expected "
-                "one row for each variable, or a single row for all."
+                f"features has {self.features.shape[0]} rows but n_states has {n} entries; "
+                "expected one row for each variable, or a single row for all."
             )
-        self.groups = [None] * n if groups is None else list(groups)
+        if groups is None:
+            self.groups: list[Hashable] = list(range(n)) if self.shared_row else [None] * n
+        else:
+            self.groups = list(groups)
         if len(self.groups) != n:
             raise ValueError(f"groups has {len(self.groups)} entries; expected {n}.")
+        if self.shared_row and len(set(self.groups)) < n:
+            raise ValueError(
+                "groups must be different for variables that share a row of features: with the "
+                "same weights they could not be told apart."
+            )
         self.blocks: list[FactorBlock] = []
 
     @property
@@ -126,8 +134,8 @@ class FactorGraph:
         if twice.any():
             factor = int(np.argmax(twice))
             raise ValueError(
-                f"{what}[{factor}] = {tuple(found[factor].tolist())} names a variable twice; remove "
-                "self-loops."
+                f"{what}[{factor}] = {tuple(found[factor].tolist())} names a variable twice; "
+                "remove self-loops."
             )
         return found.astype(np.int32)
 
@@ -391,7 +399,7 @@ def _pack_shape(graph: FactorGraph, layout: Layout) -> Shape:
         ):  # fmt: skip
             parts[name].append(np.full(n, value))
         parts["scope"].append(block.variables.ravel())
-        if block.kind == TREE:
+        if block.parents is not None:
             edges = np.where(block.parents >= 0, 1, 0)
             pair = size // max(1, int(edges.sum()))
             start = np.where(edges > 0, (np.cumsum(edges) - 1) * pair, -1)
@@ -461,10 +469,10 @@ def pack_graphs(graphs: Sequence[FactorGraph], layout: Layout) -> tuple[Graphs, 
     values = np.zeros((1 + int(n_factor_rows.sum()), layout.n_factor_inputs))
     values[:, 0] = 1.0
     at = 1
-    for found in factor_rows:
-        if len(found):
-            values[at : at + len(found), 1:] = found
-            at += len(found)
+    for rows in factor_rows:
+        if len(rows):
+            values[at : at + len(rows), 1:] = rows
+            at += len(rows)
     packed = assemble(
         shapes, shape, np.array([g.n_variables for g in graphs]), np.array(n_rows), n_factor_rows,
         layout.n_columns, layout.n_factor_columns,

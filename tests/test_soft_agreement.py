@@ -1,0 +1,261 @@
+"""Training on factor graphs against a general convex solver, and against itself."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from graph_models import PlainModel, make_problem, random_graph, random_truth
+from maxmargin.solvers.loop import run
+from maxmargin.solvers.soft import SoftAgreement
+from maxmargin.structures.factor_graph import FactorGraph
+
+KINDS = ("pairs", "potts", "triples", "count", "tree", "chain")
+
+
+def some_problem(kind, seed=0, n=3, n_states=2, edge_features=0, **options):
+    rng = np.random.RandomState(seed)
+    graphs = [
+        random_graph(
+            rng, kind=kind, n_variables=4 - (m == 1 and kind != "triples"), n_states=n_states,
+            edge_features=edge_features,
+        )
+        for m in range(n)
+    ]  # fmt: skip
+    options.setdefault("weights", np.array([1.0, 2.0, 0.5])[:n])
+    return make_problem(graphs, [random_truth(rng, graph) for graph in graphs], **options)
+
+
+def train(problem, *, passes=3000, tol=1e-9, seed=0, **options):
+    stepper = SoftAgreement(problem, rng=np.random.RandomState(seed), **options)
+    return stepper, run(stepper, tol=tol, max_iter=passes, check_every=max(1, passes // 20))
+
+
+@pytest.mark.parametrize("max_min", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_hard_optimum_against_a_convex_solver(kind, max_min):
+    problem = some_problem(kind, max_min=max_min)
+    truth, weights = PlainModel(problem).solve()
+    stepper, result = train(problem)
+    assert result.primal >= truth - 1e-7
+    assert result.dual <= truth + 1e-7
+    # Global factors take plain Frank-Wolfe steps, whose last digits are slow.
+    accuracy = 2e-3 if kind in ("tree", "chain") else 1e-6
+    assert result.primal - truth <= accuracy
+    assert truth - result.dual <= accuracy
+    if accuracy == 1e-6:
+        np.testing.assert_allclose(result.weights, weights, atol=2e-3)
+    bounds = stepper.bounds()
+    assert bounds["hard_gap"] == pytest.approx(result.gap, abs=1e-12)
+
+
+@pytest.mark.parametrize("edge_features", [0, 2])
+@pytest.mark.parametrize("n_states", [2, 3])
+@pytest.mark.parametrize("kind", ["pairs", "potts"])
+def test_soft_optimum_against_a_convex_solver(kind, n_states, edge_features):
+    problem = some_problem(kind, n_states=n_states, edge_features=edge_features)
+    truth, _ = PlainModel(problem).solve(kappa=0.5)
+    _, result = train(problem, agreement="soft", rho=2.0)
+    assert result.primal == pytest.approx(truth, abs=1e-6)
+    assert result.dual == pytest.approx(truth, abs=1e-6)
+
+
+@pytest.mark.parametrize("sigma", [0.05, 0.5])
+def test_smoothed_soft_optimum_against_a_convex_solver(sigma):
+    problem = some_problem("pairs", n_states=3)
+    truth, _ = PlainModel(problem).solve(kappa=0.5, sigma=sigma)
+    _, result = train(problem, agreement="soft", rho=2.0, sigma=sigma)
+    assert result.primal == pytest.approx(truth, abs=1e-6)
+    assert result.dual == pytest.approx(truth, abs=1e-6)
+
+
+def test_max_min_soft_optimum_against_a_convex_solver():
+    problem = some_problem("pairs", n_states=3, max_min=True)
+    truth, _ = PlainModel(problem).solve(kappa=0.5)
+    _, result = train(problem, agreement="soft", rho=2.0)
+    assert result.primal == pytest.approx(truth, abs=1e-6)
+    assert result.dual == pytest.approx(truth, abs=1e-6)
+
+
+@pytest.mark.parametrize("steps", ["exact", "frank-wolfe"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_state_is_what_it_says_after_many_steps(kind, steps):
+    problem = some_problem(kind)
+    stepper = SoftAgreement(
+        problem, steps=steps, order="uniform", rng=np.random.RandomState(1), average=False
+    )
+    for _ in range(1000):
+        stepper.advance(10.0, 3)
+    beliefs = stepper.dual_state
+    fresh = problem.weights_of(beliefs)
+    np.testing.assert_allclose(stepper._dual_weights(), fresh, atol=1e-9)
+    model = PlainModel(problem)
+    # Marginals that the tables imply are those that are stored.
+    g = problem.graphs
+    entry = 0
+    for m in range(g.n_examples):
+        s = g.shape[m]
+        for f in range(g.factors[s], g.factors[s + 1]):
+            slots = range(g.scope_at[f], g.scope_at[f + 1])
+            stored = {
+                int(g.scope[z]): beliefs.implied[g.first_message[m] + g.message_at[z] :][:2]
+                for z in slots
+            }
+            for values in stored.values():
+                assert values.sum() == pytest.approx(1.0, abs=1e-9)
+                assert values.min() >= -1e-12
+            if g.kind[f] == 1:
+                total = sum(values[1] for values in stored.values())
+                assert g.low[f] - 1e-9 <= total <= g.high[f] + 1e-9
+                continue
+            first = g.first_entry[m] + g.entry_at[f]
+            mass = beliefs.tables[first : first + g.n_entries[f]]
+            assert mass.min() >= 0.0
+            n_tables = 1 if g.kind[f] == 0 else len(slots) - 1
+            for part in np.split(mass, n_tables):
+                _, sizes, members, _ = model.entries[entry]
+                table = part.reshape(sizes)
+                base = model.unary[g.first_variable[m]][0]
+                for axis, (at, k) in enumerate(members):
+                    others = tuple(i for i in range(len(sizes)) if i != axis)
+                    variable = (at - base) // k
+                    np.testing.assert_allclose(table.sum(axis=others), stored[variable], atol=1e-9)
+                entry += 1
+
+
+def test_dual_never_falls_with_exact_blocks_and_gap_is_positive():
+    problem = some_problem("pairs", n_states=3, edge_features=1)
+    for steps in ("exact", "frank-wolfe"):
+        stepper = SoftAgreement(
+            problem, agreement="soft", rho=1.0, steps=steps, inertia=0.0, average=False,
+            rng=np.random.RandomState(0),
+        )  # fmt: skip
+        last = -np.inf
+        for _ in range(60):
+            stepper.advance(10.0, 1)
+            (_, found), *_ = stepper.check()
+            assert found.dual >= last - 1e-12
+            assert found.primal >= found.dual - 1e-12
+            last = found.dual
+
+
+@pytest.mark.parametrize("kind", ["pairs", "triples", "count", "tree"])
+def test_hard_certificate_is_never_beyond_the_truth(kind):
+    problem = some_problem(kind, alpha=0.02)
+    truth, _ = PlainModel(problem).solve()
+    stepper = SoftAgreement(problem, rng=np.random.RandomState(0))
+    duals = []
+    for _ in range(80):
+        stepper.advance(10.0, 3)
+        for _, found in stepper.check():
+            assert found.primal >= truth - 1e-7
+            assert found.dual <= truth + 1e-7
+        duals.append(stepper.bounds()["hard_dual"])
+    assert np.all(np.diff(duals) >= -1e-12)  # mixtures with earlier points only help
+    assert duals[-1] > duals[0]
+
+
+def test_one_table_over_all_variables_is_the_exact_model():
+    """With a table over everything the relaxation is tight: the structural SVM, by enumeration."""
+    rng = np.random.RandomState(3)
+    graphs = [FactorGraph(rng.randn(3, 2), 2).add_tables([(0, 1, 2)]) for _ in range(3)]
+    ys = [rng.randint(0, 2, 3) for _ in graphs]
+    problem = make_problem(graphs, ys, alpha=0.1)
+    _, result = train(problem)
+    matrix, table = problem.split(result.weights)
+    total = 0.5 * problem.alpha * result.weights @ result.weights
+    for graph, y in zip(graphs, ys, strict=True):
+        scores = np.hstack([graph.features, np.ones((3, 1))]) @ matrix
+
+        def value(states, scores=scores):
+            return (
+                scores[np.arange(3), states].sum()
+                + table[0, 4 * states[0] + 2 * states[1] + states[2]]
+            )
+
+        best = max(
+            value(np.array(states)) + np.mean(np.array(states) != y)
+            for states in itertools.product((0, 1), repeat=3)
+        )
+        total += (best - value(y)) / 3
+    assert result.primal == pytest.approx(total, abs=1e-6)
+
+
+def test_a_tree_is_the_same_as_a_factor_and_as_pairs():
+    rng = np.random.RandomState(0)
+    Xs = [rng.randn(4, 2) for _ in range(3)]
+    ys = [rng.randint(0, 3, 4) for _ in range(3)]
+    pairs = [FactorGraph(X, 3).add_tables([(0, 1), (2, 1), (2, 3)]) for X in Xs]
+    trees = [FactorGraph(X, 3).add_tree([(0, 1), (2, 1), (2, 3)]) for X in Xs]
+    _, of_pairs = train(make_problem(pairs, ys))
+    _, of_trees = train(make_problem(trees, ys))
+    assert of_trees.primal == pytest.approx(of_pairs.primal, abs=2e-3)
+    assert of_trees.primal >= of_pairs.dual - 1e-9
+    assert of_trees.dual <= of_pairs.primal + 1e-9
+
+
+def test_small_rho_tends_to_the_hard_optimum():
+    problem = some_problem("pairs", n_states=3)
+    truth, _ = PlainModel(problem).solve()
+    excess = []
+    state = None
+    for rho in (1.0, 0.1, 0.01, 0.003):
+        stepper, result = train(
+            problem, agreement="soft", rho=rho, rounds=10, dual_state=state, tol=1e-4
+        )
+        state = stepper.dual_state
+        bounds = stepper.bounds()
+        # Theorem 4.1: the soft optimum is above the hard one, by no more than the bound.
+        assert result.primal >= truth - 1e-7
+        assert result.dual - bounds["agreement_bound"] <= truth
+        assert bounds["hard_primal"] - truth <= bounds["hard_suboptimality"]
+        excess.append((result.primal - truth) / truth)
+    assert np.all(np.diff(excess) < 0)
+    assert excess[-1] < 0.012
+    # In the end in proportion to rho: it tends to zero.
+    assert excess[-1] == pytest.approx(0.3 * excess[-2], rel=0.1)
+
+
+def test_annealing_tends_to_the_hard_optimum():
+    problem = some_problem("pairs", n_states=3)
+    truth, _ = PlainModel(problem).solve()
+    _, short = train(problem, agreement="annealed", rho=1.0, rounds=10, passes=100)
+    _, longer = train(problem, agreement="annealed", rho=1.0, rounds=10, passes=2000)
+    for result in (short, longer):
+        assert result.primal >= truth - 1e-7
+        assert result.dual <= truth + 1e-7
+    assert longer.primal - truth < 0.5 * (short.primal - truth)
+    assert longer.primal == pytest.approx(truth, rel=0.01)
+
+
+def test_duplicated_examples_are_weights_and_rho_does_not_depend_on_n():
+    rng = np.random.RandomState(5)
+    graphs = [random_graph(rng, n_states=3) for _ in range(2)]
+    ys = [random_truth(rng, graph) for graph in graphs]
+    weighted = make_problem(graphs, ys, weights=np.array([2.0, 1.0]))
+    doubled = make_problem([graphs[0], *graphs], [ys[0], *ys])
+    for options in ({}, {"agreement": "soft", "rho": 0.7}):
+        _, one = train(weighted, **options)
+        _, two = train(doubled, **options)
+        assert one.primal == pytest.approx(two.primal, abs=1e-6)
+
+
+@pytest.mark.parametrize("order", ["permutation", "uniform", "gap", "active"])
+def test_orders_reach_the_same_optimum(order):
+    problem = some_problem("pairs", n_states=3)
+    _, result = train(problem, order=order)
+    truth, _ = PlainModel(problem).solve()
+    assert result.primal == pytest.approx(truth, abs=1e-5)
+
+
+def test_warm_start_is_at_the_optimum_at_once():
+    problem = some_problem("pairs")
+    stepper, result = train(problem)
+    again = SoftAgreement(
+        problem, rng=np.random.RandomState(0), dual_state=stepper.dual_state, inertia=0.0
+    )
+    (_, found), *_ = again.check()
+    assert found.primal - found.dual <= 1e-4 * found.primal
+    assert found.primal >= result.dual - 1e-9
