@@ -69,9 +69,10 @@ def is_void(labels: Any, void: Any) -> np.ndarray:
         return np.zeros(len(labels), bool)
     if isinstance(labels, np.ndarray) and labels.dtype.kind in "iuf" and isinstance(void, Number):
         return labels == void
-    marker = np.empty(1, object)
-    marker[0] = plain(void)
-    return LabelCodes(marker).codes_or_minus_one(labels) == 0
+    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    void = plain(void)
+    # Not by their hashes: what is no label is refused with its place later.
+    return np.array([label is void or label == void for label in values], dtype=bool)
 
 
 def label_graphs(
