@@ -144,15 +144,17 @@ LABEL_SETS = np.stack([Y == 0, Y > 0, X[:, 0] * X[:, 1] > 0], axis=1).astype(int
 def test_multilabel(surrogate):
     options = {"alpha": 0.02, "tol": 0, "max_iter": 5, "random_state": 0, "average": False}
     options["solver"] = "bcfw"
-    linear = MultiLabelClassifier(surrogate, **options).fit(X, LABEL_SETS)
-    dual = MultiLabelClassifier(surrogate, kernel="precomputed", **options)
+    linear = MultiLabelClassifier(surrogate, edges="none", **options).fit(X, LABEL_SETS)
+    dual = MultiLabelClassifier(surrogate, edges="none", kernel="precomputed", **options)
     dual.fit(X @ X.T, LABEL_SETS)
     assert np.allclose(X[dual.support_].T @ dual.dual_coef_, linear.coef_.T, atol=1e-9)
     assert np.allclose(dual.intercept_, linear.intercept_, atol=1e-9)
     for mine, its in zip(dual.history_, linear.history_, strict=True):
         assert np.isclose(mine.primal, its.primal, atol=1e-11)
         assert np.isclose(mine.dual, its.dual, atol=1e-11)
-    curved = MultiLabelClassifier(surrogate, kernel="rbf", alpha=0.003, random_state=0)
+    curved = MultiLabelClassifier(
+        surrogate, edges="none", kernel="rbf", alpha=0.003, random_state=0
+    )
     curved.fit(X, LABEL_SETS)
     assert curved.gap_ <= 0.01 * curved.primal_
     assert curved.score(X, LABEL_SETS) > 0.9

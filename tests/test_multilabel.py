@@ -30,6 +30,13 @@ from maxmargin.surrogates.max_min import MaxMin
 
 SURROGATES = {"max-margin": MaxMargin(), "max-min": MaxMin(), "crf": Crf()}
 MARGINS = ["max-margin", "max-min"]
+
+
+def separable(*args, **settings):
+    """Labels that do not interact."""
+    return MultiLabelClassifier(*args, edges="none", **settings)
+
+
 EXACT = {"tol": 1e-9, "max_iter": 50_000, "random_state": 0}
 
 
@@ -201,7 +208,7 @@ def convex_optimum(surrogate, X, Y, costs, weights, alpha):
 @pytest.mark.parametrize("class_weight", [None, {0: 2.0, 2: 0.25}, "balanced"])
 def test_optimum(surrogate, class_weight):
     X, Y, weights = data()
-    model = MultiLabelClassifier(surrogate, alpha=0.05, class_weight=class_weight, **EXACT)
+    model = separable(surrogate, alpha=0.05, class_weight=class_weight, **EXACT)
     model.fit(X, Y, sample_weight=weights)
     costs = np.ones((2, 3))
     if class_weight == "balanced":
@@ -223,7 +230,7 @@ def test_optimum(surrogate, class_weight):
 def test_one_problem_is_as_many_problems_as_labels(surrogate):
     X, Y, weights = data(60, 4)
     alpha, L = 0.02, 4
-    model = MultiLabelClassifier(surrogate, alpha=alpha, **EXACT).fit(X, Y, weights)
+    model = separable(surrogate, alpha=alpha, **EXACT).fit(X, Y, weights)
     total = 0.0
     for k in range(L):
         # A loss of 1/L with alpha is 1/L of the problem with loss 1 and alpha/L, weights alike.
@@ -239,7 +246,7 @@ def test_one_problem_is_as_many_problems_as_labels(surrogate):
 
 def test_crf_is_a_logistic_regression_a_label():
     X, Y, weights = data(60, 4)
-    model = MultiLabelClassifier("crf", alpha=0.02, fit_intercept=False, **EXACT)
+    model = separable("crf", alpha=0.02, fit_intercept=False, **EXACT)
     model.fit(X, Y, weights)
     for k in range(4):
         single = LogisticRegression(C=2.0 / (0.02 * weights.sum()), fit_intercept=False, tol=1e-10)
@@ -254,7 +261,7 @@ def test_crf_is_a_logistic_regression_a_label():
 
 def test_only_the_likelihood_gives_probabilities():
     X, Y, _ = data()
-    model = MultiLabelClassifier(random_state=0).fit(X, Y)
+    model = separable(random_state=0).fit(X, Y)
     assert not hasattr(model, "predict_proba") and not hasattr(model, "predict_log_proba")
     np.testing.assert_allclose(model.predict_marginals(X), expit(model.decision_function(X)))
     labels, scores = model.predict_topk(X, 2)
@@ -331,8 +338,8 @@ def test_sparse_inputs_are_dense_inputs(surrogate):
     X, Y, weights = data(40)
     X = X * (np.abs(X) > 0.5)
     exact = {**EXACT, "tol": 1e-12}
-    dense = MultiLabelClassifier(surrogate, alpha=0.05, **exact).fit(X, Y, weights)
-    model = MultiLabelClassifier(surrogate, alpha=0.05, **exact).fit(sp.csr_matrix(X), Y, weights)
+    dense = separable(surrogate, alpha=0.05, **exact).fit(X, Y, weights)
+    model = separable(surrogate, alpha=0.05, **exact).fit(sp.csr_matrix(X), Y, weights)
     np.testing.assert_allclose(model.coef_, dense.coef_, atol=1e-5)
     assert model.primal_ == pytest.approx(dense.primal_, rel=1e-11)
     assert (model.predict(sp.csr_array(X)) == dense.predict(X)).all()
@@ -346,8 +353,8 @@ def test_weight_two_is_a_duplicate_and_weight_zero_an_absence(surrogate, class_w
     weights[:10], weights[20:] = 2.0, 0.0
     twice = np.r_[np.arange(10), np.arange(20)]
     settings = {**EXACT, "tol": 1e-12, "class_weight": class_weight}
-    one = MultiLabelClassifier(surrogate, **settings).fit(X, Y, sample_weight=weights)
-    other = MultiLabelClassifier(surrogate, **settings).fit(X[twice], Y[twice])
+    one = separable(surrogate, **settings).fit(X, Y, sample_weight=weights)
+    other = separable(surrogate, **settings).fit(X[twice], Y[twice])
     assert one.primal_ == pytest.approx(other.primal_, rel=1e-11)
     assert one.alpha_ == other.alpha_
     np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-5)
@@ -358,7 +365,7 @@ def test_a_label_that_all_or_none_have(surrogate):
     X, Y, _ = data(30)
     Y = np.hstack([Y, np.zeros((30, 1), int), np.ones((30, 1), int)])
     for class_weight in (None, "balanced"):
-        model = MultiLabelClassifier(surrogate, class_weight=class_weight, random_state=0).fit(X, Y)
+        model = separable(surrogate, class_weight=class_weight, random_state=0).fit(X, Y)
         assert model.status_ == "converged"
         assert (model.predict(X)[:, 3:] == [0, 1]).all()
 
@@ -366,7 +373,7 @@ def test_a_label_that_all_or_none_have(surrogate):
 def test_alpha_auto_is_the_svm_of_each_label():
     """C = 1 of Crammer and Singer for every label, whatever their number."""
     X, Y, _ = data(40)
-    model = MultiLabelClassifier(tol=1e-9, max_iter=10_000, random_state=0).fit(X, Y)
+    model = separable(tol=1e-9, max_iter=10_000, random_state=0).fit(X, Y)
     for k in range(3):
         single = MulticlassClassifier(tol=1e-9, max_iter=10_000, random_state=0).fit(X, Y[:, k])
         found = 3 * (X @ model.coef_[k] + model.intercept_[k])

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
+    "FactorGraph": "structures.factor_graph",
+    "GraphLabeler": "estimators.graph",
+    "GridLabeler": "estimators.grid",
     "LabelRanker": "estimators.ranker",
     "Matcher": "estimators.matcher",
     "MulticlassClassifier": "estimators.multiclass",
@@ -27,6 +30,9 @@ _MODULES = ("certificates",)
 
 __all__ = [
     "Check",
+    "FactorGraph",
+    "GraphLabeler",
+    "GridLabeler",
     "LabelRanker",
     "Matcher",
     "ModelFileError",
@@ -48,6 +54,8 @@ if TYPE_CHECKING:
     __version__: str
     from . import certificates
     from ._labels import UnseenLabelWarning
+    from .estimators.graph import GraphLabeler
+    from .estimators.grid import GridLabeler
     from .estimators.matcher import Matcher
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.multilabel import MultiLabelClassifier
@@ -58,6 +66,7 @@ if TYPE_CHECKING:
     from .estimators.structured import StructuredPredictor
     from .persistence import ModelFileError, load, save
     from .solvers.result import Check, Result
+    from .structures.factor_graph import FactorGraph
 
 
 def __getattr__(name: str) -> Any:

@@ -63,6 +63,8 @@ _OWN = {
     "Atoms": "_kernels.atoms",
     "Kernel": "features.kernel_values",
     "Flows": "_kernels.flows",
+    "Beliefs": "_kernels.agreement",
+    "Layout": "structures.factor_graph",
 }
 
 

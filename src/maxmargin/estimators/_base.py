@@ -27,6 +27,7 @@ from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
 from ..solvers.lbfgs import Lbfgs
 from ..solvers.loop import run
 from ..solvers.result import MAX_ITER, Result
+from ..solvers.soft import SoftAgreement
 from ..solvers.subgradient import Subgradient
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -108,12 +109,15 @@ class StructuredEstimator(BaseEstimator):
         verbose = int(self.verbose) if isinstance(self.verbose, bool) else self.verbose
         return Settings(
             tol=check_number("tol", self.tol, at_least=0),
-            max_iter=check_integer("max_iter", self.max_iter, 1),
+            max_iter=self._check_max_iter(),
             n_threads=check_n_jobs(self.n_jobs),
             callbacks=check_callbacks(self.callbacks),
             rng=check_random_state(self.random_state),
             verbose=check_integer("verbose", verbose, 0),
         )
+
+    def _check_max_iter(self) -> int:
+        return check_integer("max_iter", self.max_iter, 1)
 
     def _check_solver_fits(self) -> None:
         """Refuse solvers that the surrogate or the kernel is not made for."""
@@ -158,8 +162,9 @@ class StructuredEstimator(BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
+        stepper = self._stepper(problem, settings)
         result = run(
-            self._stepper(problem, settings),
+            stepper,
             tol=settings.tol,
             max_iter=settings.max_iter,
             check_every=self.check_every,
@@ -170,6 +175,8 @@ class StructuredEstimator(BaseEstimator):
             name=type(self).__name__,
         )
         self._keep_certificate(result, problem)
+        if isinstance(stepper, SoftAgreement):
+            self.bounds_ = stepper.bounds()
         if result.status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {settings.max_iter} passes: relative "

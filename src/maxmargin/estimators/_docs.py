@@ -38,8 +38,8 @@ PARAMETERS = """\
     tol : float, default=0.01
         Stop when the duality gap is at most ``tol * primal``: the objective is then proven to be
         within that fraction of the optimum.
-    max_iter : int, default=1000
-        Passes over the data at most; a fit that ends there warns with the gap it reached.
+    max_iter : int%(max_iter)s
+        Passes over the data at most; a fit that ends there warns with the gap it reached.%(max_iter_note)s
     solver : {%(solvers)s}, default="auto"
         Block-coordinate Frank-Wolfe with exact steps (for a CRF this is SDCA); the same with steps
         between remembered outputs (max-margin only), faster where a block has no exact maximum and
@@ -82,6 +82,23 @@ PARAMETERS = """\
     callbacks : callable or list of callables, optional
         Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops."""
 
+AGREEMENT = """\
+    agreement : {"multipliers", "soft", "annealed"}, default="multipliers"
+        A graph is trained without solving it: variables and factors move one at a time, and
+        messages make them agree. With "multipliers" (an augmented Lagrangian) they agree in the
+        end, and the optimum does not depend on ``rho``. "soft" only charges ``rho/2 |message|^2``
+        an example, as Meshi et al. (2015); ``primal_``, ``dual_`` and ``gap_`` are then those of
+        that softer problem. "annealed" is soft with a ``rho`` that shrinks every pass.
+    rho : float or "auto", default="auto"
+        Strength of the penalty on messages, for one example (n times this in the notation of
+        Meshi et al., so that it means the same for any number of examples). "auto" is in
+        proportion to loss and features.
+    smoothing : float, default=0.0
+        Smooths the maxima: each is that of ``scores @ mu - smoothing/2 |mu|^2``.
+    steps : {"exact", "frank-wolfe"}, default="exact"
+        The exact maximum of a variable and moves within a table, or Frank-Wolfe steps everywhere:
+        slower, for comparison."""
+
 ATTRIBUTES = """\
     primal_, dual_, gap_ : float
         The certificate: ``primal_`` is the objective at the weights, no weights have a smaller one
@@ -101,11 +118,21 @@ ATTRIBUTES = """\
         The strength of the regularisation that was used."""
 
 
+AGREEMENT_ATTRIBUTES = """\
+    bounds_ : dict
+        %(bounds_note)sWhat is certified, by name. ``hard_primal - hard_dual = hard_gap`` bounds the
+        distance to the optimum of the problem in which variables and factors agree, with every
+        ``agreement``; the softer ones add ``soft_primal``, ``soft_dual``, ``soft_gap`` and ``rho``,
+        and two bounds known in advance, usually far larger: ``agreement_bound`` on what the
+        softness changes, and ``hard_suboptimality``."""
+
 _PARTS = {
     "parameters": PARAMETERS,
     "attributes": ATTRIBUTES,
     "kernel": KERNEL,
     "kernel_attributes": KERNEL_ATTRIBUTES,
+    "agreement": AGREEMENT,
+    "agreement_attributes": AGREEMENT_ATTRIBUTES,
 }
 _PRECOMPUTED = """, and
         with "precomputed" X is the matrix of all of them, (n_examples, n_training)"""
@@ -132,6 +159,9 @@ def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str)
             "classes_note": ".",
             "rows": "examples",
             "where": "rows of X",
+            "bounds_note": "",
+            "max_iter": ", default=1000",
+            "max_iter_note": "",
             "precomputed": _PRECOMPUTED,
             **values,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -107,34 +107,37 @@ def take_labelled(
     return data, codes.classes, vectorizer
 
 
-def flatten_position_weights(position_weight: Any, lengths: np.ndarray) -> np.ndarray:
+def flatten_position_weights(
+    position_weight: Any, lengths: np.ndarray, unit: str = "sequence", part: str = "position"
+) -> np.ndarray:
     """Weights of all positions: finite, not negative, one for each."""
+    name = f"{part}_weight"
     if not hasattr(position_weight, "__len__"):
         raise ValueError(
-            "position_weight must be a list with one array for each sequence; received "
+            f"{name} must be a list with one array for each {unit}; received "
             f"{type(position_weight).__name__}."
         )
     if len(position_weight) != len(lengths):
         raise ValueError(
-            f"position_weight has {len(position_weight)} entries but X has {len(lengths)} "
-            "sequences; expected one array for each."
+            f"{name} has {len(position_weight)} entries but X has {len(lengths)} "
+            f"{unit}s; expected one array for each."
         )
     for i, (entry, length) in enumerate(zip(position_weight, lengths, strict=True)):
         try:
             values = np.asarray(entry, dtype=np.float64)
         except (TypeError, ValueError):
             raise ValueError(
-                f"position_weight[{i}] must hold numbers; received {entry!r}."
+                f"{name}[{i}] must hold numbers; received {entry!r}."
             ) from None
         if values.shape != (length,):
             raise ValueError(
-                f"position_weight[{i}] must have shape ({length},), one number for each position "
+                f"{name}[{i}] must have shape ({length},), one number for each {part} "
                 f"of X[{i}]; received shape {values.shape}."
             )
         if not np.isfinite(values).all() or (values < 0).any():
             t = int(np.flatnonzero(~np.isfinite(values) | (values < 0))[0])
             raise ValueError(
-                f"position_weight[{i}][{t}] must be finite and >= 0; received {values[t]}."
+                f"{name}[{i}][{t}] must be finite and >= 0; received {values[t]}."
             )
     return np.concatenate([np.asarray(entry, dtype=np.float64) for entry in position_weight])
 
@@ -179,24 +182,26 @@ def cut(values: np.ndarray, indptr: np.ndarray) -> list[np.ndarray]:
     return [values[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
 
 
-def flatten_labels(y: Any, sequences: list) -> tuple[Any, np.ndarray]:
+def flatten_labels(
+    y: Any, sequences: Sequence, unit: str = "sequence", part: str = "position"
+) -> tuple[Any, np.ndarray]:
     """Labels of all positions, and the number of labels of each sequence."""
     if y is None:
-        raise ValueError("y is None; expected a list with the labels of each sequence.")
+        raise ValueError(f"y is None; expected a list with the labels of each {unit}.")
     if isinstance(y, (str, bytes, Mapping, set, frozenset)) or not hasattr(y, "__iter__"):
         raise ValueError(
-            f"y must be a list with the labels of each sequence; received {type(y).__name__}."
+            f"y must be a list with the labels of each {unit}; received {type(y).__name__}."
         )
     y = list(y)
     if len(y) != len(sequences):
         raise ValueError(
-            f"X has {len(sequences)} sequences but y has {len(y)}; expected one sequence of "
+            f"X has {len(sequences)} {unit}s but y has {len(y)}; expected one sequence of "
             "labels for each."
         )
     for i, labels in enumerate(y):
         if isinstance(labels, (Mapping, set, frozenset)) or not hasattr(labels, "__len__"):
             raise ValueError(
-                f"y[{i}] must be a sequence of labels, one for each position of X[{i}]; "
+                f"y[{i}] must be a sequence of labels, one for each {part} of X[{i}]; "
                 f"received {labels!r}."
             )
     lengths = np.array([len(labels) for labels in y], dtype=np.int64)
@@ -206,14 +211,14 @@ def flatten_labels(y: Any, sequences: list) -> tuple[Any, np.ndarray]:
     return as_label_array([label for labels in y for label in labels]), lengths
 
 
-def check_lengths(lengths: np.ndarray, indptr: np.ndarray) -> None:
+def check_lengths(lengths: np.ndarray, indptr: np.ndarray, part: str = "position") -> None:
     """Every sequence must have as many labels as positions."""
     wrong = np.flatnonzero(lengths != np.diff(indptr))
     if len(wrong):
         i = int(wrong[0])
         raise ValueError(
-            f"X[{i}] has {indptr[i + 1] - indptr[i]} positions but y[{i}] has {lengths[i]} "
-            "labels; expected one label for each position."
+            f"X[{i}] has {indptr[i + 1] - indptr[i]} {part}s but y[{i}] has {lengths[i]} "
+            f"labels; expected one label for each {part}."
         )
 
 

@@ -1,4 +1,4 @@
-"""Multilabel classification: any subset of the labels, without interactions."""
+"""Multilabel classification: any subset of the labels, with or without interactions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_sample_weight
+from .._validation import check_n_jobs, check_sample_weight
+from ..inference.decode import Decoded, decode
+from ..inference.plan import make_plan
+from ..solvers.graph_problem import GraphProblem
 from ..solvers.problem import Problem
+from ..structures.label_graph import effect_of_presence, label_graphs
 from ..structures.multilabel import Multilabel, label_weights
-from ._base import SURROGATES
+from ._agreement import AgreementModel
+from ._base import SOLVERS, SURROGATES
 from ._docs import documented
 from ._flat import _SCORES_AT_ONCE, FlatClassifier
+from ._label_edges import check_edges, find_edges
 from ._label_sets import (
     encode_label_sets,
     in_format,
@@ -24,9 +30,20 @@ from ._label_sets import (
 )
 from ._probability import has_probabilities
 
+# Passes at most. Those over a graph cost more, and the last per cent of its gap gain nothing.
+_MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
+
 
 @documented(
     order="active",
+    auto='"soft" if labels interact and "bcfw" otherwise',
+    solvers='"auto", "bcfw", "pairwise", "subgradient", "lbfgs", "soft"',
+    solver_note="""
+        "soft" is soft agreement, the one for labels that interact; the others are for
+        ``edges="none"``.""",
+    max_iter=", optional",
+    max_iter_note=" By\n        default 1000, and 200 if labels interact.",
+    bounds_note="If labels interact. ",
     alpha_note="C = 1 for the sum of the losses of the labels.",
     class_weight_note="Factor of the loss of each label;",
     balanced_note=(
@@ -38,26 +55,49 @@ from ._probability import has_probabilities
         " of a data\n        frame."
     ),
 )
-class MultiLabelClassifier(FlatClassifier):
+class MultiLabelClassifier(AgreementModel, FlatClassifier):
     """Gives each example any subset of the labels, linear or with a kernel, with a certificate.
 
-    Minimises, with scores ``v_l = coef_l @ x + b_l`` of L labels and signs ``s_l`` (1 where the
-    label is present, -1 where it is absent)::
+    The score of a set of labels ``y`` (1 where a label is present, 0 where it is absent) is, with
+    ``v_l = coef_l @ x + b_l``::
 
-        alpha/2 |w|^2 + 1/n sum_i sum_l S(v_il, s_il)
+        sum_l (y_l - 1/2) v_l  +  sum_e T_e[y_i, y_j]        for the edges e = (i, j) of ``edges``
 
-        max-margin:  S(v, s) = max(0, 1/L - s v)
-        max-min:     S(v, s) = max(0, -s v, (1/L - s v) / 2)
-        crf:         S(v, s) = log(1 + exp(-s v))
+    and training minimises, with w all weights together and Delta the mean Hamming loss::
 
-    where ``w`` holds one weight vector for the presence and one for the absence of each label;
-    ``coef`` is their difference, ``|w|^2 = |coef|^2 / 2``. This is the mean Hamming loss on a
-    marginal polytope that is a cube: the labels share nothing but alpha, the solver and its
-    certificate. The CRF is a logistic regression for each label, and gives probabilities.
+        alpha/2 |w|^2 + 1/n sum_i S(x_i, y_i)
+
+        max-margin:  S(x, y) = max_z [ Delta(z, y) + score(x, z) ] - score(x, y)
+        max-min:     S(x, y) = max_mu [ min_nu E Delta(nu, mu) + score(x, mu) ] - score(x, y)
+
+    If the edges have cycles, the maximum is relaxed to the local polytope: distributions over
+    labels and pairs of labels that agree with each other. The relaxed objective is an upper bound
+    of the exact one, and the certificate is that of the relaxed problem.
+
+    Without edges the labels share nothing but alpha, the solver and its certificate; with signs
+    ``s_l`` (1 present, -1 absent), S is a sum over labels::
+
+        max-margin:  max(0, 1/L - s_l v_l)
+        max-min:     max(0, -s_l v_l, (1/L - s_l v_l) / 2)
+        crf:         log(1 + exp(-s_l v_l))
+
+    where the CRF is a logistic regression for each label, and gives probabilities. In all cases
+    ``w`` holds one weight vector for the presence and one for the absence of each label; ``coef``
+    is their difference, ``|w|^2 = |coef|^2 / 2 + |T|^2``.
 
     Parameters
     ----------
     surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+        "crf" is for ``edges="none"``, and "auto" means that with it.
+    edges : {"auto", "none", "full", "tree"} or list of pairs, default="auto"
+        Which labels interact: every pair has a table of four weights, by the presence of both.
+        "full" is all pairs; "tree" the spanning tree of the labels with the largest mutual
+        information (Chow and Liu); a list names pairs of labels as they are in ``classes_``, so
+        by the numbers of the columns if ``y`` is an indicator matrix without names. Each pair
+        once, in either order. "auto" is "full" up to 30 labels (if the dual state fits in 1 GiB)
+        and "tree" above. Interactions make whole sets right more often; for the share of right
+        labels alone they matter less.
+    %(agreement)s
     %(kernel)s
     %(parameters)s
 
@@ -67,8 +107,19 @@ class MultiLabelClassifier(FlatClassifier):
     coef_ : array of shape (n_labels, n_features)
         Weights of presence minus those of absence; with ``kernel="linear"`` only.
     intercept_ : array of shape (n_labels,)
+    edges_ : array of shape (n_edges, 2)
+        The pairs of labels that interact, by their numbers in ``classes_``.
+    interactions_ : array of shape (n_edges, 2, 2)
+        Their tables: ``interactions_[e, a, b]`` is the weight of the first label of the pair being
+        absent (a = 0) or present (a = 1) together with the second one so (b).
     %(kernel_attributes)s
+    %(agreement_attributes)s
     %(attributes)s
+
+    References
+    ----------
+    Meshi, Srebro, Hazan. Efficient training of structured SVMs via soft constraints. AISTATS 2015.
+    Chow, Liu. Approximating discrete probability distributions with dependence trees. 1968.
 
     Examples
     --------
@@ -79,10 +130,17 @@ class MultiLabelClassifier(FlatClassifier):
     [('round',), ('red',), ('red', 'round'), ()]
     """
 
+    _solvers = (*SOLVERS, "soft")
+
     def __init__(
         self,
         surrogate: str = "max-margin",
         *,
+        edges: Any = "auto",
+        agreement: str = "multipliers",
+        rho: float | str = "auto",
+        smoothing: float = 0.0,
+        steps: str = "exact",
         kernel: Any = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -90,7 +148,7 @@ class MultiLabelClassifier(FlatClassifier):
         cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
-        max_iter: int = 1000,
+        max_iter: int | None = None,
         solver: str = "auto",
         order: str = "active",
         average: bool | float = True,
@@ -108,6 +166,11 @@ class MultiLabelClassifier(FlatClassifier):
         callbacks: Any = None,
     ):
         self.surrogate = surrogate
+        self.edges = edges
+        self.agreement = agreement
+        self.rho = rho
+        self.smoothing = smoothing
+        self.steps = steps
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -157,35 +220,94 @@ class MultiLabelClassifier(FlatClassifier):
         self
         """
         settings = self._check_settings()
+        self._check_agreement()
+        check_edges(self.edges)
         X = self._validate_X(X, reset=True)
         sets = read_label_sets(y, X.shape[0])
         weights = check_sample_weight(sample_weight, X.shape[0])
         classes, indicator = encode_label_sets(sets, self.classes, weights > 0)
         costs = self._costs(classes, indicator, weights)
+        edges = find_edges(self.edges, classes, indicator, weights, self.surrogate)
+        self._check_solver_for(edges)
+        if self.max_iter is None and len(edges):
+            settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
         used = np.flatnonzero(weights > 0)
         train, held_out = self._split(len(used), settings.rng)
         train, held_out = used[train], used[held_out]
-        problem = Problem(
-            Multilabel(indicator[train].ravel(), len(classes), costs / len(classes)),
-            SURROGATES[self.surrogate](),
-            self._training_rows(X, train),
-            # The margins of a mean over labels are L times smaller, those of a likelihood are not.
-            self._alpha_for(weights[train].sum(), 1.0 if self.surrogate == "crf" else len(classes)),
-            weights[train],
-            settings.n_threads,
-        )
+        rows = self._training_rows(X, train)
+        # The margins of a mean over labels are L times smaller, those of a likelihood are not.
+        positions = 1.0 if self.surrogate == "crf" else len(classes)
+        alpha = self._alpha_for(weights[train].sum(), positions)
+        make = self._graph_problem if len(edges) else self._separable_problem
+        common = rows, alpha, weights[train], settings.n_threads
+        problem = make(edges, indicator[train], costs / len(classes), *common)
         self.classes_ = classes
         self.y_format_ = sets.format
+        self.edges_ = edges
         validate = None
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._keep_columns(label_weights(weights_now, len(classes)), X, train)
+                self._keep_weights(problem, weights_now, X, train)
                 return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
+        vars(self).pop("bounds_", None)
         result = self._solve(problem, settings, validate)
-        self._keep_columns(label_weights(result.weights, len(classes)), X, train)
+        self._keep_weights(problem, result.weights, X, train)
         return self
+
+    def _check_max_iter(self) -> int:
+        return _MAX_ITER if self.max_iter is None else super()._check_max_iter()
+
+    def _check_solver_for(self, edges: np.ndarray) -> None:
+        """Refuse surrogates and solvers that are not made for labels that (do not) interact."""
+        if not len(edges):
+            if self.solver == "soft":
+                raise ValueError(
+                    "solver='soft' is made for labels that interact, and here are no edges: use "
+                    "solver='auto' or other edges."
+                )
+            return
+        self._refuse_crf(
+            "labels that interact", "Use edges='none', or surrogate='max-margin' or 'max-min'."
+        )
+        if self.solver not in ("auto", "soft"):
+            raise ValueError(
+                f"solver={self.solver!r} is made for labels that do not interact: use "
+                "solver='auto' or 'soft', or edges='none'."
+            )
+
+    def _solver_name(self, problem: Any) -> str:
+        if self.solver == "auto" and isinstance(problem, GraphProblem):
+            return "soft"
+        return super()._solver_name(problem)
+
+    def _separable_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
+        structure = Multilabel(indicator.ravel(), indicator.shape[1], costs)
+        return Problem(structure, SURROGATES[self.surrogate](), rows, alpha, weights, n_threads)
+
+    def _graph_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
+        n, L = indicator.shape
+        return GraphProblem(
+            label_graphs(edges, L, n),
+            rows,
+            np.ones((1, 1)),
+            indicator.ravel(),
+            np.where(indicator, costs[1], costs[0]).ravel(),
+            alpha=alpha,
+            sample_weight=weights,
+            max_min=self.surrogate == "max-min",
+            n_threads=n_threads,
+        )
+
+    def _keep_weights(self, problem: Any, weights: np.ndarray, X: Any, train: np.ndarray) -> None:
+        if isinstance(problem, GraphProblem):
+            matrix, tables = problem.split(weights)
+            self.interactions_ = tables.reshape(-1, 2, 2).copy()
+            self._keep_columns(matrix[:, 1::2] - matrix[:, ::2], X, train)
+        else:
+            self.interactions_ = np.empty((0, 2, 2))
+            self._keep_columns(label_weights(weights, len(self.classes_)), X, train)
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
@@ -200,12 +322,29 @@ class MultiLabelClassifier(FlatClassifier):
         return np.where(seen, weights.sum() / (n_states * np.where(seen, counts, 1.0)), 1.0)
 
     def _best(self, X: Any) -> np.ndarray:
-        """Indicator of the labels that score above zero, some rows at a time."""
-        step = max(1, _SCORES_AT_ONCE // len(self.classes_))
-        starts = range(0, X.shape[0], step)
-        return np.concatenate(
-            [(self._scores(X[i : i + step]) > 0.0).astype(np.int8) for i in starts]
-        )
+        """Indicator of the best sets of labels."""
+        return self._decode(X).labels
+
+    def _decode(self, X: Any) -> Decoded:
+        """The best sets of labels, some rows at a time: scores of all would need n x (L + E)."""
+        L, n_edges = len(self.classes_), len(self.edges_)
+        step = max(1, _SCORES_AT_ONCE // (2 * L + 4 * n_edges))
+        plan = make_plan(label_graphs(self.edges_, L, 1)) if n_edges else None
+        parts = []
+        for first in range(0, X.shape[0], step):
+            scores = self._scores(X[first : first + step])
+            n = len(scores)
+            if plan is None:
+                values = 0.5 * np.abs(scores).sum(axis=1)
+                parts.append(((scores > 0.0).astype(np.int8), values, values))
+                continue
+            unary = np.stack([-0.5 * scores, 0.5 * scores], axis=2).ravel()
+            tables = np.tile(self.interactions_.ravel(), n)
+            graphs = label_graphs(self.edges_, L, n)
+            found = decode(graphs, unary, tables, plan=plan, n_jobs=check_n_jobs(self.n_jobs))
+            parts.append((found.labels.reshape(n, L).astype(np.int8), found.values, found.bounds))
+        labels, values, bounds = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Decoded(labels, values, bounds)
 
     def _score_sets(self, X: Any, indicator: np.ndarray, weights: Any) -> float:
         right = (self._best(X) == indicator).all(axis=1)
@@ -214,12 +353,22 @@ class MultiLabelClassifier(FlatClassifier):
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the labels: presence minus absence, so that positive ones are predicted.
 
+        If labels interact, it is the difference that the presence of a label makes to the score of
+        the whole set, with all other labels as they are predicted.
+
         Returns
         -------
         ndarray of shape (n_examples, n_labels)
         """
         check_is_fitted(self, "intercept_")
-        return self._scores(self._validate_X(X, reset=False))
+        X = self._validate_X(X, reset=False)
+        scores = self._scores(X)
+        if not len(self.edges_):
+            return scores
+        return scores + effect_of_presence(self.edges_, self.interactions_, self._best(X))
+
+    def _checked_scores(self, X: Any) -> np.ndarray:
+        return self.decision_function(X)
 
     @available_if(has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -259,6 +408,19 @@ class MultiLabelClassifier(FlatClassifier):
         check_is_fitted(self, "intercept_")
         found = self._best(self._validate_X(X, reset=False))
         return in_format(found, self.y_format_, self.classes_)
+
+    def decode(self, X: Any) -> Decoded:
+        """Labels of each example with their scores, and upper bounds of the best scores.
+
+        Returns
+        -------
+        decoded : Decoded
+            ``labels`` as :meth:`predict` returns them, ``values`` and ``bounds`` of shape
+            (n_examples,). Where ``values == bounds``, no other set of labels scores more.
+        """
+        check_is_fitted(self, "intercept_")
+        found = self._decode(self._validate_X(X, reset=False))
+        return found._replace(labels=in_format(found.labels, self.y_format_, self.classes_))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the examples whose whole set of labels is right (subset accuracy).

@@ -205,6 +205,8 @@ def load_network(plan, s, unary, tables, fixed, net, n_copies):
             net.excess[n_copies * i] += t00 - t10 if fixed[j] == 0 else t01 - t11
         elif fixed[j] < 0:
             net.excess[n_copies * j] += t00 - t01 if fixed[i] == 0 else t10 - t11
+        if n_copies == 1:  # not repulsive, so what is below zero is a rounding error
+            strength = max(0.0, strength)
         net.repulsive[local] = strength < 0.0
         attractive = attractive and strength >= 0.0
         for arc in range(2 * n_copies * local, 2 * n_copies * (local + 1)):

@@ -12,8 +12,18 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 from .graph import COUNT, TABLE, TREE, Graphs
 
 TIES = ("full", "potts", "symmetric")
-# Numbers that the tables of one graph may have, in bytes of a float.
+# Bytes that the tables of one group may take, and the dual state of a fit.
 MEMORY_LIMIT = 4 * 2**30
+
+
+def check_memory(n_bytes: float, what: str) -> None:
+    """Refuse what would not fit, with its size."""
+    if n_bytes > MEMORY_LIMIT:
+        raise ValueError(
+            f"{what} need {n_bytes / 2**30:.3g} GiB, more than the limit of "
+            f"{MEMORY_LIMIT / 2**30:.3g} GiB; use fewer or smaller factors or fewer examples, or "
+            "raise maxmargin.structures.factor_graph.MEMORY_LIMIT."
+        )
 
 
 class FactorBlock(NamedTuple):
@@ -159,12 +169,11 @@ class FactorGraph:
                     "another group."
                 )
             size = float(np.prod(sizes[0].astype(float)))
-            if 8.0 * size * len(variables) > MEMORY_LIMIT:
-                raise ValueError(
-                    f"{len(variables)} tables over {variables.shape[1]} variables with {size:.3g} "
-                    f"entries each need {8 * size * len(variables) / 2**30:.3g} GiB, more than the "
-                    f"limit of {MEMORY_LIMIT / 2**30:.3g} GiB; use factors over fewer variables."
-                )
+            check_memory(
+                8.0 * size * len(variables),
+                f"{len(variables)} tables over {variables.shape[1]} variables with {size:.3g} "
+                "entries each",
+            )
             tie = _tie_pattern(tie, sizes[0])
         if features is not None:
             features = np.asarray(features, dtype=np.float64)
@@ -345,14 +354,16 @@ def plan_layout(graphs: Sequence[FactorGraph]) -> Layout:
     return Layout(unary, factor, n_columns, n_factor_columns, 1 + (width or 0))
 
 
-class _Shape(NamedTuple):
+class Shape(NamedTuple):
+    """Local arrays of one graph, by their names in :class:`Graphs`, and its sizes."""
+
     arrays: dict[str, np.ndarray]
     n_states: int
     n_entries: int
     n_messages: int
 
 
-def _pack_shape(graph: FactorGraph, layout: Layout) -> _Shape:
+def _pack_shape(graph: FactorGraph, layout: Layout) -> Shape:
     """Local arrays of one graph."""
     states = graph.n_states.astype(np.int64)
     column = np.array([layout.unary[g][0] for g in graph.groups], np.int32)
@@ -419,7 +430,7 @@ def _pack_shape(graph: FactorGraph, layout: Layout) -> _Shape:
         **joined,
     }  # fmt: skip
     n_entries = int(joined["n_entries"].sum())
-    return _Shape(arrays, int(states.sum()), n_entries, int(message_sizes.sum()))
+    return Shape(arrays, int(states.sum()), n_entries, int(message_sizes.sum()))
 
 
 def _shape_key(graph: FactorGraph) -> Hashable:
@@ -442,7 +453,7 @@ def pack_graphs(graphs: Sequence[FactorGraph], layout: Layout) -> tuple[Graphs, 
     the rows of all graphs one after another.
     """
     numbers: dict[Hashable, int] = {}
-    shapes: list[_Shape] = []
+    shapes: list[Shape] = []
     shape = np.empty(len(graphs), np.int32)
     factor_rows: list[np.ndarray] = []
     for m, graph in enumerate(graphs):
@@ -470,7 +481,7 @@ def pack_graphs(graphs: Sequence[FactorGraph], layout: Layout) -> tuple[Graphs, 
 
 
 def assemble(
-    shapes: Sequence[_Shape], shape: np.ndarray, n_variables: np.ndarray, n_rows: np.ndarray,
+    shapes: Sequence[Shape], shape: np.ndarray, n_variables: np.ndarray, n_rows: np.ndarray,
     n_factor_rows: np.ndarray, n_columns: int, n_factor_columns: int,
 ) -> Graphs:  # fmt: skip
     """Put shapes one after another, and give every example its offsets."""

@@ -1,0 +1,58 @@
+"""What the front doors on factor graphs share: the parameters of soft agreement, and its solver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .._validation import check_choice, check_number
+from ..solvers.graph_problem import GraphProblem
+from ..solvers.soft import AGREEMENTS, SoftAgreement
+from ._base import Settings, incompatible
+
+if TYPE_CHECKING:
+    from ._base import StructuredEstimator as _Base
+else:
+    _Base = object
+
+STEPS = ("exact", "frank-wolfe")
+
+
+class AgreementModel(_Base):
+    """Mixin of estimators with the parameters ``agreement, rho, smoothing, steps``."""
+
+    agreement: str
+    rho: Any
+    smoothing: float
+    steps: str
+
+    def _check_agreement(self) -> None:
+        """Refuse parameters that no fit on a graph could use."""
+        check_choice("agreement", self.agreement, AGREEMENTS)
+        check_choice("steps", self.steps, STEPS)
+        if not (isinstance(self.rho, str) and self.rho == "auto"):
+            check_number("rho", self.rho, above=0)
+        check_number("smoothing", self.smoothing, at_least=0)
+
+    def _refuse_crf(self, what: str, remedy: str) -> None:
+        if self.surrogate == "crf":
+            raise incompatible(
+                "crf",
+                f"{what}: its likelihood needs a sum over all labellings, which no graph with "
+                "cycles allows in reasonable time",
+                remedy,
+            )
+
+    def _stepper(self, problem: Any, settings: Settings) -> Any:
+        if not isinstance(problem, GraphProblem):
+            return super()._stepper(problem, settings)
+        return SoftAgreement(
+            problem,
+            agreement=self.agreement,
+            rho=None if isinstance(self.rho, str) else float(self.rho),
+            sigma=float(self.smoothing),
+            steps=self.steps,
+            order=self.order,
+            average=self._wanted_average(),
+            rng=settings.rng,
+            dual_state=self._dual_for(problem),
+        )

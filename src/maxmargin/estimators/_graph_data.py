@@ -1,0 +1,214 @@
+"""Labelled graphs between the user and the solver: flat, encoded, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Number
+from typing import Any
+
+import numpy as np
+
+from .._labels import LabelCodes, place_in_sequences, plain
+from .._validation import check_sample_weight
+from ..features.graphs import (
+    EDGE,
+    NodeGraph,
+    block_scores,
+    edge_width,
+    row_numbers,
+    stack_features,
+)
+from ..structures.factor_graph import FactorGraph, Layout, check_memory, plan_layout
+from ..structures.graph import COUNT, Graphs
+from ._sequence_data import check_lengths, encode_positions, flatten_labels
+
+VOID = -1
+
+
+@dataclass
+class LabelledGraphs:
+    """Graphs with the codes of their labels, -1 where a node is void, and their weights."""
+
+    graphs: list[NodeGraph]
+    indptr: np.ndarray
+    truth: np.ndarray
+    weights: np.ndarray
+
+    def n_labelled(self) -> np.ndarray:
+        """Number of labelled nodes of each graph."""
+        cumulated = np.concatenate([[0], np.cumsum(self.truth >= 0)])
+        return np.diff(cumulated[self.indptr])
+
+    def counts(self, n_classes: int) -> np.ndarray:
+        """Weighted frequency of each class."""
+        weights = np.repeat(self.weights, np.diff(self.indptr))
+        known = self.truth >= 0
+        return np.bincount(self.truth[known], weights=weights[known], minlength=n_classes)
+
+    def used(self) -> np.ndarray:
+        """Graphs to learn from: they count, and have labelled nodes."""
+        found = np.flatnonzero((self.weights > 0) & (self.n_labelled() > 0))
+        if not len(found):
+            raise ValueError("all nodes of y are void; at least one must have a label.")
+        return found
+
+    def nodes(self, i: int) -> slice:
+        """Where the nodes of a graph are."""
+        return slice(int(self.indptr[i]), int(self.indptr[i + 1]))
+
+
+def node_starts(graphs: Sequence[NodeGraph]) -> np.ndarray:
+    """Nodes ``indptr[i]`` to ``indptr[i+1]`` are those of graph i."""
+    return np.cumsum([0, *(graph.n_nodes for graph in graphs)])
+
+
+def is_void(labels: Any, void: Any) -> np.ndarray:
+    """Which labels say that nothing is known."""
+    if void is None:
+        return np.zeros(len(labels), bool)
+    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iuf" and isinstance(void, Number):
+        return labels == void
+    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    void = plain(void)
+    # Not by their hashes: what is no label is refused with its place later.
+    return np.array([label is void or label == void for label in values], dtype=bool)
+
+
+def label_graphs(
+    graphs: list[NodeGraph], y: Any, declared: Any, void: Any, sample_weight: Any, unit: str
+) -> tuple[LabelledGraphs, np.ndarray]:
+    """Encode the labels; also the classes. Labels of graphs of weight 0 are not looked at."""
+    labels, lengths = flatten_labels(y, graphs, unit, "node")
+    indptr = node_starts(graphs)
+    check_lengths(lengths, indptr, "node")
+    weights = check_sample_weight(sample_weight, len(graphs), unit)
+    counted = np.flatnonzero(np.repeat(weights > 0, lengths) & ~is_void(labels, void))
+    if not len(counted):
+        raise ValueError(
+            f"all nodes of the {unit}s that count are void ({plain(void)!r}); at least one must "
+            "have a label."
+        )
+    place = place_in_sequences(indptr)
+    codes = LabelCodes.from_labels(labels[counted], declared, lambda at: place(int(counted[at])))
+    truth = np.full(len(labels), VOID, np.int32)
+    truth[counted] = encode_positions(codes, labels[counted], counted, indptr)
+    return LabelledGraphs(graphs, indptr, truth, weights), codes.classes
+
+
+# --- weights of the factors -----------------------------------------------------------------
+
+
+def training_layout(graphs: list[NodeGraph], n_states: int, tie: str) -> tuple[Layout, int]:
+    """Where the weights of the factors are, and the number of edge features."""
+    check_states(graphs, n_states)
+    if graphs[0].given is not None:
+        layout = plan_layout([graph.factor_graph(n_states, tie) for graph in graphs])
+        return layout, layout.n_factor_inputs - 1
+    # Tables of every direction, also if no graph of the training set has such an edge.
+    width = next((p for p in map(edge_width, graphs) if p is not None), 0)
+    template = FactorGraph(np.empty((2, 0)), n_states)
+    features = np.zeros((1, width)) if width else None
+    for group in graphs[0].edges or {EDGE: None}:
+        template.add_tables([(0, 1)], features, group=group, tie=tie)
+    return plan_layout([template]), width
+
+
+def check_states(graphs: Sequence[NodeGraph], n_states: int) -> None:
+    """The variables of a FactorGraph must have as many states as there are classes."""
+    for i, graph in enumerate(graphs):
+        if graph.given is not None and (graph.given.n_states != n_states).any():
+            v = int(np.argmax(graph.given.n_states != n_states))
+            raise ValueError(
+                f"X[{i}]: variable {v} has {graph.given.n_states[v]} states, but there are "
+                f"{n_states} classes; expected n_states={n_states}. Labels that do not occur in y "
+                "can be declared with classes=."
+            )
+
+
+def check_layout(graphs: Sequence[FactorGraph], layout: Layout) -> None:
+    """Refuse factors that the model has no weights for."""
+    for i, graph in enumerate(graphs):
+        for block in graph.blocks:
+            if block.kind == COUNT:
+                continue
+            known = layout.factor.get((block.kind, block.group))
+            if known is None:
+                raise ValueError(
+                    f"X[{i}] has factors of group {block.group!r}, which the model was not trained "
+                    f"with; it knows {sorted(str(key[1]) for key in layout.factor)}."
+                )
+            width = 0 if block.features is None else block.features.shape[1]
+            if block.parents is None and width != layout.n_factor_inputs - 1:
+                raise ValueError(
+                    f"X[{i}] has {width} features of factors (edges), but the model was fitted "
+                    f"with {layout.n_factor_inputs - 1}."
+                )
+            fits = int(block.tie.max(initial=-1)) < known[2]
+            if not fits or (block.parents is None and block.tie.tobytes() != known[1]):
+                raise ValueError(
+                    f"X[{i}]: factors of group {block.group!r} have other tables than in training."
+                )
+
+
+def check_state_size(graphs: Graphs) -> None:
+    """Refuse a fit whose dual state would not fit: beliefs, implied ones and multipliers."""
+    numbers = graphs.first_state[-1] + graphs.first_entry[-1] + 2 * graphs.first_message[-1]
+    check_memory(8.0 * float(numbers), "the tables and messages of all graphs")
+
+
+# --- scores ---------------------------------------------------------------------------------
+
+
+def unary_scores(graphs: Sequence[NodeGraph], scores_of: Any) -> np.ndarray:
+    """Scores of the states of all nodes, shape (n_nodes, n_states)."""
+    scores = scores_of(stack_features(graphs))
+    if all(graph.n_rows == graph.n_nodes for graph in graphs):
+        return scores
+    return scores[row_numbers(graphs)]
+
+
+def table_scores(graphs: Sequence[FactorGraph], layout: Layout, coef: np.ndarray) -> np.ndarray:
+    """Scores of the entries of all tables, in the order of the packed graphs."""
+    found = [
+        block_scores(block, layout, coef).ravel()
+        for graph in graphs
+        for block in graph.blocks
+        if block.kind != COUNT
+    ]
+    return np.concatenate(found) if found else np.empty(0)
+
+
+def clamp(unary: np.ndarray, tables: np.ndarray, known: np.ndarray, graphs: Graphs) -> np.ndarray:
+    """Scores with states that are ruled out so low that no table makes up for it."""
+    ruled_out = ~known
+    if not ruled_out.any():
+        return unary
+    unary = unary.copy()
+    n_factors = np.diff(graphs.factors)[graphs.shape]
+    for m in range(graphs.n_examples):
+        nodes = slice(int(graphs.first_variable[m]), int(graphs.first_variable[m + 1]))
+        entries = tables[graphs.first_entry[m] : graphs.first_entry[m + 1]]
+        largest = np.abs(unary[nodes]).max() + n_factors[m] * np.abs(entries).max(initial=0.0)
+        unary[nodes][ruled_out[nodes]] -= 1.0 + 2.0 * largest
+    return unary
+
+
+def chunk_bounds(graphs: Sequence[NodeGraph], n_states: int, at_once: int) -> list[tuple[int, int]]:
+    """First and last (exclusive) graph of what is scored together."""
+    sizes = []
+    for graph in graphs:
+        if graph.given is None:
+            n_edges = sum(len(edges) for edges in graph.edges.values())
+            sizes.append(graph.n_nodes * n_states + n_edges * n_states**2)
+        else:
+            blocks = [len(b.variables) * len(b.tie) for b in graph.given.blocks if b.tie is not None]
+            sizes.append(graph.n_nodes * n_states + sum(blocks))
+    bounds, filled = [0], 0
+    for i, size in enumerate(sizes):
+        if filled and filled + size > at_once:
+            bounds.append(i)
+            filled = 0
+        filled += size
+    bounds.append(len(sizes))
+    return list(zip(bounds[:-1], bounds[1:], strict=True))

@@ -1,0 +1,440 @@
+"""Labels for the nodes of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._labels import LabelCodes, class_costs, warn_unseen
+from .._validation import check_choice, check_n_jobs, check_sample_weight
+from ..features.graphs import EDGE, NodeGraph, read_graphs, row_numbers, stack_features
+from ..inference.decode import Decoded, decode
+from ..solvers.graph_problem import GraphProblem
+from ..structures.factor_graph import TIES, pack_graphs
+from ..structures.masks import known_positions
+from ._agreement import AgreementModel
+from ._base import Settings, StructuredEstimator
+from ._docs import documented
+from ._graph_data import (
+    LabelledGraphs,
+    check_layout,
+    check_state_size,
+    check_states,
+    chunk_bounds,
+    clamp,
+    is_void,
+    label_graphs,
+    node_starts,
+    table_scores,
+    training_layout,
+    unary_scores,
+)
+from ._kernel import KernelModel
+from ._sequence_data import check_lengths, cut, flatten_labels, flatten_position_weights
+
+# Scores held at a time while predicting: 64 MB.
+_SCORES_AT_ONCE = 1 << 23
+
+GRAPH_DOCS = {
+    "solvers": '"auto", "soft"',
+    "auto": '"soft", the only one for graphs',
+    "class_weight_note": "Factor of the loss at a node by its true label;",
+    "alpha_note": """C = 1 for the loss summed over nodes: the mean number of labelled nodes of a
+        graph over the total weight.""",
+    "max_iter": ", default=100",
+    "rows": "nodes",
+    "where": "nodes of all graphs, one below the other,",
+    "precomputed": """, and with
+        "precomputed" the features of a node are those for all training nodes""",
+}
+
+
+@documented(**GRAPH_DOCS)
+class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
+    """Labels the nodes of graphs: trees, grids, superpixels, anything with edges.
+
+    The score of labels ``y`` for a graph with node features ``x_v`` and edge features ``f_e`` is::
+
+        sum_v (W x_v + b)[y_v]  +  sum_(e = (u, v)) (T_0 + sum_k f_ek T_k)[y_u, y_v]
+
+    and training minimises, with w all weights together and L the mean Hamming loss over the
+    labelled nodes::
+
+        alpha/2 |w|^2 + 1/n sum_i S(x_i, y_i)
+
+        max-margin:  S(x, y) = max_z [ L(z, y) + score(x, z) ] - score(x, y)
+        max-min:     S(x, y) = max_mu [ min_nu E L(nu, mu) + score(x, mu) ] - score(x, y)
+
+    On graphs with cycles the maximum is relaxed to the local polytope: distributions over the
+    labels of nodes and of edges that agree with each other. The relaxed objective is an upper
+    bound of the exact one, equal on trees, and the certificate is that of the relaxed problem.
+
+    An edge ``(u, v)`` is ordered: with ``pairwise="full"`` its table is read at the label of u,
+    then that of v, so edges need a direction that means something (left to right, child to
+    parent, smaller to larger). With "potts" and "symmetric" the order makes no difference. Each
+    pair of nodes may have one edge, in one direction; a second one is refused.
+
+    Parameters
+    ----------
+    surrogate : {"max-margin", "max-min"}, default="max-margin"
+        Max-min is the consistent correction of max-margin.
+    pairwise : {"full", "symmetric", "potts"}, default="full"
+        What the tables of edges look like: a weight for each ordered pair of labels, for each
+        unordered pair, or one for equal labels. Each edge feature has a table of its own, besides
+        the constant one.
+    void : hashable, optional
+        The label in ``y`` of nodes whose label is not known. In training they are left out
+        together with their edges; in prediction they are nodes like all others; scores do not
+        count them.
+    %(agreement)s
+    %(kernel)s
+    %(parameters)s
+
+    Attributes
+    ----------
+    classes_ : array of the labels
+    coef_ : array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only.
+    intercept_ : array of shape (n_classes,)
+    pairwise_coef_ : array of shape (1 + n_edge_features, n_classes, n_classes)
+        Tables of the edges: the constant one, then that of each feature. Not for factor graphs.
+    factor_coef_ : array of shape (1 + n_edge_features, n_weights)
+        The weights in these tables, each once; for factor graphs those of all groups, which
+        ``layout_`` tells the columns of.
+    n_features_in_, n_edge_features_ : int
+    %(kernel_attributes)s
+    %(agreement_attributes)s
+    %(attributes)s
+
+    References
+    ----------
+    Meshi, Srebro, Hazan. Efficient training of structured SVMs via soft constraints. AISTATS 2015.
+
+    Examples
+    --------
+    Two triangles; the third node of the second one is unclear by itself:
+
+    >>> from maxmargin import GraphLabeler
+    >>> edges = [(0, 1), (1, 2), (0, 2)]
+    >>> X = [([[1.0], [0.8], [0.9]], edges), ([[-1.0], [-0.7], [-0.9]], edges)]
+    >>> y = [["land", "land", "land"], ["sea", "sea", "sea"]]
+    >>> model = GraphLabeler(pairwise="potts", random_state=0).fit(X, y)
+    >>> model.predict([([[-1.0], [-1.0], [0.1]], edges)])[0].tolist()
+    ['sea', 'sea', 'sea']
+    """
+
+    _solvers = ("auto", "soft")
+    _unit = "graph"
+    _groups: tuple[str, ...] = (EDGE,)  # of the tables of edges
+
+    def __init__(
+        self,
+        surrogate: str = "max-margin",
+        *,
+        pairwise: str = "full",
+        void: Any = None,
+        agreement: str = "multipliers",
+        rho: float | str = "auto",
+        smoothing: float = 0.0,
+        steps: str = "exact",
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 100,
+        solver: str = "auto",
+        order: str = "permutation",
+        average: bool | float = True,
+        check_every: int | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        classes: Any = None,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.surrogate = surrogate
+        self.pairwise = pairwise
+        self.void = void
+        self.agreement = agreement
+        self.rho = rho
+        self.smoothing = smoothing
+        self.steps = steps
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.order = order
+        self.average = average
+        self.check_every = check_every
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.classes = classes
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # --- how graphs come and go -------------------------------------------------------------
+
+    def _read(self, X: Any) -> list[NodeGraph]:
+        return read_graphs(X)
+
+    def _flat(self, values: Any, graphs: list[NodeGraph], name: str) -> Any:
+        """A list with one sequence for each graph, an entry a node."""
+        return values
+
+    def _in_shape(self, values: np.ndarray, graphs: list[NodeGraph]) -> list[np.ndarray]:
+        return cut(values, node_starts(graphs))
+
+    # --- training ---------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Sequence[Any],
+        y: Sequence[Any],
+        sample_weight: Any = None,
+        *,
+        node_weight: Any = None,
+    ) -> GraphLabeler:
+        """Train on graphs and the labels of their nodes.
+
+        Parameters
+        ----------
+        X : list of n graphs
+            Tuples ``(node_features, edges)`` or ``(node_features, edges, edge_features)``: an
+            array or CSR matrix of shape (n_nodes, n_features), integers of shape (n_edges, 2), and
+            numbers of shape (n_edges, n_edge_features). Or :class:`~maxmargin.FactorGraph`, for
+            tables over more than two nodes, counts, chains and trees; its variables must have as
+            many states as there are labels.
+        y : list of n sequences of n_nodes hashable labels
+        sample_weight : array of shape (n,), optional
+            Weights of the graphs; 2 is the same as having a graph twice.
+        node_weight : list of n arrays of shape (n_nodes,), optional
+            Factors of the loss at each node; 0 where a mistake does not matter.
+
+        Returns
+        -------
+        self
+        """
+        settings = self._check_settings()
+        self._check_graph_settings()
+        graphs = self._read(X)
+        y = self._flat(y, graphs, "y")
+        data, classes = label_graphs(
+            graphs, y, self.classes, self.void, sample_weight, self._unit
+        )
+        loss = self._losses(data, classes, node_weight)
+        layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)
+        used = data.used()
+        train, held_out = self._split(len(used), settings.rng)
+        train, held_out = used[train], used[held_out]
+        self.classes_, self.layout_, self.n_edge_features_ = classes, layout, n_edge_features
+        stacked = stack_features(graphs)
+        self.n_features_in_ = stacked.shape[1]
+        problem, rows_used = self._problem(data, train, stacked, loss, settings)
+        validate = None
+        if len(held_out):
+
+            def validate(weights: np.ndarray) -> float:
+                self._set_weights(problem, weights, stacked, rows_used)
+                return self._share_right(data, held_out)
+
+        result = self._solve(problem, settings, validate)
+        self._set_weights(problem, result.weights, stacked, rows_used)
+        return self
+
+    def _check_graph_settings(self) -> None:
+        self._check_agreement()
+        check_choice("pairwise", self.pairwise, TIES)
+        self._refuse_crf("graphs", "Use surrogate='max-margin' or 'max-min'.")
+        try:
+            hash(self.void)
+        except TypeError:
+            raise ValueError(f"void must be a label, hashable; received {self.void!r}.") from None
+
+    def _losses(self, data: LabelledGraphs, classes: np.ndarray, node_weight: Any) -> np.ndarray:
+        """Loss of a mistake at each node; that of a graph is a mean over its labelled nodes."""
+        costs = class_costs(self.class_weight, classes, data.counts(len(classes)))
+        sizes = np.diff(data.indptr)
+        loss = np.where(data.truth >= 0, costs[data.truth], 0.0)
+        if node_weight is not None:
+            node_weight = self._flat(node_weight, data.graphs, "node_weight")
+            loss = loss * flatten_position_weights(node_weight, sizes, self._unit, "node")
+        return loss / np.repeat(np.maximum(1, data.n_labelled()), sizes)
+
+    def _problem(
+        self, data: LabelledGraphs, train: np.ndarray, X: Any, loss: np.ndarray, settings: Settings
+    ) -> tuple[GraphProblem, np.ndarray]:
+        """The problem on the labelled nodes of some graphs, and the rows of X that it uses."""
+        row_of = row_numbers(data.graphs)
+        parts, nodes, rows = [], [], []
+        for i in train.tolist():
+            span = data.nodes(i)
+            keep = data.truth[span] >= 0
+            graph = data.graphs[i]
+            try:
+                parts.append(graph.factor_graph(len(self.classes_), self.pairwise, keep))
+            except ValueError as error:
+                raise ValueError(f"X[{i}]: {error}") from None
+            nodes.append(np.arange(span.start, span.stop)[keep])
+            rows.append(row_of[nodes[-1]] if graph.n_rows == graph.n_nodes else row_of[span][:1])
+        packed, features = pack_graphs(parts, self.layout_)
+        check_state_size(packed)
+        chosen, rows_used = np.concatenate(nodes), np.concatenate(rows)
+        weights = data.weights[train]
+        mean_size = np.average([len(part) for part in nodes], weights=weights)
+        problem = GraphProblem(
+            packed,
+            self._training_rows(X, rows_used),
+            features,
+            data.truth[chosen],
+            loss[chosen],
+            alpha=self._alpha_for(weights.sum(), mean_size),
+            sample_weight=weights,
+            max_min=self.surrogate == "max-min",
+            n_threads=settings.n_threads,
+        )
+        return problem, rows_used
+
+    def _set_weights(
+        self, problem: GraphProblem, weights: np.ndarray, X: Any, rows_used: np.ndarray
+    ) -> None:
+        matrix, factors = problem.split(weights)
+        self._keep_columns(matrix, X, rows_used)
+        self.factor_coef_ = factors.copy()
+        self._keep_tables()
+
+    def _keep_tables(self) -> None:
+        """Unfold the weights of edges into tables."""
+        K = len(self.classes_)
+        vars(self).pop("pairwise_coef_", None)
+        known = self.layout_.factor.items()
+        if not all(key[1] in self._groups and len(at[1]) == 4 * K * K for key, at in known):
+            return
+        found = []
+        for first, ties, n_tied in self.layout_.factor.values():
+            columns = self.factor_coef_[:, first : first + n_tied]
+            padded = np.concatenate([columns, np.zeros((len(columns), 1))], axis=1)
+            found.append(padded[:, np.frombuffer(ties, np.int32)].reshape(-1, K, K))
+        self.pairwise_coef_ = np.concatenate(found)
+
+    # --- prediction -------------------------------------------------------------------------
+
+    def _read_again(self, X: Any) -> list[NodeGraph]:
+        """Graphs for prediction; refuse those that do not fit the model."""
+        check_is_fitted(self, "factor_coef_")
+        graphs = self._read(X)
+        width = graphs[0].features.shape[1]
+        self._check_kernel_width(width)
+        if width != self.n_features_in_:
+            raise ValueError(
+                f"X has {width} node features, but {type(self).__name__} was fitted with "
+                f"{self.n_features_in_}."
+            )
+        check_states(graphs, len(self.classes_))
+        return graphs
+
+    def _decode(self, graphs: list[NodeGraph], known: np.ndarray | None = None) -> Decoded:
+        """Codes of the best labels of all nodes, with values and bounds of the graphs."""
+        starts = node_starts(graphs)
+        parts = []
+        for first, last in chunk_bounds(graphs, len(self.classes_), _SCORES_AT_ONCE):
+            some = graphs[first:last]
+            factors = [graph.factor_graph(len(self.classes_), self.pairwise) for graph in some]
+            check_layout(factors, self.layout_)
+            packed, _ = pack_graphs(factors, self.layout_)
+            unary = unary_scores(some, self._scores)
+            tables = table_scores(factors, self.layout_, self.factor_coef_)
+            if known is not None:
+                unary = clamp(unary, tables, known[starts[first] : starts[last]], packed)
+            parts.append(decode(packed, unary.ravel(), tables, n_jobs=check_n_jobs(self.n_jobs)))
+        return Decoded(*(np.concatenate(found) for found in zip(*parts, strict=True)))
+
+    def _known(self, partial_y: Any, graphs: list[NodeGraph]) -> np.ndarray | None:
+        if partial_y is None:
+            return None
+        flat = self._flat(partial_y, graphs, "partial_y")
+        lengths = np.diff(node_starts(graphs))
+        mask = known_positions(flat, lengths, self.classes_)
+        return mask if len(mask) else None
+
+    def decode(self, X: Sequence[Any], *, partial_y: Any = None) -> Decoded:
+        """The best labels with their scores, and upper bounds of the best scores.
+
+        Exact where the graphs allow it: trees, two labels with tables that prefer equal ones, and
+        usually two labels with any tables. Otherwise by dual decomposition and local search.
+
+        Parameters
+        ----------
+        X : list of graphs
+        partial_y : list, optional
+            Labels already known, None where they are not: ``[[None, "sea", None], None]``.
+
+        Returns
+        -------
+        decoded : Decoded
+            ``labels`` as :meth:`predict` returns them, ``values`` and ``bounds`` of shape (n,).
+            Where ``values == bounds``, no other labels score more.
+        """
+        graphs = self._read_again(X)
+        found = self._decode(graphs, self._known(partial_y, graphs))
+        return found._replace(labels=self._in_shape(self.classes_[found.labels], graphs))
+
+    def predict(self, X: Sequence[Any], *, partial_y: Any = None) -> list[np.ndarray]:
+        """The best labels of each graph's nodes.
+
+        Parameters
+        ----------
+        X : list of graphs
+        partial_y : list, optional
+            Labels already known, as in :meth:`decode`.
+        """
+        return list(self.decode(X, partial_y=partial_y).labels)
+
+    def _share_right(self, data: LabelledGraphs, which: np.ndarray) -> float:
+        """Share of the labelled nodes of some graphs that are labelled right."""
+        found = self._decode([data.graphs[i] for i in which]).labels
+        truth = np.concatenate([data.truth[data.nodes(i)] for i in which])
+        weights = np.repeat(data.weights[which], np.diff(data.indptr)[which])
+        known = truth >= 0
+        return float(np.average(found[known] == truth[known], weights=weights[known]))
+
+    def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
+        """Share of the labelled nodes that are labelled right; graphs count by ``sample_weight``.
+
+        Void nodes are not counted. Labels that the model does not know count as errors, with a
+        warning.
+        """
+        graphs = self._read_again(X)
+        labels, lengths = flatten_labels(self._flat(y, graphs, "y"), graphs, self._unit, "node")
+        check_lengths(lengths, node_starts(graphs), "node")
+        weights = check_sample_weight(sample_weight, len(lengths), self._unit)
+        counted = np.flatnonzero(~is_void(labels, self.void))
+        if not len(counted):
+            raise ValueError("all nodes of y are void; at least one must have a label.")
+        codes = LabelCodes(self.classes_).codes_or_minus_one(labels[counted])
+        if (codes < 0).any():
+            warn_unseen([labels[counted[t]] for t in np.flatnonzero(codes < 0)])
+        found = self._decode(graphs).labels[counted]
+        return float(np.average(found == codes, weights=np.repeat(weights, lengths)[counted]))

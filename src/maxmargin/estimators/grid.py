@@ -1,0 +1,234 @@
+"""Labels for the cells of grids, such as the pixels of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_choice
+from ..features.graphs import NodeGraph, check_widths, node_features, take_graphs
+from ._docs import documented
+from .graph import GRAPH_DOCS, GraphLabeler
+
+# Steps from a cell to its neighbours, in rows and columns, each pair of cells once.
+DIRECTIONS = {"right": (0, 1), "down": (1, 0), "down-right": (1, 1), "down-left": (1, -1)}
+_REMEDY = "pass a list with an array of shape (height, width, n_features) for each grid"
+
+
+def grid_edges(height: int, width: int, direction: str) -> np.ndarray:
+    """Pairs of cells that lie in one direction of each other, the upper or left one first."""
+    down, right = DIRECTIONS[direction]
+    cells = np.arange(height * width, dtype=np.int32).reshape(height, width)
+    start = cells[: height - down, max(0, -right) : width - max(0, right)]
+    end = cells[down:, max(0, right) : width - max(0, -right)]
+    return np.stack([start.ravel(), end.ravel()], axis=1)
+
+
+@documented(
+    **{
+        **GRAPH_DOCS,
+        "alpha_note": """C = 1 for the loss summed over cells: the mean number of labelled cells of
+        a grid over the total weight.""",
+        "class_weight_note": "Factor of the loss at a cell by its true label;",
+        "rows": "cells",
+        "where": "cells of all grids, one below the other,",
+    }
+)
+class GridLabeler(GraphLabeler):
+    """Labels the cells of grids, such as the pixels of images.
+
+    A :class:`~maxmargin.GraphLabeler` whose nodes are the cells, row by row, and whose edges join
+    neighbours; the objective, the surrogates and the certificate are those given there.
+
+    Parameters
+    ----------
+    surrogate : {"max-margin", "max-min"}, default="max-margin"
+        Max-min is the consistent correction of max-margin.
+    neighbors : {4, 8}, default=4
+        Whether neighbours are those to the right and below, or also those across a corner.
+    directions : {"separate", "shared"}, default="separate"
+        Whether each direction (right, down, and for 8 neighbours down-right and down-left) has a
+        table of its own, or all share one.
+    pairwise : {"full", "symmetric", "potts"}, default="full"
+        What the tables look like: a weight for each ordered pair of labels (the left or upper cell
+        first), for each unordered pair, or one for equal labels.
+    void : hashable, optional
+        The label in ``y`` of cells whose label is not known. In training they are left out
+        together with their edges; in prediction they are cells like all others; scores do not
+        count them.
+    %(agreement)s
+    %(kernel)s
+    %(parameters)s
+
+    Attributes
+    ----------
+    classes_ : array of the labels
+    coef_ : array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only.
+    intercept_ : array of shape (n_classes,)
+    pairwise_coef_ : array of shape (n_directions, n_classes, n_classes)
+        Tables of right, down, and for 8 neighbours down-right and down-left; only one if they
+        share it.
+    factor_coef_ : array of shape (1, n_weights)
+        The weights in these tables, each once.
+    n_features_in_ : int
+    %(kernel_attributes)s
+    %(agreement_attributes)s
+    %(attributes)s
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import GridLabeler
+    >>> image = np.array([[-1.0, -0.8, 0.9], [-0.9, 0.2, 1.0], [-1.1, -0.7, 0.8]])
+    >>> truth = np.array([[0, 0, 1], [0, 0, 1], [0, 0, 1]])
+    >>> GridLabeler(pairwise="potts", random_state=0).fit([image], [truth]).predict([image])[0]
+    array([[0, 0, 1],
+           [0, 0, 1],
+           [0, 0, 1]])
+    """
+
+    _unit = "grid"
+    _groups = ("all", *DIRECTIONS)
+
+    def __init__(
+        self,
+        surrogate: str = "max-margin",
+        *,
+        neighbors: int = 4,
+        directions: str = "separate",
+        pairwise: str = "full",
+        void: Any = None,
+        agreement: str = "multipliers",
+        rho: float | str = "auto",
+        smoothing: float = 0.0,
+        steps: str = "exact",
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 100,
+        solver: str = "auto",
+        order: str = "permutation",
+        average: bool | float = True,
+        check_every: int | None = None,
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        classes: Any = None,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        super().__init__(
+            surrogate,
+            pairwise=pairwise,
+            void=void,
+            agreement=agreement,
+            rho=rho,
+            smoothing=smoothing,
+            steps=steps,
+            kernel=kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            cache_size=cache_size,
+            alpha=alpha,
+            tol=tol,
+            max_iter=max_iter,
+            solver=solver,
+            order=order,
+            average=average,
+            check_every=check_every,
+            fit_intercept=fit_intercept,
+            class_weight=class_weight,
+            classes=classes,
+            warm_start=warm_start,
+            early_stopping=early_stopping,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+            callbacks=callbacks,
+        )
+        self.neighbors = neighbors
+        self.directions = directions
+
+    def _check_graph_settings(self) -> None:
+        super()._check_graph_settings()
+        check_choice("directions", self.directions, ("separate", "shared"))
+        if isinstance(self.neighbors, bool) or self.neighbors not in (4, 8):
+            raise ValueError(f"neighbors must be 4 or 8; received {self.neighbors!r}.")
+
+    def _read(self, X: Any) -> list[NodeGraph]:
+        listed = take_graphs(X, "grid", _REMEDY)
+        graphs = [self._read_grid(x, i) for i, x in enumerate(listed)]
+        check_widths(graphs)
+        return graphs
+
+    def _read_grid(self, x: Any, i: int) -> NodeGraph:
+        try:
+            cells = np.asarray(x)
+        except ValueError:
+            raise ValueError(f"X[{i}] has rows of different lengths; {_REMEDY}.") from None
+        if cells.ndim not in (2, 3):
+            raise ValueError(
+                f"X[{i}] must have shape (height, width, n_features) or (height, width); received "
+                f"shape {cells.shape}."
+            )
+        if cells.size == 0:
+            raise ValueError(
+                f"X[{i}] has no cells: its shape is {cells.shape}. Leave it out of X and y."
+            )
+        height, width = cells.shape[:2]
+        rows = node_features(cells.reshape(height * width, -1), i)
+        names = list(DIRECTIONS)[: 2 if self.neighbors == 4 else 4]
+        edges = {name: grid_edges(height, width, name) for name in names}
+        if self.directions == "shared":
+            edges = {"all": np.concatenate(list(edges.values()))}
+        return NodeGraph(rows, height * width, edges, shape=(height, width))
+
+    def _flat(self, values: Any, graphs: list[NodeGraph], name: str) -> Any:
+        optional = name == "partial_y"
+        if not hasattr(values, "__len__") or len(values) != len(graphs):
+            return values  # refused with the reason where it is used
+        flat = []
+        for i, (entry, graph) in enumerate(zip(values, graphs, strict=True)):
+            if entry is None and optional:
+                flat.append(None)
+                continue
+            cells = entry if isinstance(entry, np.ndarray) else _as_cells(entry)
+            if cells.shape != graph.shape:
+                raise ValueError(
+                    f"{name}[{i}] must have shape {graph.shape}, an entry for each cell of "
+                    f"X[{i}]; received shape {cells.shape}."
+                )
+            flat.append(cells.ravel())
+        return flat
+
+    def _in_shape(self, values: np.ndarray, graphs: list[NodeGraph]) -> list[np.ndarray]:
+        cells = super()._in_shape(values, graphs)
+        return [part.reshape(graph.shape) for part, graph in zip(cells, graphs, strict=True)]
+
+
+def _as_cells(rows: Any) -> np.ndarray:
+    """A matrix of labels, whatever hashables they are."""
+    if isinstance(rows, str) or not hasattr(rows, "__len__") or not len(rows):
+        return np.empty(0)
+    widths = {len(row) if hasattr(row, "__len__") else -1 for row in rows}
+    if len(widths) > 1 or -1 in widths:
+        return np.empty((len(rows),))
+    cells = np.empty((len(rows), widths.pop()), object)
+    for r, row in enumerate(rows):
+        for c, label in enumerate(row):
+            cells[r, c] = label
+    return cells

@@ -1,0 +1,214 @@
+"""Graphs, grids and edges between labels that no fit could use: refused with place and remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from maxmargin import FactorGraph, GraphLabeler, GridLabeler, MultiLabelClassifier
+from maxmargin.structures import factor_graph
+
+NODES = np.arange(6.0).reshape(3, 2)
+EDGES = [(0, 1), (1, 2)]
+GOOD = (NODES, EDGES)
+LABELS = ["a", "b", "a"]
+
+
+def not_finite(value):
+    nodes = NODES.copy()
+    nodes[2, 1] = value
+    return nodes
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        ((NODES, [(0, 1), (1, 3)]), r"X\[1\]: edge 1 = \(1, 3\) names node 3, .* nodes 0 to 2"),
+        ((NODES, [(0, -1)]), r"X\[1\]: edge 0 = \(0, -1\) names node -1"),
+        ((NODES, [(0, 1), (2, 2)]), r"X\[1\]: edge 1 joins node 2 with itself"),
+        ((NODES, [(0, 1), (1, 2), (0, 1)]), r"edge 2 = \(0, 1\) joins the nodes of edge 0 again"),
+        ((NODES, [(0, 1), (1, 0)]), r"edge 1 = \(1, 0\) joins the nodes of edge 0 again"),
+        ((NODES, [(0, 1, 2)]), r"edges as an integer array of shape \(n_edges, 2\)"),
+        ((NODES, [(0, 1), (2,)]), "pairs of different lengths"),
+        ((NODES, [(0.0, 1.0)]), "an array of shape .* float64"),
+        ((NODES[:0], []), r"X\[1\] has no nodes"),
+        (([], []), r"X\[1\] has no nodes"),
+        ((NODES[:, 0], EDGES), r"X\[1\] must have node features of shape .* \(3,\)"),
+        ((NODES[:, :1], EDGES), r"X\[1\] has 1 node features but X\[0\] has 2"),
+        ((not_finite(np.nan), EDGES), r"X\[1\] contains NaN at node 2, feature 1"),
+        ((sp.csr_matrix(not_finite(np.inf)), EDGES), r"X\[1\] contains infinity .* node 2"),
+        (([["x", 1], [1, 2], [1, 2]], EDGES), r"X\[1\] holds 'x' at node 0"),
+        ((NODES,), r"X\[1\] must be a graph; received tuple of length 1"),
+        (NODES, r"X\[1\] must be a graph; received ndarray"),
+        ((NODES, EDGES, [[1.0], [2.0]]), r"X\[1\] has 1 edge features but X\[0\] has 0"),
+        (FactorGraph(NODES, 2), r"X\[1\] is a FactorGraph, X\[0\] a tuple"),
+    ],
+)
+def test_graphs(graph, message):
+    with pytest.raises(ValueError, match=message):
+        GraphLabeler().fit([GOOD, graph], [LABELS, LABELS])
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ([[1.0]], r"edge features of shape \(2, n_edge_features\).* received shape \(1, 1\)"),
+        ([[1.0], [1.0, 2.0]], "as many for every edge"),
+        ([[1.0], [np.nan]], r"X\[0\] contains nan at edge 1, edge feature 0"),
+        ([1.0, 2.0], r"received shape \(2,\)"),
+    ],
+)
+def test_edge_features(features, message):
+    with pytest.raises(ValueError, match=message):
+        GraphLabeler().fit([(NODES, EDGES, features)], [LABELS])
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        ([], "X is empty"),
+        (GOOD, r"wrap it in a list: \[X\]"),
+        (FactorGraph(NODES, 2), r"received FactorGraph; .* wrap it"),
+        (None, "received NoneType"),
+    ],
+)
+def test_what_is_no_list_of_graphs(X, message):
+    with pytest.raises(ValueError, match=message):
+        GraphLabeler().fit(X, [LABELS])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([LABELS[:2]], r"X\[0\] has 3 nodes but y\[0\] has 2 labels"),
+        ([LABELS, LABELS], "X has 1 graphs but y has 2"),
+        ([["a", "a", "a"]], "y has 1 class: 'a'"),
+        ([["?", "?", "?"]], "all nodes .* void"),
+        (None, "y is None"),
+        ([["a", "b", ["c"]]], r"y\[0\]\[2\] is a list"),
+    ],
+)
+def test_labels(y, message):
+    with pytest.raises(ValueError, match=message):
+        GraphLabeler(void="?").fit([GOOD], y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rho": 0.0}, "rho must be a finite number > 0; received 0.0"),
+        ({"rho": -1}, "rho must be a finite number > 0"),
+        ({"rho": "large"}, "rho must be a finite number > 0"),
+        ({"smoothing": -0.1}, "smoothing must be a finite number >= 0"),
+        ({"agreement": "hard"}, "agreement must be one of 'multipliers', 'soft', 'annealed'"),
+        ({"steps": "big"}, "steps must be one of"),
+        ({"solver": "bcfw"}, "solver must be one of 'auto', 'soft'; received 'bcfw'"),
+        ({"pairwise": "ising"}, "pairwise must be one of"),
+        ({"surrogate": "crf"}, "surrogate='crf' is not available for graphs"),
+        ({"void": []}, "void must be a label"),
+        ({"max_iter": None}, "max_iter must be an integer >= 1"),
+    ],
+)
+def test_parameters(settings, message):
+    with pytest.raises(ValueError, match=message):
+        GraphLabeler(**settings).fit([GOOD], [LABELS])
+
+
+def test_node_weights():
+    with pytest.raises(ValueError, match=r"node_weight\[0\] must have shape \(3,\)"):
+        GraphLabeler().fit([GOOD], [LABELS], node_weight=[[1.0, 2.0]])
+    with pytest.raises(ValueError, match=r"node_weight\[0\]\[1\] must be finite and >= 0"):
+        GraphLabeler().fit([GOOD], [LABELS], node_weight=[[1.0, -2.0, 1.0]])
+
+
+def test_factor_graphs():
+    with pytest.raises(ValueError, match=r"X\[0\]: variable 0 has 3 states, but there are 2"):
+        GraphLabeler().fit([FactorGraph(NODES, 3)], [LABELS])
+    with pytest.raises(ValueError, match=r"X\[0\] has variables of 2 groups"):
+        GraphLabeler().fit([FactorGraph(NODES, 2, groups=[0, 0, 1])], [LABELS])
+    counted = FactorGraph(NODES, 2).add_count([0, 1, 2], at_most=2)
+    with pytest.raises(ValueError, match=r"X\[0\]: a count, chain or tree holds a void node"):
+        GraphLabeler(void="?").fit([counted], [["a", "?", "b"]])
+
+
+def test_memory(monkeypatch):
+    monkeypatch.setattr(factor_graph, "MEMORY_LIMIT", 100)
+    with pytest.raises(ValueError, match="2 tables over 2 variables .* more than the limit"):
+        GraphLabeler(classes=range(3)).fit([GOOD], [[0, 1, 0]])
+    with pytest.raises(ValueError, match="the tables and messages of all graphs need"):
+        GraphLabeler().fit([GOOD], [LABELS])
+    with pytest.raises(ValueError, match="edges='full' over 3 labels need"):
+        MultiLabelClassifier(edges="full").fit(NODES, np.eye(3, dtype=int))
+
+
+# --- grids ----------------------------------------------------------------------------------
+
+IMAGE = np.arange(6.0).reshape(2, 3)
+CELLS = np.array([[0, 1, 0], [1, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        ([IMAGE], [CELLS.T], r"y\[0\] must have shape \(2, 3\)"),
+        ([IMAGE], [CELLS.ravel()], r"y\[0\] must have shape \(2, 3\)"),
+        ([IMAGE], [[[0, 1], [1, 0, 1]]], r"y\[0\] must have shape \(2, 3\)"),
+        ([IMAGE[0]], [CELLS], r"X\[0\] must have shape \(height, width, n_features\)"),
+        ([IMAGE[:0]], [CELLS], r"X\[0\] has no cells"),
+        ([IMAGE, IMAGE[:, :, None].repeat(2, 2)], [CELLS, CELLS], r"X\[1\] has 2 node features"),
+        ([IMAGE], [CELLS, CELLS], "X has 1 grids but y has 2"),
+        ([[[1.0], [1.0, 2.0]]], [CELLS], r"X\[0\] has rows of different lengths"),
+    ],
+)
+def test_grids(X, y, message):
+    with pytest.raises(ValueError, match=message):
+        GridLabeler().fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"neighbors": 6}, "neighbors must be 4 or 8; received 6"),
+        ({"directions": "both"}, "directions must be one of 'separate', 'shared'"),
+    ],
+)
+def test_grid_parameters(settings, message):
+    with pytest.raises(ValueError, match=message):
+        GridLabeler(**settings).fit([IMAGE], [CELLS])
+
+
+# --- edges between labels -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ("all", "edges must be one of 'auto', 'none', 'full', 'tree', or a list of pairs"),
+        (3, "edges must be one of"),
+        ([("x", "y"), ("x",)], r"edges\[1\] must be a pair of labels"),
+        ([("x", "q")], r"edges\[0\] names 'q', which is not among the 3 labels"),
+        ([(0, 1)], r"edges\[0\] names 0, .*name labels as in classes_"),
+        ([("x", "x")], r"edges\[0\] joins 'x' with itself"),
+        ([("x", "y"), ("y", "x")], r"edges\[1\] = \('y', 'x'\) joins the labels of edges\[0\]"),
+    ],
+)
+def test_edges_of_labels(edges, message):
+    with pytest.raises(ValueError, match=message):
+        MultiLabelClassifier(edges=edges, classes=["x", "y", "z"]).fit(NODES, np.eye(3, dtype=int))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"edges": "full", "surrogate": "crf"}, "surrogate='crf' is not available for labels that"),
+        ({"solver": "bcfw"}, "solver='bcfw' is made for labels that do not interact"),
+        ({"edges": "none", "solver": "soft"}, "solver='soft' is made for labels that interact"),
+        ({"rho": 0}, "rho must be a finite number > 0"),
+        ({"agreement": "firm"}, "agreement must be one of"),
+        ({"max_iter": 0}, "max_iter must be an integer >= 1"),
+    ],
+)
+def test_parameters_of_label_graphs(settings, message):
+    with pytest.raises(ValueError, match=message):
+        MultiLabelClassifier(**settings).fit(NODES, np.eye(3, dtype=int))

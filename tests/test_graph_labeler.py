@@ -1,0 +1,331 @@
+"""Labels of graphs: agreement with chains, formats, void nodes, manners, factor graphs."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from maxmargin import FactorGraph, GraphLabeler, SequenceLabeler, UnseenLabelWarning, load, save
+from realdata import load_npz
+from samebits import assert_same
+
+KINDS = np.array(["land", "marsh", "sea"])
+
+
+def some_graphs(n=20, edge_features=0, seed=0):
+    """Random graphs of different sizes; neighbours tend to be alike."""
+    random = np.random.RandomState(seed)
+    X, y = [], []
+    for _ in range(n):
+        size = random.randint(3, 9)
+        pairs = list(itertools.combinations(range(size), 2))
+        chosen = random.permutation(len(pairs))[: random.randint(1, size + 2)]
+        edges = np.array([pairs[e] for e in chosen])
+        labels = random.randint(0, 3, size)
+        for a, b in edges:
+            labels[b] = labels[a]
+        nodes = np.eye(3)[labels] + 0.8 * random.randn(size, 3)
+        extra = (random.rand(len(edges), edge_features),) if edge_features else ()
+        X.append((nodes, edges, *extra))
+        y.append(KINDS[labels])
+    return X, y
+
+
+X, Y = some_graphs()
+
+
+def fitted(x=X, y=Y, weights=None, **settings):
+    """A fit that may end before it has converged."""
+    more = {"node_weight": settings.pop("node_weight", None)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return GraphLabeler(**{"random_state": 0, **settings}).fit(x, y, weights, **more)
+
+
+def assert_same_optimum(one, other, tol=2e-3):
+    """Both brackets hold the same number, and are narrow."""
+    assert max(one.dual_, other.dual_) <= min(one.primal_, other.primal_) + 1e-9
+    assert one.gap_ <= tol * one.primal_ and other.gap_ <= tol * other.primal_
+
+
+NARROW = {"tol": 2e-3, "max_iter": 3000, "alpha": 0.1}
+
+
+@pytest.mark.parametrize("surrogate", ["max-margin", "max-min"])
+def test_a_chain_is_a_sequence(surrogate):
+    random = np.random.RandomState(0)
+    lengths = random.randint(1, 7, 12)
+    x = [random.randn(t, 2) for t in lengths]
+    y = [random.randint(0, 3, t) for t in lengths]
+    chains = [(nodes, [(t, t + 1) for t in range(len(nodes) - 1)]) for nodes in x]
+    model = fitted(chains, y, surrogate=surrogate, **NARROW)
+    expected = SequenceLabeler(surrogate, boundary_weights=False, random_state=0, **NARROW)
+    expected.fit(x, y)
+    assert_same_optimum(model, expected)
+    assert fitted(chains, y, max_iter=1).alpha_ == pytest.approx(lengths.mean() / 12)
+    found = model.decode(chains)
+    assert (found.values == found.bounds).all()
+    expected.transitions_ = model.pairwise_coef_[0]
+    expected.weights_ = np.concatenate(
+        [model.coef_.T.ravel(), model.intercept_, model.pairwise_coef_.ravel()]
+    )
+    for one, other in zip(expected.predict(x), found.labels, strict=True):
+        assert (one == other).all()
+
+
+def test_neighbours_help():
+    model = fitted()
+    assert model.classes_.tolist() == KINDS.tolist()
+    assert model.coef_.shape == (3, 3) and model.pairwise_coef_.shape == (1, 3, 3)
+    alone = fitted([(nodes, []) for nodes, _ in X])
+    assert not alone.pairwise_coef_.any()
+    other, truth = some_graphs(40, seed=1)
+    assert model.score(other, truth) > alone.score(other, truth) + 0.05
+    # Edges in prediction only: their weights are there, and zero.
+    found = alone.predict(other)
+    bare = alone.predict([(nodes, np.empty((0, 2))) for nodes, _ in other])
+    assert all((one == two).all() for one, two in zip(found, bare, strict=True))
+
+
+@pytest.mark.parametrize("pairwise", ["potts", "symmetric", "full"])
+def test_tables(pairwise):
+    x, y = some_graphs(10, edge_features=2)
+    model = fitted(x, y, pairwise=pairwise, max_iter=20)
+    tables = model.pairwise_coef_
+    assert tables.shape == (3, 3, 3) and model.n_edge_features_ == 2
+    if pairwise != "full":
+        assert (tables == tables.transpose(0, 2, 1)).all()
+    if pairwise == "potts":
+        assert (tables[:, ~np.eye(3, dtype=bool)] == 0).all()
+    n_weights = {"potts": 1, "symmetric": 6, "full": 9}[pairwise]
+    assert model.factor_coef_.shape == (3, n_weights)
+    found = model.decode(x)
+    codes = [np.searchsorted(KINDS, labels) for labels in found.labels]
+    for (nodes, edges, features), labels, value in zip(x, codes, found.values, strict=True):
+        scores = nodes @ model.coef_.T + model.intercept_
+        total = scores[np.arange(len(nodes)), labels].sum()
+        for (a, b), given in zip(edges, features, strict=True):
+            total += (tables[0] + np.tensordot(given, tables[1:], 1))[labels[a], labels[b]]
+        assert value == pytest.approx(total, abs=1e-9)
+    assert (found.bounds >= found.values - 1e-9).all()
+
+
+def test_the_order_of_an_edge_matters_only_for_full_tables():
+    turned = [(nodes, np.asarray(edges)[:, ::-1]) for nodes, edges in X]
+    for pairwise in ("potts", "symmetric"):
+        one, other = fitted(pairwise=pairwise, **NARROW), fitted(turned, pairwise=pairwise, **NARROW)
+        assert_same_optimum(one, other)
+        for a, b in zip(one.predict(X), one.predict(turned), strict=True):
+            assert (a == b).all()
+
+
+# --- the same problem in two guises ---------------------------------------------------------
+
+
+def test_dense_is_sparse_and_weight_two_a_duplicate():
+    sparse = [(sp.csr_matrix(nodes), edges) for nodes, edges in X]
+    one, other = fitted(**NARROW), fitted(sparse, **NARROW)
+    assert_same_optimum(one, other)
+    assert all((a == b).all() for a, b in zip(one.predict(X), one.predict(sparse), strict=True))
+    weights = 1.0 + (np.arange(20) < 5)
+    one, other = fitted(weights=weights, **NARROW), fitted(X + X[:5], [*Y, *Y[:5]], **NARROW)
+    assert_same_optimum(one, other)
+    weights[7] = 0.0
+    one, other = fitted(weights=weights, **NARROW), fitted(X[:7] + X[8:] + X[:5],
+                                                           [*Y[:7], *Y[8:], *Y[:5]], **NARROW)  # fmt: skip
+    assert_same_optimum(one, other)
+
+
+def test_void_nodes_are_left_out():
+    bare, full, labels = [], [], []
+    for i, ((nodes, edges), names) in enumerate(zip(X, Y, strict=True)):
+        bare.append((nodes, edges))
+        size = len(nodes)
+        extra = np.array([[0, size], [size, 1]]) if i % 2 else np.empty((0, 2), int)
+        full.append((np.vstack([nodes, 100.0 * np.ones(3)]), np.vstack([edges, extra])))
+        labels.append([*names.tolist(), "?"])
+    full.append((np.ones((2, 3)), [(0, 1)]))
+    labels.append(["?", "?"])
+    one, other = fitted(bare, **NARROW), fitted(full, labels, void="?", **NARROW)
+    assert other.classes_.tolist() == KINDS.tolist()
+    assert_same(one.coef_, other.coef_)
+    assert_same(one.primal_, other.primal_)
+    assert len(other.predict(full)[0]) == len(full[0][0])
+    assert other.score(full[:20:2], labels[:20:2]) == one.score(X[::2], Y[::2])
+
+
+def test_weights_of_classes_and_nodes():
+    costs = {"land": 0.5, "sea": 2.0}
+    weights = [np.array([costs.get(label, 1.0) for label in labels]) for labels in Y]
+    one = fitted(class_weight=costs, max_iter=10)
+    other = fitted(node_weight=weights, max_iter=10)
+    assert_same(one.coef_, other.coef_)
+    assert fitted(class_weight="balanced", max_iter=10).primal_ != fitted(max_iter=10).primal_
+
+
+# --- manners --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kinds", [[3, -1, 7], [("a", 1), ("a", 2), ("b",)], ["x", None, 1]], ids=["int", "tuple", "mix"]
+)
+def test_any_hashable_labels(kinds):
+    codes = [np.searchsorted(KINDS, labels) for labels in Y]
+    y = [[kinds[code] for code in labels] for labels in codes]
+    model = fitted(y=y, classes=kinds, max_iter=10)
+    expected = fitted(max_iter=10)
+    for one, other in zip(model.predict(X), expected.predict(X), strict=True):
+        assert one.tolist() == [kinds[code] for code in np.searchsorted(KINDS, other)]
+
+
+def test_one_by_one_is_the_batch():
+    model = fitted()
+    batch = model.decode(X)
+    for i, x in enumerate(X):
+        found = model.decode([x])
+        assert_same(found.labels[0], batch.labels[i])
+        assert found.values[0] == batch.values[i] and found.bounds[0] == batch.bounds[i]
+
+
+def test_known_labels_stay():
+    model = fitted()
+    free = model.predict(X)
+    partial = [None, *([None] * (len(labels) - 1) + ["marsh"] for labels in Y[1:])]
+    found = model.decode(X, partial_y=partial)
+    assert all(labels[-1] == "marsh" for labels in found.labels[1:])
+    assert (found.labels[0] == free[0]).all()
+    assert (found.values <= model.decode(X).bounds + 1e-9).all()
+    for i, (nodes, _) in enumerate(X[1:6], start=1):  # the best of all that keep it
+        if len(nodes) > 6:
+            continue
+        every = [list(z) for z in itertools.product(KINDS, repeat=len(nodes)) if z[-1] == "marsh"]
+        values = [model.decode([X[i]], partial_y=[z]).values[0] for z in every[:: len(every) // 9]]
+        assert found.bounds[i] >= max(values) - 1e-9
+
+
+def test_clones_searches_files_and_warm_starts(tmp_path):
+    model = clone(GraphLabeler(random_state=0, warm_start=True, alpha=0.1, tol=2e-3, max_iter=3000))
+    model.fit(X, Y)
+    passes = model.n_iter_
+    save(model, tmp_path / "model", dual=True)
+    for again in (load(tmp_path / "model"), pickle.loads(pickle.dumps(model))):
+        assert_same(again.decode(X), model.decode(X))
+        assert_same(again.bounds_, model.bounds_)
+        assert_same(again.layout_, model.layout_)
+        assert again.fit(X, Y).n_iter_ < passes
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search = GridSearchCV(
+            GraphLabeler(random_state=0, max_iter=5), {"pairwise": ["potts", "full"]}, cv=2,
+            error_score="raise",
+        ).fit(X, Y)  # fmt: skip
+    assert search.best_score_ > 0.6
+    stopped = fitted(early_stopping=True, validation_fraction=0.3, tol=0.0)
+    assert stopped.status_ == "early_stopped"
+
+
+def test_scores():
+    model = fitted()
+    found = np.concatenate(model.predict(X)) == np.concatenate(Y)
+    assert model.score(X, Y) == pytest.approx(found.mean())
+    weights = np.arange(1.0, 21.0)
+    sizes = [len(labels) for labels in Y]
+    expected = np.average(found, weights=np.repeat(weights, sizes))
+    assert model.score(X, Y, weights) == pytest.approx(expected)
+    with pytest.warns(UnseenLabelWarning, match="'sky'"):
+        assert model.score(X[:1], [["sky"] * sizes[0]]) == 0.0
+    with pytest.raises(ValueError, match="X has 2 node features, but GraphLabeler was fitted with"):
+        model.predict([(np.ones((2, 2)), [])])
+    with pytest.raises(ValueError, match=r"X\[0\] has 1 features of factors \(edges\), but"):
+        model.predict([(np.ones((2, 3)), [(0, 1)], [[1.0]])])
+
+
+# --- factor graphs --------------------------------------------------------------------------
+
+
+def test_factor_graphs_are_graphs():
+    graphs = [FactorGraph(nodes, 3).add_tables(edges) for nodes, edges in X]
+    one, other = fitted(graphs, max_iter=10), fitted(max_iter=10)
+    assert_same(one.coef_, other.coef_)
+    assert_same(one.factor_coef_, other.factor_coef_)
+    assert not hasattr(one, "pairwise_coef_")
+    assert_same(one.predict(graphs), other.predict(X))
+    with pytest.raises(ValueError, match=r"factors of group 'triple', which the model was not"):
+        one.predict([FactorGraph(np.ones((3, 3)), 3).add_tables([(0, 1, 2)], group="triple")])
+
+
+def test_triples_and_counts():
+    """One of three nodes is marked: what only a count, or a table over all, can know."""
+    random = np.random.RandomState(0)
+    X, y = [], []
+    for _ in range(40):
+        marked = random.randint(3)
+        nodes = random.randn(3, 1)
+        nodes[marked] += 1.0
+        X.append(nodes)
+        y.append([int(v == marked) for v in range(3)])
+    counted = [FactorGraph(x, 2).add_count([0, 1, 2], at_least=1, at_most=1) for x in X]
+    model = fitted(counted, y)
+    assert all(labels.sum() == 1 for labels in model.predict(counted))
+    likeliest = np.array([x[:, 0].argmax() for x in X])
+    assert (np.array([labels.argmax() for labels in model.predict(counted)]) == likeliest).all()
+    triples = [FactorGraph(x, 2).add_tables([(0, 1, 2)], group="all") for x in X]
+    table = fitted(triples, y, alpha=0.01)
+    assert table.factor_coef_.shape == (1, 8)
+    assert np.mean([labels.sum() == 1 for labels in table.predict(triples)]) > 0.9
+    alone = fitted([(x, []) for x in X], y, alpha=0.01)
+    assert table.score(triples, y) > alone.score([(x, []) for x in X], y)
+
+
+# --- size and real data ---------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_nodes():
+    random = np.random.RandomState(0)
+    side = 320
+    cells = np.arange(side * side).reshape(side, side)
+    right = np.stack([cells[:, :-1].ravel(), cells[:, 1:].ravel()], axis=1)
+    down = np.stack([cells[:-1].ravel(), cells[1:].ravel()], axis=1)
+    labels = np.kron(random.randint(0, 2, (10, 10)), np.ones((32, 32), int)).ravel()
+    nodes = labels[:, None] + random.randn(side * side, 1)
+    graph = (nodes, np.concatenate([right, down]))
+    model = fitted([graph], [labels], max_iter=2, pairwise="potts")
+    assert model.score([graph], [labels]) > 0.8
+
+
+def test_superpixels():
+    data = load_npz("msrc21_superpixels")
+    nodes = data["X"].astype(np.float64)
+    nodes = (nodes - nodes.mean(axis=0)) / (nodes.std(axis=0) + 1e-9)
+    starts, edge_starts = data["node_offsets"], data["edge_offsets"]
+    chosen = np.isin(data["y"], [1, 2])  # grass and trees
+
+    def graphs(images):
+        x, y = [], []
+        for m in images:
+            span = slice(starts[m], starts[m + 1])
+            if chosen[span].sum() > 20:
+                edges = data["edges"][edge_starts[m] : edge_starts[m + 1]].astype(int)
+                x.append((nodes[span], edges))
+                y.append(np.where(chosen[span], data["y"][span].astype(int), -1))
+        return x, y
+
+    x, y = graphs(np.flatnonzero(data["split"] < 2)[:80])
+    other, truth = graphs(np.flatnonzero(data["split"] == 2)[:80])
+    model = fitted(x, y, void=-1, max_iter=30)
+    assert model.classes_.tolist() == [1, 2]
+    known = [labels >= 0 for labels in y]
+    flat = np.concatenate([graph[0][keep] for graph, keep in zip(x, known, strict=True)])
+    svm = LogisticRegression(max_iter=300).fit(flat, np.concatenate([v[v >= 0] for v in y]))
+    alone = [svm.predict(graph[0]) == labels for graph, labels in zip(other, truth, strict=True)]
+    counted = np.concatenate([labels >= 0 for labels in truth])
+    assert model.score(other, truth) > np.concatenate(alone)[counted].mean()
