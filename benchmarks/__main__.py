@@ -17,6 +17,7 @@ NAMES = (
     "kernel_fit",
     "sinkhorn",
     "startup",
+    "graphs",
     "memory",
 )
 
