@@ -19,6 +19,7 @@ NAMES = (
     "kernel_fit",
     "sinkhorn",
     "startup",
+    "graphs",
     "memory",
 )
 

@@ -1,4 +1,4 @@
-"""Command line: ``python -m experiments {table1,table2,line_search} [options]``."""
+"""Command line: ``python -m experiments NAME [options]``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-NAMES = ("table1", "table2", "line_search")
+NAMES = ("table1", "table2", "line_search", "figure1", "figure2", "figure3", "extensions")
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,0 +1,132 @@
+"""Figure 1 of the soft-constraints paper: what rho does to the objective, on yeast.
+
+``python -m experiments figure1`` writes ``docs/results/figure1.md``, ``.json`` and ``.svg``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from benchmarks.graph_data import yeast
+from benchmarks.graph_trace import warm_up
+
+from maxmargin.solvers.loop import run
+from maxmargin.solvers.soft import SoftAgreement
+
+from .graphs import (
+    arguments,
+    make_figure,
+    markdown_table,
+    rng,
+    rounded,
+    save,
+    soft,
+    write_json,
+    write_report,
+)
+
+RHOS = (0.01, 0.1, 1.0, 10.0)
+MANY_RHOS = tuple(float(rho) for rho in np.logspace(-3, 3, 13).round(5))
+BUDGETS = (10, 30, 100)
+PASSES = 150
+# Algorithm 1 of the paper: Frank-Wolfe steps, every block once a visit, no momentum, no average.
+PAPER = {"steps": "frank-wolfe", "inertia": 0.0, "rounds": 1, "average": False}
+STEPS = {"Frank-Wolfe steps": PAPER, "exact steps": {**PAPER, "steps": "exact"}}
+TITLE = "Figure 1: the objective for different rho (yeast)"
+ABOUT = """
+Meshi, Srebro and Hazan, AISTATS 2015, figure 1, on yeast (1500 examples, all pairs of 14 labels,
+alpha = 0.01, loss = share of wrong labels). Left: the soft primal g_rho (solid, upper), the soft
+dual f_rho (solid, lower) and the hard primal g at the same weights and messages (dashed) over
+passes of the paper's Algorithm 1. Right: g_rho (solid) and g (dashed) after a fixed number of
+passes, as a function of rho. The black line is the optimum g* of the hard problem, from a run
+with multipliers.
+"""
+
+
+def soft_values(stepper: SoftAgreement) -> dict[str, float]:
+    """Soft primal, soft dual and hard primal at the last iterate."""
+    found = stepper.check()[0][1]
+    weights, messages = stepper._points()[0]
+    hard = stepper.problem.primal(weights, messages)
+    return {"soft": found.primal, "dual": found.dual, "hard": hard}
+
+
+def curve(problem: Any, rho: float, checks: list[int], options: dict) -> dict[str, list]:
+    """Values after some numbers of passes."""
+    stepper = soft(problem, rho, **options)
+    n = problem.n_examples
+    found: dict[str, list] = {"passes": [], "soft": [], "dual": [], "hard": []}
+    for passes in checks:
+        while stepper.oracle_calls < passes * n:
+            stepper.advance(1.0, passes * n - stepper.oracle_calls)
+        found["passes"].append(passes)
+        for name, value in soft_values(stepper).items():
+            found[name].append(value)
+    return {name: rounded(values) for name, values in found.items()}
+
+
+def main(words: list[str] | None = None) -> None:
+    """Run, write and plot."""
+    chosen = arguments("figure1", __doc__, "300 examples, few passes", words)
+    problem = yeast(300 if chosen.quick else None).problem
+    passes, budgets = (10, (3, 10)) if chosen.quick else (PASSES, BUDGETS)
+    rhos, many = (RHOS[1:3], MANY_RHOS[::5]) if chosen.quick else (RHOS, MANY_RHOS)
+    stepper = SoftAgreement(problem, rng=rng())
+    best = run(stepper, tol=0.1 if chosen.quick else 5e-4, max_iter=1000)
+    warm_up(lambda: soft(problem, 1.0, **PAPER))
+    checks = sorted({int(p) for p in np.geomspace(1, passes, 40)})
+    left = {f"{rho:g}": curve(problem, rho, checks, PAPER) for rho in rhos}
+    right = {
+        what: {f"{rho:g}": curve(problem, rho, list(budgets), options) for rho in many}
+        for what, options in STEPS.items()
+    }
+    optimum = rounded([best.dual, best.primal])
+    content = {"optimum": optimum, "passes": left, "budgets": right}
+    write_json(chosen.folder / "figure1.json", content)
+    plot(content, chosen.folder / "figure1.svg")
+    report = table(content, budgets)
+    write_report(chosen.folder, "figure1", TITLE, ABOUT, report)
+    print(report)
+
+
+def table(content: dict, budgets: tuple[int, ...]) -> str:
+    """The right panel in numbers."""
+    low, high = content["optimum"]
+    header = ["rho", *(f"{p} passes: g_rho / g" for p in budgets)]
+    parts = [f"The optimum of the hard problem is between {low:.4f} and {high:.4f}."]
+    for what, found in content["budgets"].items():
+        rows = [
+            [rho, *(f"{a:.4f} / {b:.4f}" for a, b in zip(line["soft"], line["hard"], strict=True))]
+            for rho, line in found.items()
+        ]
+        parts.append(f"{what[0].upper() + what[1:]}:\n\n" + markdown_table(header, rows))
+    return "\n\n".join(parts)
+
+
+def plot(content: dict, path: Path) -> None:
+    """Over passes, and over rho."""
+    best = content["optimum"][1]
+    figure, panels = make_figure(1, 1 + len(content["budgets"]), sharey=True)
+    panels = panels[0]
+    for number, (rho, line) in enumerate(content["passes"].items()):
+        colour = f"C{number}"
+        panels[0].plot(line["passes"], line["soft"], colour, label=f"rho = {rho}")
+        panels[0].plot(line["passes"], line["dual"], colour)
+        panels[0].plot(line["passes"], line["hard"], colour, linestyle="--")
+    panels[0].set(title="Algorithm 1", xlabel="passes", ylabel="objective", xscale="log")
+    for panel, (what, found) in zip(panels[1:], content["budgets"].items(), strict=True):
+        rhos = [float(rho) for rho in found]
+        for number, passes in enumerate(next(iter(found.values()))["passes"]):
+            soft_line = [line["soft"][number] for line in found.values()]
+            hard_line = [line["hard"][number] for line in found.values()]
+            panel.semilogx(rhos, soft_line, f"C{number}", label=f"{passes:g} passes")
+            panel.semilogx(rhos, hard_line, f"C{number}", linestyle="--")
+        panel.set(title=what, xlabel="rho")
+        panel.legend(fontsize=7)
+    for panel in panels:
+        panel.axhline(best, color="black", linewidth=0.8)
+        panel.set_ylim(0.5 * best, 2.0 * best)
+    panels[0].legend(fontsize=7)
+    save(figure, path)
