@@ -122,7 +122,10 @@ def test_tables(pairwise):
 def test_the_order_of_an_edge_matters_only_for_full_tables():
     turned = [(nodes, np.asarray(edges)[:, ::-1]) for nodes, edges in X]
     for pairwise in ("potts", "symmetric"):
-        one, other = fitted(pairwise=pairwise, **NARROW), fitted(turned, pairwise=pairwise, **NARROW)
+        one, other = (
+            fitted(pairwise=pairwise, **NARROW),
+            fitted(turned, pairwise=pairwise, **NARROW),
+        )
         assert_same_optimum(one, other)
         for a, b in zip(one.predict(X), one.predict(turned), strict=True):
             assert (a == b).all()

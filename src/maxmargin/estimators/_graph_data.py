@@ -202,7 +202,9 @@ def chunk_bounds(graphs: Sequence[NodeGraph], n_states: int, at_once: int) -> li
             n_edges = sum(len(edges) for edges in graph.edges.values())
             sizes.append(graph.n_nodes * n_states + n_edges * n_states**2)
         else:
-            blocks = [len(b.variables) * len(b.tie) for b in graph.given.blocks if b.tie is not None]
+            blocks = [
+                len(b.variables) * len(b.tie) for b in graph.given.blocks if b.tie is not None
+            ]
             sizes.append(graph.n_nodes * n_states + sum(blocks))
     bounds, filled = [0], 0
     for i, size in enumerate(sizes):

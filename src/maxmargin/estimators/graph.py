@@ -241,9 +241,7 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         self._check_graph_settings()
         graphs = self._read(X)
         y = self._flat(y, graphs, "y")
-        data, classes = label_graphs(
-            graphs, y, self.classes, self.void, sample_weight, self._unit
-        )
+        data, classes = label_graphs(graphs, y, self.classes, self.void, sample_weight, self._unit)
         loss = self._losses(data, classes, node_weight)
         layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)
         used = data.used()

@@ -34,7 +34,8 @@ def write_messages(graphs, beliefs, kappa, out):
 
 @compiled
 def mix_messages(graphs, beliefs, kappa, share, mean):
-    """``mean += share * (messages - mean)``."""
+    """``mean += share * (messages - mean)``; returns the squared norm of the messages."""
+    total = 0.0
     for m in range(graphs.shape.shape[0]):
         s = graphs.shape[m]
         base = graphs.variables[s]
@@ -46,6 +47,19 @@ def mix_messages(graphs, beliefs, kappa, share, mean):
                 off = beliefs.implied[at + j] - beliefs.variables[own + j]
                 now = beliefs.eta[at + j] + kappa * off
                 mean[at + j] += share * (now - mean[at + j])
+                total += now * now
+    return total
+
+
+@compiled
+def slots_of_states(graphs, out):
+    """Number of factors that hold the variable of each state."""
+    for m in range(graphs.shape.shape[0]):
+        s = graphs.shape[m]
+        for a in range(graphs.variables[s], graphs.variables[s + 1]):
+            at = graphs.first_state[m] + graphs.state_at[a]
+            for j in range(graphs.n_states[a]):
+                out[at + j] = graphs.held_at[a + 1] - graphs.held_at[a]
 
 
 @leaf
