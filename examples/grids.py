@@ -29,7 +29,7 @@ def main() -> None:
 
     cells = MulticlassClassifier(random_state=0)
     cells.fit(np.concatenate(X).reshape(-1, 1), np.concatenate(y).ravel())
-    grid = GridLabeler(pairwise="potts", random_state=0).fit(X, y)
+    grid = GridLabeler(pairwise="potts", tol=0.05, max_iter=300, random_state=0).fit(X, y)
 
     alone = np.mean([cells.score(grey.reshape(-1, 1), labels.ravel()) for grey, labels in test])
     together = grid.score([grey for grey, _ in test], [labels for _, labels in test])
