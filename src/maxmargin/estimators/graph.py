@@ -330,7 +330,8 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         K = len(self.classes_)
         vars(self).pop("pairwise_coef_", None)
         known = self.layout_.factor.items()
-        if not all(key[1] in self._groups and len(at[1]) == 4 * K * K for key, at in known):
+        plain = all(key[1] in self._groups and len(at[1]) == 4 * K * K for key, at in known)
+        if not known or not plain:  # those of a factor graph
             return
         found = []
         for first, ties, n_tied in self.layout_.factor.values():
