@@ -97,9 +97,7 @@ def load_snakes():
         padded = np.zeros((height + 2, width + 2, 6))
         padded[..., 5] = 1.0  # outside
         padded[1:-1, 1:-1] = np.eye(6)[colours.ravel()[span].reshape(height, width)]
-        around = [
-            padded[r : r + height, c : c + width] for r in range(3) for c in range(3)
-        ]
+        around = [padded[r : r + height, c : c + width] for r in range(3) for c in range(3)]
         X.append(np.concatenate(around, axis=2))
         y.append(data["labels"][span].reshape(height, width).astype(int))
     return X, y, data["is_train"]

@@ -58,7 +58,9 @@ def test_the_tree_has_the_largest_mutual_information():
     found = mutual_information(Y, weights)
     share = weights / weights.sum()
     for i, j in itertools.combinations(range(4), 2):
-        joint = np.array([[share @ ((Y[:, i] == a) & (Y[:, j] == b)) for b in (0, 1)] for a in (0, 1)])
+        joint = np.array(
+            [[share @ ((Y[:, i] == a) & (Y[:, j] == b)) for b in (0, 1)] for a in (0, 1)]
+        )
         ratio = joint / np.outer(joint.sum(axis=1), joint.sum(axis=0))
         expected = np.sum(joint * np.log(np.where(joint > 0, ratio, 1.0)))
         assert found[i, j] == pytest.approx(expected, abs=1e-12)
@@ -75,7 +77,9 @@ def test_the_tree_has_the_largest_mutual_information():
 
 
 def test_which_labels_interact():
-    assert fitted(max_iter=1).edges_.tolist() == [list(p) for p in itertools.combinations(range(4), 2)]
+    assert fitted(max_iter=1).edges_.tolist() == [
+        list(p) for p in itertools.combinations(range(4), 2)
+    ]
     assert len(fitted(edges="tree", max_iter=1).edges_) == 3
     named = fitted(edges=[("dog", "ant")], classes=NAMES, max_iter=1)
     assert named.edges_.tolist() == [[3, 0]] and named.interactions_.shape == (1, 2, 2)

@@ -12,7 +12,6 @@ import numpy as np
 from .._labels import LabelCodes, place_in_sequences, plain
 from .._validation import check_sample_weight
 from ..features.graphs import (
-    EDGE,
     NodeGraph,
     block_scores,
     edge_width,
@@ -109,7 +108,7 @@ def training_layout(graphs: list[NodeGraph], n_states: int, tie: str) -> tuple[L
     width = next((p for p in map(edge_width, graphs) if p is not None), 0)
     template = FactorGraph(np.empty((2, 0)), n_states)
     features = np.zeros((1, width)) if width else None
-    for group in graphs[0].edges or {EDGE: None}:
+    for group in graphs[0].edges:
         template.add_tables([(0, 1)], features, group=group, tie=tie)
     return plan_layout([template]), width
 
@@ -202,7 +201,9 @@ def chunk_bounds(graphs: Sequence[NodeGraph], n_states: int, at_once: int) -> li
             n_edges = sum(len(edges) for edges in graph.edges.values())
             sizes.append(graph.n_nodes * n_states + n_edges * n_states**2)
         else:
-            blocks = [len(b.variables) * len(b.tie) for b in graph.given.blocks if b.tie is not None]
+            blocks = [
+                len(b.variables) * len(b.tie) for b in graph.given.blocks if b.tie is not None
+            ]
             sizes.append(graph.n_nodes * n_states + sum(blocks))
     bounds, filled = [0], 0
     for i, size in enumerate(sizes):

@@ -126,9 +126,7 @@ def flatten_position_weights(
         try:
             values = np.asarray(entry, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"{name}[{i}] must hold numbers; received {entry!r}."
-            ) from None
+            raise ValueError(f"{name}[{i}] must hold numbers; received {entry!r}.") from None
         if values.shape != (length,):
             raise ValueError(
                 f"{name}[{i}] must have shape ({length},), one number for each {part} "
@@ -136,9 +134,7 @@ def flatten_position_weights(
             )
         if not np.isfinite(values).all() or (values < 0).any():
             t = int(np.flatnonzero(~np.isfinite(values) | (values < 0))[0])
-            raise ValueError(
-                f"{name}[{i}][{t}] must be finite and >= 0; received {values[t]}."
-            )
+            raise ValueError(f"{name}[{i}][{t}] must be finite and >= 0; received {values[t]}.")
     return np.concatenate([np.asarray(entry, dtype=np.float64) for entry in position_weight])
 
 

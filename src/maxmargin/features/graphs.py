@@ -36,9 +36,7 @@ class NodeGraph:
         """Rows of features: one for all nodes, or one a node."""
         return self.features.shape[0]
 
-    def factor_graph(
-        self, n_states: int, tie: str, keep: np.ndarray | None = None
-    ) -> FactorGraph:
+    def factor_graph(self, n_states: int, tie: str, keep: np.ndarray | None = None) -> FactorGraph:
         """The factor graph over all nodes, or those kept; its features are packed elsewhere."""
         if keep is not None and keep.all():
             keep = None
@@ -137,7 +135,9 @@ def _read_factor_graph(graph: FactorGraph, i: int) -> NodeGraph:
 
 
 def _refuse_empty(i: int) -> None:
-    raise ValueError(f"X[{i}] has no nodes; every graph needs at least one. Leave it out of X and y.")
+    raise ValueError(
+        f"X[{i}] has no nodes; every graph needs at least one. Leave it out of X and y."
+    )
 
 
 def node_features(x: Any, i: int) -> Any:
