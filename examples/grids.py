@@ -1,7 +1,8 @@
 """A noisy picture, labelled cell by cell and as a whole.
 
-Each cell of a small picture has a grey value that says little about its label. Neighbours mostly have the same
-label, which a grid model learns from examples: one weight for equal neighbours is enough.
+Each cell of a small picture has a grey value that says little about its label. Neighbours mostly
+have the same label, which a grid model learns from examples: one weight for equal neighbours is
+enough.
 """
 
 from __future__ import annotations

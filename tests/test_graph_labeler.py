@@ -143,8 +143,9 @@ def test_dense_is_sparse_and_weight_two_a_duplicate():
     one, other = fitted(weights=weights, **NARROW), fitted(X + X[:5], [*Y, *Y[:5]], **NARROW)
     assert_same_optimum(one, other)
     weights[7] = 0.0
-    one, other = fitted(weights=weights, **NARROW), fitted(X[:7] + X[8:] + X[:5],
-                                                           [*Y[:7], *Y[8:], *Y[:5]], **NARROW)  # fmt: skip
+    left = [*range(7), *range(8, 20), *range(5)]
+    one = fitted(weights=weights, **NARROW)
+    other = fitted([X[i] for i in left], [Y[i] for i in left], **NARROW)
     assert_same_optimum(one, other)
 
 
@@ -196,7 +197,9 @@ def test_one_by_one_is_the_batch():
     for i, x in enumerate(X):
         found = model.decode([x])
         assert_same(found.labels[0], batch.labels[i])
-        assert found.values[0] == batch.values[i] and found.bounds[0] == batch.bounds[i]
+        # Products of matrices round differently than those of a part of them.
+        assert found.values[0] == pytest.approx(batch.values[i], rel=1e-12)
+        assert found.bounds[0] == pytest.approx(batch.bounds[i], rel=1e-12)
 
 
 def test_known_labels_stay():
@@ -310,25 +313,26 @@ def test_superpixels():
     nodes = data["X"].astype(np.float64)
     nodes = (nodes - nodes.mean(axis=0)) / (nodes.std(axis=0) + 1e-9)
     starts, edge_starts = data["node_offsets"], data["edge_offsets"]
-    chosen = np.isin(data["y"], [1, 2])  # grass and trees
 
     def graphs(images):
         x, y = [], []
         for m in images:
             span = slice(starts[m], starts[m + 1])
-            if chosen[span].sum() > 20:
-                edges = data["edges"][edge_starts[m] : edge_starts[m + 1]].astype(int)
-                x.append((nodes[span], edges))
-                y.append(np.where(chosen[span], data["y"][span].astype(int), -1))
+            edges = data["edges"][edge_starts[m] : edge_starts[m + 1]].astype(int)
+            x.append((nodes[span], edges))
+            y.append(data["y"][span].astype(int))
         return x, y
 
-    x, y = graphs(np.flatnonzero(data["split"] < 2)[:80])
-    other, truth = graphs(np.flatnonzero(data["split"] == 2)[:80])
-    model = fitted(x, y, void=-1, max_iter=30)
-    assert model.classes_.tolist() == [1, 2]
-    known = [labels >= 0 for labels in y]
-    flat = np.concatenate([graph[0][keep] for graph, keep in zip(x, known, strict=True)])
-    svm = LogisticRegression(max_iter=300).fit(flat, np.concatenate([v[v >= 0] for v in y]))
-    alone = [svm.predict(graph[0]) == labels for graph, labels in zip(other, truth, strict=True)]
-    counted = np.concatenate([labels >= 0 for labels in truth])
-    assert model.score(other, truth) > np.concatenate(alone)[counted].mean()
+    x, y = graphs(np.flatnonzero(data["split"] < 2)[::5])
+    other, truth = graphs(np.flatnonzero(data["split"] == 2)[::5])
+    model = fitted(x, y, void=21, max_iter=5)
+    assert 21 not in model.classes_
+    known = np.concatenate(y) < 21
+    rows = np.concatenate([graph[0] for graph in x])[known]
+    alone = LogisticRegression(max_iter=500).fit(rows, np.concatenate(y)[known])
+    known = np.concatenate(truth) < 21
+    rows = np.concatenate([graph[0] for graph in other])[known]
+    expected = np.mean(alone.predict(rows) == np.concatenate(truth)[known])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenLabelWarning)
+        assert model.score(other, truth) > expected + 0.02

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
@@ -26,6 +28,16 @@ BLOCKS = code_blocks("README.md") + code_blocks("docs/coming-from.md")
 def test_there_are_blocks():
     assert len(code_blocks("README.md")) == 8
     assert len(code_blocks("docs/coming-from.md")) == 4
+    assert len(code_blocks("docs/graphs.md")) == 7
+
+
+def test_the_page_on_graphs_runs_from_top_to_bottom(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "document"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        for name, code in code_blocks("docs/graphs.md"):
+            exec(compile(code, name, "exec"), names)
 
 
 @pytest.mark.parametrize(("name", "code"), BLOCKS, ids=[name for name, _ in BLOCKS])

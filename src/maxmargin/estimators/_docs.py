@@ -39,7 +39,8 @@ PARAMETERS = """\
         Stop when the duality gap is at most ``tol * primal``: the objective is then proven to be
         within that fraction of the optimum.
     max_iter : int%(max_iter)s
-        Passes over the data at most; a fit that ends there warns with the gap it reached.%(max_iter_note)s
+        Passes over the data at most%(max_iter_note)s; a fit that ends there warns with the gap that
+        it reached.
     solver : {%(solvers)s}, default="auto"
         Block-coordinate Frank-Wolfe with exact steps (for a CRF this is SDCA); the same with steps
         between remembered outputs (max-margin only), faster where a block has no exact maximum and

@@ -12,7 +12,6 @@ import numpy as np
 from .._labels import LabelCodes, place_in_sequences, plain
 from .._validation import check_sample_weight
 from ..features.graphs import (
-    EDGE,
     NodeGraph,
     block_scores,
     edge_width,
@@ -109,7 +108,7 @@ def training_layout(graphs: list[NodeGraph], n_states: int, tie: str) -> tuple[L
     width = next((p for p in map(edge_width, graphs) if p is not None), 0)
     template = FactorGraph(np.empty((2, 0)), n_states)
     features = np.zeros((1, width)) if width else None
-    for group in graphs[0].edges or {EDGE: None}:
+    for group in graphs[0].edges:
         template.add_tables([(0, 1)], features, group=group, tie=tie)
     return plan_layout([template]), width
 

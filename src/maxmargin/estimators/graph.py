@@ -38,7 +38,7 @@ from ._sequence_data import check_lengths, cut, flatten_labels, flatten_position
 # Scores held at a time while predicting: 64 MB.
 _SCORES_AT_ONCE = 1 << 23
 
-GRAPH_DOCS = {
+GRAPH_DOCS: dict[str, Any] = {
     "solvers": '"auto", "soft"',
     "auto": '"soft", the only one for graphs',
     "class_weight_note": "Factor of the loss at a node by its true label;",
@@ -128,6 +128,7 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
 
     _solvers = ("auto", "soft")
     _unit = "graph"
+    pairwise_coef_: np.ndarray
     _groups: tuple[str, ...] = (EDGE,)  # of the tables of edges
 
     def __init__(
@@ -326,9 +327,11 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
     def _keep_tables(self) -> None:
         """Unfold the weights of edges into tables."""
         K = len(self.classes_)
-        vars(self).pop("pairwise_coef_", None)
+        if hasattr(self, "pairwise_coef_"):
+            del self.pairwise_coef_
         known = self.layout_.factor.items()
-        if not all(key[1] in self._groups and len(at[1]) == 4 * K * K for key, at in known):
+        plain = all(key[1] in self._groups and len(at[1]) == 4 * K * K for key, at in known)
+        if not known or not plain:  # those of a factor graph
             return
         found = []
         for first, ties, n_tied in self.layout_.factor.values():
@@ -397,7 +400,8 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         """
         graphs = self._read_again(X)
         found = self._decode(graphs, self._known(partial_y, graphs))
-        return found._replace(labels=self._in_shape(self.classes_[found.labels], graphs))
+        labels: Any = self._in_shape(self.classes_[found.labels], graphs)
+        return found._replace(labels=labels)
 
     def predict(self, X: Sequence[Any], *, partial_y: Any = None) -> list[np.ndarray]:
         """The best labels of each graph's nodes.

@@ -201,7 +201,7 @@ class GridLabeler(GraphLabeler):
         optional = name == "partial_y"
         if not hasattr(values, "__len__") or len(values) != len(graphs):
             return values  # refused with the reason where it is used
-        flat = []
+        flat: list[Any] = []
         for i, (entry, graph) in enumerate(zip(values, graphs, strict=True)):
             if entry is None and optional:
                 flat.append(None)

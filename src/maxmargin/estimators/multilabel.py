@@ -42,7 +42,7 @@ _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
         "soft" is soft agreement, the one for labels that interact; the others are for
         ``edges="none"``.""",
     max_iter=", optional",
-    max_iter_note=" By\n        default 1000, and 200 if labels interact.",
+    max_iter_note=" (by default 1000, and 200 if labels interact)",
     bounds_note="If labels interact. ",
     alpha_note="C = 1 for the sum of the losses of the labels.",
     class_weight_note="Factor of the loss of each label;",
@@ -251,7 +251,8 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
                 self._keep_weights(problem, weights_now, X, train)
                 return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
-        vars(self).pop("bounds_", None)
+        if hasattr(self, "bounds_"):
+            del self.bounds_
         result = self._solve(problem, settings, validate)
         self._keep_weights(problem, result.weights, X, train)
         return self

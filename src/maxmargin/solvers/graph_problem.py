@@ -109,7 +109,8 @@ class GraphProblem:
             len(self.rows.squares),
             self.n_threads,
         )
-        return float(np.sum(sums)) + float((factor**2).sum())
+        constant = matrix[len(self.rows.squares) :]  # the intercept's row is explicit
+        return float(np.sum(sums)) + float((constant**2).sum()) + float((factor**2).sum())
 
     def penalty(self, weights: np.ndarray) -> float:
         """``alpha/2 |w|^2``."""

@@ -18,7 +18,7 @@ def label_graphs(edges: np.ndarray, n_labels: int, n_examples: int) -> Graphs:
     n_edges = len(edges)
     scope = np.ascontiguousarray(edges, dtype=np.int32).reshape(-1)
     none, zero = np.full(2 * n_edges, -1), np.zeros(n_edges, np.int32)
-    arrays = {
+    arrays: dict[str, np.ndarray] = {
         "n_states": np.full(n_labels, 2, np.int32),
         "state_at": 2 * np.arange(n_labels),
         "row_step": np.zeros(n_labels, np.int32),
