@@ -283,7 +283,7 @@ def summary(model: Any) -> Certificate:
     >>> summary(model).relative_gap <= model.tol
     True
     """
-    if hasattr(model, "steps"):  # a pipeline
+    if isinstance(getattr(model, "steps", None), list):  # a pipeline
         model = model.steps[-1][1]
     if not hasattr(model, "_keep_certificate"):
         raise TypeError(
