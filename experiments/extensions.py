@@ -27,7 +27,7 @@ from .graphs import (
     write_report,
 )
 
-PASSES = {"yeast": 150, "msrc21": 60}
+PASSES = {"yeast": 100, "msrc21": 40}
 SIGMAS = (0.001, 0.01)
 MAX_MIN = "max-min, multipliers"
 TITLE = "Annealing, multipliers, smoothing, max-min"
