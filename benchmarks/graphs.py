@@ -5,8 +5,8 @@ data, and are measured by the same function. Only the steps count, in CPU second
 checks (for either side) and compilation do not.
 
 ``OPTIMA`` are certified bounds of the optimum: primal and dual values of long runs, found once by
-``python -m benchmarks.graphs`` (minutes). The goal is 1.01 times the lower bound, so reaching it
-certifies the 1 %.
+``python -m benchmarks.graphs`` (minutes). Where they are within 0.5 %, the goal is 1.01 times the
+lower bound, so reaching it certifies the 1 %; otherwise it is 1.01 times the lowest value known.
 
 The time of one cold linear program a call is computed, not waited for: the passes that the same
 method needed with the fastest oracle (all oracles are exact, so the steps are the same) times the
@@ -29,10 +29,12 @@ from .graph_trace import Point, trace, warm_up
 from .harness import Line, Sample, Target
 
 # Lower and upper bounds of the optimum: see the module's description.
-OPTIMA = {"yeast": (0.40311, 0.40313), "rcv1": (0.03411, 0.03418), "msrc21": (0.0, 0.0)}
+OPTIMA = {"yeast": (0.40311, 0.40313), "rcv1": (0.03411, 0.03418), "msrc21": (0.2379, 0.2578)}
 TARGETS = {"yeast": (10.0, 50.0), "rcv1": (50.0, 200.0), "msrc21": (100.0, 200.0)}
 ORACLES = {"yeast": "roof-duality", "rcv1": "roof-duality", "msrc21": "potts"}
-CAPS = {"yeast": 60.0, "rcv1": 240.0, "msrc21": 300.0}  # CPU seconds of a side
+CAPS = {"yeast": 60.0, "rcv1": 600.0, "msrc21": 150.0}  # CPU seconds of a side
+# Passes between checks of Frank-Wolfe, as a factor: a check takes as long as two passes.
+GROWTH = {"yeast": 1.05, "rcv1": 1.15, "msrc21": 2.0}
 NAMES = {
     "yeast": "yeast, all pairs of 14 labels",
     "rcv1": "RCV1, all pairs of 30 labels",
@@ -43,7 +45,8 @@ CALLS = {"yeast": 60, "rcv1": 40, "msrc21": 8}  # cold linear programs that are 
 
 def goal_of(name: str) -> float:
     """The value to reach."""
-    return 1.01 * OPTIMA[name][0]
+    lower, upper = OPTIMA[name]
+    return 1.01 * (lower if upper - lower <= 0.005 * upper else upper)
 
 
 def ours(problem: Any, seed: int = 0) -> SoftAgreement:
@@ -51,10 +54,10 @@ def ours(problem: Any, seed: int = 0) -> SoftAgreement:
     return SoftAgreement(problem, rng=np.random.RandomState(seed))
 
 
-def seconds_to_goal(stepper: Any, name: str) -> tuple[Point, bool]:
+def seconds_to_goal(stepper: Any, name: str, growth: float = 1.05) -> tuple[Point, bool]:
     """Where the run ended, and whether it reached the goal before its cap."""
     goal = goal_of(name)
-    last = trace(stepper, seconds=CAPS[name], goal=goal, growth=1.05)[-1]
+    last = trace(stepper, seconds=CAPS[name], goal=goal, growth=growth)[-1]
     return last, last.primal <= goal
 
 
@@ -84,7 +87,7 @@ def compare(name: str, repeats: int) -> list[Line]:
     peer = LPBlockFrankWolfe(problem, oracle=oracle, rng=np.random.RandomState(0))
     peer.advance(0.0, 1)
     first = peer.weights.copy()
-    last, reached = seconds_to_goal(peer, name)
+    last, reached = seconds_to_goal(peer, name, GROWTH[name])
     what = f"{NAMES[name]}: to within 1 % of the optimum"
     ends = "" if reached else f"it had not reached the goal ({last.primal:.4g}): a lower bound; "
     passes = f"{runs[0][0].passes:g} passes of ours, {last.passes:.3g} of Frank-Wolfe"
@@ -157,7 +160,7 @@ def run(repeats: int) -> list[Line]:
     """All comparisons and the scaling."""
     lines = []
     for name in TASKS:
-        lines += compare(name, min(repeats, 3))
+        lines += compare(name, min(repeats, 3) if name == "yeast" else 1)
     return lines + scaling()
 
 

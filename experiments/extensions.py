@@ -20,6 +20,7 @@ from .graphs import (
     hard_trace,
     make_figure,
     markdown_table,
+    read_json,
     rng,
     save,
     soft,
@@ -27,7 +28,7 @@ from .graphs import (
     write_report,
 )
 
-PASSES = {"yeast": 150, "msrc21": 60}
+PASSES = {"yeast": 100, "msrc21": 40}
 SIGMAS = (0.001, 0.01)
 MAX_MIN = "max-min, multipliers"
 TITLE = "Annealing, multipliers, smoothing, max-min"
@@ -60,9 +61,11 @@ def variants(problem: Any, fair: Any) -> dict[str, Callable[[], Any]]:
 def main(words: list[str] | None = None) -> None:
     """Run, write and plot."""
     chosen = arguments("extensions", __doc__, "300 examples of yeast, ten passes", words)
-    content: dict[str, dict] = {}
+    path = chosen.folder / "extensions.json"
+    content = read_json(path)
+    content.pop("machine", None)
     loaders: dict[str, Callable[..., Task]] = {"yeast": yeast, "msrc21": msrc}
-    for name in ("yeast",) if chosen.quick else tuple(loaders):
+    for name in ("yeast",) if chosen.quick else chosen.data or tuple(loaders):
         n = 300 if chosen.quick else None
         task, fair = loaders[name](n), loaders[name](n, max_min=True)
         curves = {}
@@ -73,8 +76,8 @@ def main(words: list[str] | None = None) -> None:
             last = points[-1]
             print(f"{name} | {what} | {last.seconds:.2f} s: {last.primal:.5f}, {last.score:.4f}")
         content[name] = {"measure": task.measure, "curves": curves}
-    write_json(chosen.folder / "extensions.json", content)
-    plot(content, chosen.folder / "extensions.svg")
+        write_json(path, content)
+    plot(content, path.with_suffix(".svg"))
     write_report(chosen.folder, "extensions", TITLE, ABOUT, table(content))
 
 

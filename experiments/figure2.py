@@ -34,7 +34,7 @@ from .graphs import (
 )
 
 # CPU seconds of a curve.
-BUDGETS = {"yeast": 20.0, "rcv1": 60.0, "msrc21": 60.0}
+BUDGETS = {"yeast": 10.0, "rcv1": 30.0, "msrc21": 30.0}
 RATES = (0.1, 1.0, 10.0)
 TEMPERATURES = (0.001, 0.01)
 TUNING_SHARE = 0.1  # of the budget, for each point of the grid
@@ -90,7 +90,7 @@ def curves_of(task: Task, seconds: float) -> dict[str, dict]:
     problem = task.problem
     found = {}
     for name, make in solvers(problem).items():
-        settings: dict[str, Any] = {"score": task.score, "growth": 1.25}
+        settings: dict[str, Any] = {"score": task.score, "growth": 1.4}
         if name.endswith("cold LP"):  # a pass may take longer than the budget: cut it short
             points = trace(make(), seconds=seconds, values=hard_point, **settings)
         else:
@@ -99,7 +99,7 @@ def curves_of(task: Task, seconds: float) -> dict[str, dict]:
         report(task, name, points)
     for name, temperatures in (("DLPW", (0.0,)), ("smooth DLPW", TEMPERATURES)):
         note, make = tuned(problem, TUNING_SHARE * seconds, temperatures)
-        points = hard_trace(make, seconds, score=task.score, growth=1.25)
+        points = hard_trace(make, seconds, score=task.score, growth=1.4)
         found[name] = {**columns(points), "settings": note}
         report(task, name, points)
     return found

@@ -32,7 +32,7 @@ def arguments(name: str, text: str | None, quick: str, words: list[str] | None):
     parser = argparse.ArgumentParser(prog=f"python -m experiments {name}", description=text)
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--folder", type=Path, default=RESULTS)
-    if name == "figure2":
+    if name in ("figure2", "extensions"):
         parser.add_argument("--data", nargs="+", help="only these data sets; the others are kept")
     chosen = parser.parse_args(words)
     if chosen.quick and chosen.folder == RESULTS:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from experiments import figure1
 
 from graph_models import PlainModel, make_problem, random_graph, random_truth
 from maxmargin.inference.linear_program import LinearProgram
@@ -13,6 +16,7 @@ from maxmargin.solvers.lp_bcfw import LPBlockFrankWolfe
 from maxmargin.solvers.lp_oracles import PottsProgram, is_potts, make_oracle
 from maxmargin.solvers.lp_subgradient import LPSubgradient
 from maxmargin.solvers.soft import SoftAgreement
+from realdata import data_file
 
 
 def small_problem(kind="pairs", *, seed=0, n=5, alpha=0.1, max_min=False, **options):
@@ -176,3 +180,19 @@ def test_what_does_not_fit_is_refused():
         LPSubgradient(small_problem(max_min=True), rng=rng)
     with pytest.raises(ValueError, match="all tables"):
         DLPW(small_problem("count"), rng=rng)
+
+
+def test_quick_figure_of_the_soft_objective_keeps_its_order(tmp_path):
+    data_file("yeast.npz")
+    figure1.main(["--quick", "--folder", str(tmp_path)])
+    found = json.loads((tmp_path / "figure1.json").read_text())
+    low, high = found["optimum"]
+    assert 0.0 < low <= high
+    lines = [*found["passes"].values()]
+    lines += [line for parts in found["budgets"].values() for line in parts.values()]
+    for line in lines:
+        for primal, dual, hard in zip(line["soft"], line["dual"], line["hard"], strict=True):
+            assert dual <= primal + 1e-9
+            assert low - 1e-6 <= hard <= primal + 1e-9
+    for name in ("figure1.svg", "figure1.md"):
+        assert (tmp_path / name).stat().st_size > 1000
