@@ -54,7 +54,8 @@ class Room(NamedTuple):
     answer: np.ndarray
     table: np.ndarray  # entries of a factor
     theta: np.ndarray
-    columns: np.ndarray  # weights of a factor, tied
+    columns: np.ndarray  # weights of a factor, tied, and one more
+    support: np.ndarray  # integers: entries of a factor, and one more
     delta: np.ndarray  # messages of a factor
     node: np.ndarray  # the same size
     pointer: np.ndarray  # the same size, integers

@@ -15,6 +15,7 @@ from .._kernels.agreement import (
 )
 from .._kernels.global_factors import count_step, frank_wolfe_factor
 from .._kernels.jit import compiled, leaf
+from .._kernels.pair_tables import pair_table_step
 from .._kernels.protocol import add_row, score_rows
 from ..structures.graph import COUNT, TABLE
 from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
@@ -44,7 +45,8 @@ def make_room(graphs):
         np.empty(k),
         np.empty(entries),
         np.empty(entries),
-        np.empty(columns),
+        np.empty(columns + 1),
+        np.empty(entries + 1, np.int32),
         np.empty(messages),
         np.empty(messages),
         np.empty(messages, np.int32),
@@ -145,6 +147,10 @@ def _visit_factors(graphs, features, beliefs, weights, scale, penalty, augmented
         elif graphs.kind[f] != TABLE or not penalty.exact:
             total += frank_wolfe_factor(
                 graphs, features, beliefs, weights, scale, penalty, m, f, room
+            )
+        elif penalty.sigma == 0.0 and graphs.scope_at[f + 1] - graphs.scope_at[f] == 2:
+            total += pair_table_step(
+                graphs, features, beliefs, weights, scale, penalty, m, f, _MOST_MOVES, _ENOUGH, room
             )
         else:
             total += table_step(
