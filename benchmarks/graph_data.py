@@ -19,7 +19,8 @@ from maxmargin.inference.decode import decode
 from maxmargin.inference.plan import make_plan
 from maxmargin.solvers.graph_problem import GraphProblem
 from maxmargin.solvers.lp_oracles import Oracle
-from maxmargin.structures.factor_graph import FactorGraph, Layout, pack_graphs, plan_layout
+from maxmargin.structures.factor_graph import FactorGraph
+from maxmargin.structures.graph_packing import Layout, pack_graphs, plan_layout
 
 from .data import load_npz
 

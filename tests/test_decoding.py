@@ -14,8 +14,9 @@ from maxmargin.inference.decode import METHODS, decode
 from maxmargin.inference.linear_program import relax
 from maxmargin.inference.plan import BINARY, FOREST, PAIRWISE, make_plan
 from maxmargin.inference.roof_duality import roof_duality
-from maxmargin.structures.factor_graph import FactorGraph, pack_graphs, plan_layout
+from maxmargin.structures.factor_graph import FactorGraph
 from maxmargin.structures.graph import COUNT
+from maxmargin.structures.graph_packing import pack_graphs, plan_layout
 
 
 def packed(graphs):

@@ -18,8 +18,9 @@ from ..features.graphs import (
     row_numbers,
     stack_features,
 )
-from ..structures.factor_graph import FactorGraph, Layout, check_memory, plan_layout
+from ..structures.factor_graph import FactorGraph, check_memory
 from ..structures.graph import COUNT, Graphs
+from ..structures.graph_packing import Layout, plan_layout
 from ._sequence_data import check_lengths, encode_positions, flatten_labels
 
 VOID = -1

@@ -13,7 +13,8 @@ from .._validation import check_choice, check_n_jobs, check_sample_weight
 from ..features.graphs import EDGE, NodeGraph, read_graphs, row_numbers, stack_features
 from ..inference.decode import Decoded, decode
 from ..solvers.graph_problem import GraphProblem
-from ..structures.factor_graph import TIES, pack_graphs
+from ..structures.factor_graph import TIES
+from ..structures.graph_packing import pack_graphs
 from ..structures.masks import known_positions
 from ._agreement import AgreementModel
 from ._base import Settings, StructuredEstimator

@@ -17,8 +17,9 @@ from .._kernels.agreement import Beliefs
 from .._kernels.passes import inner_product
 from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..structures.graph import Graphs
-from ._soft_check import evaluate_graphs, repair_graphs, soft_dual_sums
+from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
+from ._soft_repair import repair_graphs
 from .problem import for_groups
 
 

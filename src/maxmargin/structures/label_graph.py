@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from .factor_graph import Shape, assemble
 from .graph import TABLE, Graphs
+from .graph_packing import Shape, assemble
 
 
 def label_graphs(edges: np.ndarray, n_labels: int, n_examples: int) -> Graphs:
