@@ -26,8 +26,18 @@ def numbers(text: str) -> list[float]:
 
 
 def test_every_example_is_tested_here():
-    tested = {"own_structure", "sequences", "multiclass_max_min", "ordinal", "consistency"}
+    tested = {
+        "own_structure", "sequences", "multiclass_max_min", "ordinal", "consistency", "grids",
+    }  # fmt: skip
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_grids(monkeypatch, capsys):
+    lines = run_example("grids", monkeypatch, capsys).splitlines()
+    (alone,), (together,), (gap,) = numbers(lines[0]), numbers(lines[1]), numbers(lines[2])
+    assert together > alone + 0.1
+    assert gap <= 0.05
+    assert any("#" in line for line in lines[3:])
 
 
 def test_own_structure(monkeypatch, capsys):
