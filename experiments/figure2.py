@@ -1,6 +1,7 @@
 """Figure 2 of the soft-constraints paper: objective and test score over CPU seconds.
 
-``python -m experiments figure2`` writes ``docs/results/figure2.md``, ``.json`` and ``.svg``.
+``python -m experiments figure2`` writes ``docs/results/figure2.md``, ``.json`` and ``.svg``, anew
+after each curve; a run that was interrupted goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from .graphs import (
 )
 
 # CPU seconds of a curve.
-BUDGETS = {"yeast": 10.0, "rcv1": 30.0, "msrc21": 30.0}
-RATES = (0.1, 1.0, 10.0)
+BUDGETS = {"yeast": 10.0, "rcv1": 15.0, "msrc21": 15.0}
+RATES = (0.01, 0.03, 0.1, 1.0)
 TEMPERATURES = (0.001, 0.01)
 TUNING_SHARE = 0.1  # of the budget, for each point of the grid
 OURS = "multipliers (default)"
@@ -85,11 +86,14 @@ def _dlpw(problem: Any, rate: float, temperature: float) -> Callable[[], Any]:
     return lambda: DLPW(problem, rate=rate, temperature=temperature, rng=rng())
 
 
-def curves_of(task: Task, seconds: float) -> dict[str, dict]:
-    """Traces of all solvers."""
+def add_curves(
+    task: Task, seconds: float, found: dict[str, dict], keep: Callable[[], None]
+) -> None:
+    """Traces of all solvers that are not there yet; ``keep`` is called after each."""
     problem = task.problem
-    found = {}
     for name, make in solvers(problem).items():
+        if name in found:
+            continue
         settings: dict[str, Any] = {"score": task.score, "growth": 1.4}
         if name.endswith("cold LP"):  # a pass may take longer than the budget: cut it short
             points = trace(make(), seconds=seconds, values=hard_point, **settings)
@@ -97,12 +101,15 @@ def curves_of(task: Task, seconds: float) -> dict[str, dict]:
             points = hard_trace(make, seconds, **settings)
         found[name] = columns(points)
         report(task, name, points)
+        keep()
     for name, temperatures in (("DLPW", (0.0,)), ("smooth DLPW", TEMPERATURES)):
+        if name in found:
+            continue
         note, make = tuned(problem, TUNING_SHARE * seconds, temperatures)
         points = hard_trace(make, seconds, score=task.score, growth=1.4)
         found[name] = {**columns(points), "settings": note}
         report(task, name, points)
-    return found
+        keep()
 
 
 def report(task: Task, name: str, points: list) -> None:
@@ -118,21 +125,24 @@ def main(words: list[str] | None = None) -> None:
     """Run, write and plot."""
     chosen = arguments("figure2", __doc__, "300 examples of yeast, one second a curve", words)
     path = chosen.folder / "figure2.json"
-    content = read_json(path)
+    content = {} if chosen.again else read_json(path)
     content.pop("machine", None)
     if chosen.quick:
         tasks: dict[str, Callable[[], Task]] = {"yeast": lambda: yeast(300)}
     else:
         tasks = {"yeast": yeast, "rcv1": rcv1, "msrc21": msrc}
-    for name, load in tasks.items():
-        if chosen.data and name not in chosen.data:
-            continue
-        task = load()
-        seconds = 1.0 if chosen.quick else BUDGETS[name]
-        content[name] = {"measure": task.measure, "curves": curves_of(task, seconds)}
+
+    def keep() -> None:
         write_json(path, content)
-    plot(content, path.with_suffix(".svg"))
-    write_report(chosen.folder, "figure2", TITLE, ABOUT, table(content))
+        plot(content, path.with_suffix(".svg"))
+        write_report(chosen.folder, "figure2", TITLE, ABOUT, table(content))
+
+    for name, load in tasks.items():
+        if not chosen.data or name in chosen.data:
+            task = load()
+            seconds = 1.0 if chosen.quick else BUDGETS[name]
+            own = content.setdefault(name, {"measure": task.measure, "curves": {}})
+            add_curves(task, seconds, own["curves"], keep)
 
 
 def table(content: dict) -> str:
