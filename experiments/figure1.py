@@ -48,7 +48,7 @@ with multipliers.
 def soft_values(stepper: SoftAgreement) -> dict[str, float]:
     """Soft primal, soft dual and hard primal at the last iterate."""
     found = stepper.check()[0][1]
-    weights, messages = stepper._points()[0]
+    weights, messages = stepper.points()[0]
     hard = stepper.problem.primal(weights, messages)
     return {"soft": found.primal, "dual": found.dual, "hard": hard}
 

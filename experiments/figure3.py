@@ -46,7 +46,7 @@ def difference(X: np.ndarray, Y: np.ndarray) -> tuple[float, float, float]:
     passes = max(200, VISITS // len(X))
     stepper = soft(problem, RHO, inertia=inertia)
     run(stepper, tol=5e-3, max_iter=passes)
-    softened = min(problem.primal(w, messages) for w, messages in stepper._points())
+    softened = min(problem.primal(w, messages) for w, messages in stepper.points())
     stepper = SoftAgreement(problem, inertia=inertia, rng=rng())
     hard = run(stepper, tol=5e-3, max_iter=passes)
     return softened, hard.dual, hard.primal

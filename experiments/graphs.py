@@ -54,7 +54,7 @@ def hard_point(stepper: Any) -> tuple[np.ndarray, float, float]:
     """Best weights, the hard primal there, and a lower bound if the stepper has one."""
     if isinstance(stepper, SoftAgreement) and stepper.agreement == "soft":
         problem = stepper.problem
-        points = [(w, problem.primal(w, messages)) for w, messages in stepper._points()]
+        points = [(w, problem.primal(w, messages)) for w, messages in stepper.points()]
         return *min(points, key=lambda point: point[1]), -np.inf
     weights, found = min(stepper.check(), key=lambda candidate: candidate[1].primal)
     return weights, found.primal, found.dual

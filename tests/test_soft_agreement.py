@@ -39,7 +39,8 @@ def test_hard_optimum_against_a_convex_solver(kind, max_min):
     problem = some_problem(kind, max_min=max_min)
     truth, weights = PlainModel(problem).solve()
     trees = kind in ("tree", "chain")
-    stepper, result = train(problem, rho=10.0 if trees else None)
+    options = {"rho": 10.0, "passes": 10_000} if trees else {}
+    stepper, result = train(problem, **options)
     assert result.primal >= truth - 1e-7
     assert result.dual <= truth + 1e-7
     # Trees take plain Frank-Wolfe steps, whose last digits are slow.

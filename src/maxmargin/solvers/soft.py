@@ -39,6 +39,8 @@ _INERTIA = 0.4
 # Share of the momentum that theory allows to exact stages. Stages here are one round, and with all
 # of it messages and weights can swing each other up.
 _DAMPING = 0.8
+# Inertia is at most the number of blocks over this, but may always have the other value.
+_BLOCKS_A_UNIT, _FEW_BLOCKS_INERTIA = 200.0, 5.0
 # Share of the inertia that is left when momentum pointed the wrong way.
 _LESS_INERTIA = 0.7
 # Rounds over an example in one visit.
@@ -231,7 +233,7 @@ class SoftAgreement(BlockFrankWolfe):
         write_messages(self.problem.graphs, self.dual_state, self.kappa, out)
         return out
 
-    def _points(self) -> list[tuple[np.ndarray, np.ndarray]]:
+    def points(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Weights and messages that may be good."""
         # Right after the centre has moved the weights are not yet those of the beliefs.
         settled = self.oracle_calls == self._centred_at and self.oracle_calls > 0
@@ -249,7 +251,7 @@ class SoftAgreement(BlockFrankWolfe):
         problem = self.problem
         sigma = self.penalty.sigma
         soft = self.agreement == "soft"
-        points = self._points()
+        points = self.points()
         hard = [problem.primal(weights, messages) for weights, messages in points]
         self._hard_primal = min([self._hard_primal, *hard])
         if self._certify or not soft:
@@ -317,7 +319,11 @@ def default_inertia(problem: GraphProblem) -> float:
     """Inertia in proportion to the curvature of an example, features of all its parts together."""
     if isinstance(problem.rows, (GramRows, KernelRows)):
         return 0.0  # a centre would keep all rows that ever moved
-    return _INERTIA * mean_square(problem) * float(problem.scales.mean())
+    graphs = problem.graphs
+    blocks = np.diff(graphs.variables) + np.diff(graphs.factors)
+    # A round over few blocks is too short a stage for much inertia.
+    most = max(_FEW_BLOCKS_INERTIA, float(blocks[graphs.shape].sum()) / _BLOCKS_A_UNIT)
+    return min(most, _INERTIA * mean_square(problem) * float(problem.scales.mean()))
 
 
 def mean_square(problem: GraphProblem) -> float:
