@@ -1,4 +1,4 @@
-"""A short tour: ``python -m maxmargin.demo`` trains models on data of scikit-learn and of its own."""
+"""A short tour: ``python -m maxmargin.demo`` trains models on small data and prints one table."""
 
 from __future__ import annotations
 
