@@ -11,6 +11,7 @@ from graph_models import PlainModel, make_problem, random_graph, random_truth
 from maxmargin.solvers.loop import run
 from maxmargin.solvers.soft import SoftAgreement
 from maxmargin.structures.factor_graph import FactorGraph
+from maxmargin.structures.graph_packing import pack_graphs, plan_layout
 
 KINDS = ("pairs", "potts", "triples", "count", "tree", "chain")
 
@@ -261,3 +262,53 @@ def test_warm_start_is_at_the_optimum_at_once():
     (_, found), *_ = again.check()
     assert found.primal - found.dual <= 1e-4 * found.primal
     assert found.primal >= result.dual - 1e-9
+
+
+def test_smoothed_max_min_soft_optimum_against_a_convex_solver():
+    problem = some_problem("pairs", n_states=3, max_min=True)
+    truth, _ = PlainModel(problem).solve(kappa=0.5, sigma=0.1)
+    _, result = train(problem, agreement="soft", rho=2.0, sigma=0.1)
+    assert result.primal == pytest.approx(truth, abs=1e-6)
+    assert result.dual == pytest.approx(truth, abs=1e-6)
+
+
+def test_variables_without_features_and_factors_have_an_answer():
+    """No curvature at all: the step is the maximiser itself."""
+    graphs = [FactorGraph(np.zeros((2, 1)), 3), FactorGraph(np.ones((2, 1)), 3)]
+    for max_min in (False, True):
+        problem = make_problem(graphs, [np.array([0, 1]), np.array([1, 2])], max_min=max_min)
+        problem.rows.squares[:2] = 0.0  # as without an intercept
+        stepper = SoftAgreement(problem, rng=np.random.RandomState(0))
+        stepper.advance(10.0, 2)
+        assert all(np.isfinite(array).all() for array in stepper.dual_state)
+
+
+def test_a_tree_may_use_part_of_the_weights_of_its_group():
+    rng = np.random.RandomState(0)
+    graphs = [
+        FactorGraph(rng.randn(n, 2), 2).add_tree([(i + 1, i) for i in range(n - 1)], shared=False)
+        for n in (30, 3)
+    ]
+    ys = [rng.randint(0, 2, graph.n_variables) for graph in graphs]
+    layout = plan_layout(graphs)
+    small, _ = pack_graphs(graphs[1:], layout)
+    # More weights than entries: a list of ties, so that scores never run over the table.
+    assert small.n_tied[0] > small.n_entries[0]
+    assert small.tie_at[0] >= 0
+    problem = make_problem(graphs, ys, weights=np.array([1.0, 2.0]))
+    _, result = train(problem, passes=50)
+    assert result.primal >= result.dual - 1e-9
+
+
+def test_tightened_messages_lower_the_primal_value():
+    problem = some_problem("triples")
+    stepper, _ = train(problem, passes=3)
+    for weights, messages in stepper.points():
+        before = problem.primal(weights, messages)
+        values = [
+            problem.primal(weights, problem.tightened(weights, messages, sweeps))
+            for sweeps in (1, 2, 10)
+        ]
+        assert before + 1e-12 >= values[0] >= values[1] - 1e-12
+        assert values[2] <= values[1] + 1e-12
+    assert not some_problem("count").can_tighten

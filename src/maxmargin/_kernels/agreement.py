@@ -141,10 +141,31 @@ def _max_min_step(theta, belief, cost, h, mean, work, out):
         largest = max(largest, belief[j])
     value = max_min_value(theta, cost, work)
     gap = value - (cost * (1.0 - largest) + mean)
+    if not h > 0.0:
+        uniform_on_best(theta, cost, work, out)
+        return gap
     for j in range(k):
         theta[j] += h * belief[j]
     clipped_difference(theta, work, h, cost, out)
     return gap
+
+
+@leaf
+def uniform_on_best(theta, cost, work, out):
+    """The maximiser of :func:`max_min_value`."""
+    best = max_min_value(theta, cost, work)
+    k = theta.shape[0]
+    for count in range(1, k + 1):
+        # The `count` best entries, by their rank.
+        total = 0.0
+        for j in range(k):
+            rank = 0
+            for i in range(k):
+                rank += theta[i] > theta[j] or (theta[i] == theta[j] and i < j)
+            out[j] = 1.0 / count if rank < count else 0.0
+            total += theta[j] * out[j]
+        if total + cost * (1.0 - 1.0 / count) >= best - 1e-12 * abs(best):
+            return
 
 
 @leaf

@@ -179,3 +179,28 @@ def dlpw_steps(
         add_answer(
             graphs, rows, features, truth, m, unary, tables, amount, matrix, factor_weights, room
         )
+
+
+@compiled
+def tighten_messages(
+    graphs, rows, features, truth, costs, sample_weight, matrix, factor_weights, sweeps, first,
+    last, messages,
+):  # fmt: skip
+    """Lower the primal value at fixed weights: some sweeps over the messages of some examples."""
+    room = make_room(graphs)
+    states, entries = make_answers(graphs)
+    most = room.values.shape[0]
+    work, best, total = np.empty(2 * most), np.empty(most), np.empty(most)
+    for m in range(first, last):
+        if sample_weight[m] == 0.0:
+            continue
+        unary = states[0, : graphs.first_state[m + 1] - graphs.first_state[m]]
+        tables = entries[0, : graphs.first_entry[m + 1] - graphs.first_entry[m]]
+        score_example(
+            graphs, rows, features, truth, costs, matrix, factor_weights, m, 1.0, room, unary,
+            tables,
+        )  # fmt: skip
+        for _ in range(sweeps):
+            minimise_messages(
+                graphs, m, unary, tables, messages, 0.0, work, best, total, room.places
+            )

@@ -12,7 +12,7 @@ from .._kernels.agreement import (
 from .._kernels.global_factors import best_count, best_in_tree
 from .._kernels.jit import compiled, leaf
 from .._kernels.protocol import score_rows
-from .._kernels.simplex import project
+from .._kernels.simplex import clipped_difference, project
 from ..structures.graph import COUNT, TABLE, TREE
 from ._soft_kernel import make_room
 
@@ -80,6 +80,23 @@ def _smooth_maximum(values, sigma, scaled, work, answer):
     return total
 
 
+@leaf
+def _smooth_max_min(theta, cost, sigma, work, answer):
+    """``max_b cost * (1 - max b) + theta @ b - sigma/2 |b|^2`` over the simplex."""
+    k = theta.shape[0]
+    top = theta[0]
+    for j in range(1, k):
+        top = max(top, theta[j])
+    for j in range(k):
+        theta[j] -= top
+    clipped_difference(theta, work, sigma, cost, answer)
+    total, largest = top + cost, 0.0
+    for j in range(k):
+        total += theta[j] * answer[j] - 0.5 * sigma * answer[j] * answer[j]
+        largest = max(largest, answer[j])
+    return total - cost * largest
+
+
 @compiled
 def evaluate_graphs(
     graphs, rows, features, truth, costs, sample_weight, max_min, sigma, messages, matrix,
@@ -117,7 +134,9 @@ def evaluate_graphs(
                 at = shift + graphs.message_at[graphs.held[h]]
                 for j in range(k):
                     theta[j] += messages[at + j]
-            if max_min:
+            if max_min and sigma > 0.0 and costs[v] > 0.0:
+                total += _smooth_max_min(theta, costs[v], sigma, work, answer[:k])
+            elif max_min and costs[v] > 0.0:
                 total += max_min_value(theta, costs[v], work)
             else:
                 for j in range(k):

@@ -16,7 +16,8 @@ import numpy as np
 from .._kernels.agreement import Beliefs
 from .._kernels.passes import inner_product
 from ..features.kernels import GramRows, KernelRows, squared_combination
-from ..structures.graph import Graphs
+from ..structures.graph import TABLE, Graphs
+from ._dlpw_kernel import tighten_messages
 from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
 from ._soft_repair import repair_graphs
@@ -134,6 +135,25 @@ class GraphProblem:
 
         sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0) / self.total_weight
         return self.penalty(weights) + float(sums[0]) + 0.5 * rho * float(sums[1])
+
+    @property
+    def can_tighten(self) -> bool:
+        """Whether :meth:`tightened` has a method: maxima of tables and of variables only."""
+        return not self.max_min and bool((self.graphs.kind == TABLE).all())
+
+    def tightened(self, weights: np.ndarray, messages: np.ndarray, sweeps: int) -> np.ndarray:
+        """Messages with a hard primal value at most that of the given ones, at the same weights."""
+        better = messages.copy()
+        matrix, factor = self.split(weights)
+
+        def work(first, last):
+            tighten_messages(
+                self.graphs, self.shared_rows, self.features, self.truth, self.costs,
+                self.sample_weight, matrix, factor, sweeps, first, last, better,
+            )  # fmt: skip
+
+        for_groups(work, self.n_examples, self.n_threads)
+        return better
 
     def soft_dual(self, beliefs: Beliefs, weights: np.ndarray, kappa: float, sigma: float) -> float:
         """Dual of the soft problem at beliefs whose weights are given.

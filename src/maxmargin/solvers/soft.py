@@ -52,6 +52,8 @@ _STIFFNESS = 4.5
 _ADJUSTMENT = 1.3
 _LOOSE, _STIFF = 0.15, 0.01
 _FIRST_BALANCE = 4
+# Sweeps over the messages of the better point at a check.
+_SWEEPS = 3
 # Rounds after which an annealed rho is half of what it was, a third after twice as many, ...
 _COOLING = 5.0
 
@@ -70,7 +72,8 @@ class SoftAgreement(BlockFrankWolfe):
         Smoothing of the maxima: each is that of ``theta @ mu - sigma/2 |mu|^2``. Counts and trees
         are not smoothed. The hard values reported are those without smoothing.
     steps : {"exact", "frank-wolfe"}
-        Exact steps of variables and pairwise moves in tables, or Frank-Wolfe steps in all blocks.
+        Exact steps of variables and pairwise moves in tables, or Frank-Wolfe steps in both. Counts
+        and max-min variables have exact steps either way.
     inertia : float, optional
         Weight of the proximal term in units of alpha; 0 is plain block ascent.
     order, average, rng, dual_state
@@ -253,6 +256,12 @@ class SoftAgreement(BlockFrankWolfe):
         soft = self.agreement == "soft"
         points = self.points()
         hard = [problem.primal(weights, messages) for weights, messages in points]
+        if not soft and problem.can_tighten and self.oracle_calls:
+            # The better point may have better messages than those that training left it with.
+            best = int(np.argmin(hard))
+            weights, messages = points[best]
+            messages = problem.tightened(weights, messages, _SWEEPS)
+            hard[best] = min(hard[best], problem.primal(weights, messages))
         self._hard_primal = min([self._hard_primal, *hard])
         if self._certify or not soft:
             found = problem.hard_dual(self.dual_state)

@@ -99,8 +99,8 @@ def _pack_shape(graph: FactorGraph, layout: Layout) -> Shape:
         if block.kind != COUNT:
             first, _, n_tied = layout.factor[_factor_group_key(block)]
             size = len(block.tie)
-        # An entry that is its own weight needs no list.
-        tied = size > 0 and not np.array_equal(block.tie, np.arange(size))
+        # An entry that is its own weight needs no list; a tree may use part of its group's weights.
+        tied = size > 0 and (n_tied != size or not np.array_equal(block.tie, np.arange(size)))
         tie_start = n_ties if tied else -1
         if tied:
             ties.append(block.tie)
