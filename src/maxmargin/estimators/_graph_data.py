@@ -18,8 +18,9 @@ from ..features.graphs import (
     row_numbers,
     stack_features,
 )
+from ..inference.decode import Decoded
 from ..structures.factor_graph import FactorGraph, check_memory
-from ..structures.graph import COUNT, Graphs
+from ..structures.graph import COUNT, TREE, Graphs
 from ..structures.graph_packing import Layout, plan_layout
 from ._sequence_data import check_lengths, encode_positions, flatten_labels
 
@@ -129,6 +130,11 @@ def check_states(graphs: Sequence[NodeGraph], n_states: int) -> None:
 def check_layout(graphs: Sequence[FactorGraph], layout: Layout) -> None:
     """Refuse factors that the model has no weights for."""
     for i, graph in enumerate(graphs):
+        if graph.groups[0] not in layout.unary:
+            raise ValueError(
+                f"X[{i}] has variables of group {graph.groups[0]!r}, but the model was trained "
+                f"with group {next(iter(layout.unary))!r}; give all graphs the same, or none."
+            )
         for block in graph.blocks:
             if block.kind == COUNT:
                 continue
@@ -149,6 +155,37 @@ def check_layout(graphs: Sequence[FactorGraph], layout: Layout) -> None:
                 raise ValueError(
                     f"X[{i}]: factors of group {block.group!r} have other tables than in training."
                 )
+
+
+def check_counts(
+    graphs: Sequence[NodeGraph],
+    least: np.ndarray,
+    most: np.ndarray,
+    classes: np.ndarray,
+    name: str,
+) -> None:
+    """Refuse labels that break a count of their graph, whatever the labels of other nodes are.
+
+    ``least`` and ``most`` tell of every node whether its state must, and may, be 1.
+    """
+    starts = node_starts(graphs)
+    for i, graph in enumerate(graphs):
+        blocks = () if graph.given is None else graph.given.blocks
+        for block in blocks:
+            if block.kind != COUNT:
+                continue
+            at = starts[i] + block.variables[0]
+            low, high = int(least[at].sum()), int(most[at].sum())
+            if low <= block.high and high >= block.low:
+                continue
+            wanted = block.low if block.low == block.high else f"{block.low} to {block.high}"
+            raise ValueError(
+                f"{name}[{i}] breaks a count of X[{i}]: expected {wanted} of the nodes "
+                f"{np.array2string(block.variables[0], threshold=10, separator=', ')} to have the "
+                f"label {plain(classes[1])!r}, received "
+                f"{low if low == high else f'{low} to {high}'}. Correct the labels, or at_least "
+                "and at_most of add_count."
+            )
 
 
 def check_state_size(graphs: Graphs) -> None:
@@ -180,18 +217,55 @@ def table_scores(graphs: Sequence[FactorGraph], layout: Layout, coef: np.ndarray
 
 
 def clamp(unary: np.ndarray, tables: np.ndarray, known: np.ndarray, graphs: Graphs) -> np.ndarray:
-    """Scores with states that are ruled out so low that no table makes up for it."""
+    """Scores with states that are ruled out so low that no other labels make up for it.
+
+    One known label may force many others, through counts: the penalty is more than what the scores
+    of any two labellings differ by.
+    """
     ruled_out = ~known
     if not ruled_out.any():
         return unary
     unary = unary.copy()
-    n_factors = np.diff(graphs.factors)[graphs.shape]
+    spread = np.ptp(unary, axis=1)
+    starts = [_table_starts(graphs, s) for s in range(len(graphs.factors) - 1)]
     for m in range(graphs.n_examples):
         nodes = slice(int(graphs.first_variable[m]), int(graphs.first_variable[m + 1]))
         entries = tables[graphs.first_entry[m] : graphs.first_entry[m + 1]]
-        largest = np.abs(unary[nodes]).max() + n_factors[m] * np.abs(entries).max(initial=0.0)
-        unary[nodes][ruled_out[nodes]] -= 1.0 + 2.0 * largest
+        most = spread[nodes].sum()
+        first = starts[graphs.shape[m]]
+        if len(first):
+            most += np.maximum.reduceat(entries, first).sum()
+            most -= np.minimum.reduceat(entries, first).sum()
+        unary[nodes][ruled_out[nodes]] -= 1.0 + 1.001 * most
     return unary
+
+
+def _table_starts(graphs: Graphs, s: int) -> np.ndarray:
+    """First entries of all tables of a shape, each edge of a tree with its own."""
+    starts: list[int] = []
+    for f in range(int(graphs.factors[s]), int(graphs.factors[s + 1])):
+        at = int(graphs.entry_at[f])
+        if graphs.kind[f] == TREE:
+            edges = graphs.edge_entry[graphs.scope_at[f] : graphs.scope_at[f + 1]]
+            starts += (at + edges[edges >= 0]).tolist()
+        elif graphs.kind[f] != COUNT:
+            starts.append(at)
+    return np.array(starts, np.int64)
+
+
+def check_kept(found: Decoded, known: np.ndarray, graphs: Graphs, first: int) -> None:
+    """Refuse labels that do not keep what is known, or break a count to keep it."""
+    kept = known[np.arange(len(known)), found.labels]
+    restricted = ~known.all(axis=1)
+    for m in range(graphs.n_examples):
+        nodes = slice(int(graphs.first_variable[m]), int(graphs.first_variable[m + 1]))
+        if restricted[nodes].any() and not (kept[nodes].all() and np.isfinite(found.values[m])):
+            raise ValueError(
+                f"no labels were found that keep the known ones of partial_y[{first + m}] and all "
+                f"counts of X[{first + m}]; they contradict each other, or the counts are too "
+                "entangled. Correct the known labels, give fewer or more of them, or relax "
+                "at_least and at_most of add_count."
+            )
 
 
 def chunk_bounds(graphs: Sequence[NodeGraph], n_states: int, at_once: int) -> list[tuple[int, int]]:

@@ -21,6 +21,8 @@ from ._base import Settings, StructuredEstimator
 from ._docs import documented
 from ._graph_data import (
     LabelledGraphs,
+    check_counts,
+    check_kept,
     check_layout,
     check_state_size,
     check_states,
@@ -246,6 +248,8 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         data, classes = label_graphs(graphs, y, self.classes, self.void, sample_weight, self._unit)
         loss = self._losses(data, classes, node_weight)
         layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)
+        on, void = data.truth == 1, data.truth < 0
+        check_counts(graphs, on, on | void, classes, "y")
         used = data.used()
         train, held_out = self._split(len(used), settings.rng)
         train, held_out = used[train], used[held_out]
@@ -272,6 +276,11 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
             hash(self.void)
         except TypeError:
             raise ValueError(f"void must be a label, hashable; received {self.void!r}.") from None
+        if isinstance(self.void, (float, np.floating)) and np.isnan(self.void):
+            raise ValueError(
+                "void may not be NaN, which is not equal to itself; expected a label such as -1 or "
+                "'?'. Replace NaN in y by it."
+            )
 
     def _losses(self, data: LabelledGraphs, classes: np.ndarray, node_weight: Any) -> np.ndarray:
         """Loss of a mistake at each node; that of a graph is a mean over its labelled nodes."""
@@ -370,7 +379,10 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
             tables = table_scores(factors, self.layout_, self.factor_coef_)
             if known is not None:
                 unary = clamp(unary, tables, known[starts[first] : starts[last]], packed)
-            parts.append(decode(packed, unary.ravel(), tables, n_jobs=check_n_jobs(self.n_jobs)))
+            found = decode(packed, unary.ravel(), tables, n_jobs=check_n_jobs(self.n_jobs))
+            if known is not None:
+                check_kept(found, known[starts[first] : starts[last]], packed, first)
+            parts.append(found)
         return Decoded(*(np.concatenate(found) for found in zip(*parts, strict=True)))
 
     def _known(self, partial_y: Any, graphs: list[NodeGraph]) -> np.ndarray | None:
@@ -379,7 +391,10 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         flat = self._flat(partial_y, graphs, "partial_y")
         lengths = np.diff(node_starts(graphs))
         mask = known_positions(flat, lengths, self.classes_)
-        return mask if len(mask) else None
+        if not len(mask):
+            return None
+        check_counts(graphs, ~mask[:, 0], mask[:, 1], self.classes_, "partial_y")
+        return mask
 
     def decode(self, X: Sequence[Any], *, partial_y: Any = None) -> Decoded:
         """The best labels with their scores, and upper bounds of the best scores.

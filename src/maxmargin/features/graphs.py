@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,7 +58,8 @@ class NodeGraph:
 def induced(graph: FactorGraph, keep: np.ndarray) -> FactorGraph:
     """The graph without some variables, and without the tables that hold them."""
     number = np.cumsum(keep) - 1
-    smaller = FactorGraph(np.empty((int(keep.sum()), 0)), graph.n_states[keep])
+    groups = [group for group, kept in zip(graph.groups, keep, strict=True) if kept]
+    smaller = FactorGraph(np.empty((len(groups), 0)), graph.n_states[keep], groups=groups)
     if graph.shared_row:
         smaller.shared_row = True
     for block in graph.blocks:
@@ -106,6 +108,7 @@ def read_graphs(X: Any) -> list[NodeGraph]:
             "all graphs in one way."
         )
     check_widths(graphs)
+    check_groups(graphs)
     return graphs
 
 
@@ -131,6 +134,10 @@ def _read_factor_graph(graph: FactorGraph, i: int) -> NodeGraph:
             "weights. Tell kinds of nodes apart by their features instead."
         )
     features = graph.features.reshape(1, -1) if graph.shared_row else graph.features
+    if not graph.has_own_groups and graph.groups != [None] * graph.n_variables:
+        # A row that is shared by one variable is just its row.
+        graph = copy(graph)
+        graph.groups = [None] * graph.n_variables
     return NodeGraph(node_features(features, i), graph.n_variables, given=graph)
 
 
@@ -279,6 +286,24 @@ def check_widths(graphs: Sequence[NodeGraph]) -> None:
                 "everywhere."
             )
         first = first or (i, p)
+
+
+def node_group(graph: NodeGraph) -> Hashable:
+    """The group of all nodes of a graph."""
+    return None if graph.given is None else graph.given.groups[0]
+
+
+def check_groups(graphs: Sequence[NodeGraph]) -> None:
+    """All nodes of all graphs share their weights, so they must be of one group."""
+    first = node_group(graphs[0])
+    for i, graph in enumerate(graphs):
+        group = node_group(graph)
+        if group != first:
+            raise ValueError(
+                f"X[{i}] has variables of group {group!r}, X[0] of group {first!r}; here all nodes "
+                "of all graphs share their weights. Leave groups out, and tell kinds of nodes "
+                "apart by their features instead."
+            )
 
 
 def edge_width(graph: NodeGraph) -> int | None:

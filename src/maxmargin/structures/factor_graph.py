@@ -9,6 +9,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from .._validation import check_integer
 from .graph import COUNT, TABLE, TREE
 
 TIES = ("full", "potts", "symmetric")
@@ -24,6 +25,16 @@ def check_memory(n_bytes: float, what: str) -> None:
             f"{MEMORY_LIMIT / 2**30:.3g} GiB; use fewer or smaller factors or fewer examples, or "
             "raise maxmargin.structures.factor_graph.MEMORY_LIMIT."
         )
+
+
+def check_group(group: Any, name: str) -> None:
+    """Refuse what cannot be looked up."""
+    try:
+        hash(group)
+    except TypeError:
+        raise ValueError(
+            f"{name} must be hashable, such as a string, a number or a tuple; received {group!r}."
+        ) from None
 
 
 class FactorBlock(NamedTuple):
@@ -66,7 +77,13 @@ class FactorGraph:
         self, features: Any, n_states: Any = 2, *, groups: Sequence[Hashable] | None = None
     ):
         self.features = features if hasattr(features, "tocsr") else np.asarray(features)
+        if self.features.ndim not in (1, 2):
+            raise ValueError(
+                "features must have shape (n_variables, n_features), or (n_features,) for a row "
+                f"that all variables share; received shape {self.features.shape}."
+            )
         self.shared_row = self.features.ndim == 1
+        self.has_own_groups = groups is not None
         states = np.asarray(n_states)
         if states.ndim == 0:
             if self.shared_row and groups is None:
@@ -89,6 +106,8 @@ class FactorGraph:
             self.groups: list[Hashable] = list(range(n)) if self.shared_row else [None] * n
         else:
             self.groups = list(groups)
+            for v, group in enumerate(self.groups):
+                check_group(group, f"groups[{v}]")
         if len(self.groups) != n:
             raise ValueError(f"groups has {len(self.groups)} entries; expected {n}.")
         if self.shared_row and len(set(self.groups)) < n:
@@ -158,6 +177,7 @@ class FactorGraph:
             "symmetric" (pairs) the same for (a, b) and (b, a); an array of the table's size gives
             the number of the weight that each entry uses, -1 for none.
         """
+        check_group(group, "group")
         variables = self._checked(variables, "variables")
         if len(variables):
             sizes = self.n_states[variables]
@@ -194,11 +214,17 @@ class FactorGraph:
 
         A row or column of a permutation matrix is ``at_least=1, at_most=1``.
         """
-        variables = self._checked([list(variables)], "variables")
+        listed = list(variables)
+        if not listed:
+            raise ValueError("variables of a count is empty; expected at least one variable.")
+        variables = self._checked([listed], "variables")
         if (self.n_states[variables] != 2).any():
             raise ValueError("a count needs binary variables.")
+        check_integer("at_least", at_least, 0)
+        if at_most is not None:
+            check_integer("at_most", at_most, 0)
         high = variables.shape[1] if at_most is None else int(at_most)
-        if not 0 <= at_least <= high <= variables.shape[1]:
+        if not at_least <= high <= variables.shape[1]:
             raise ValueError(
                 f"expected 0 <= at_least <= at_most <= {variables.shape[1]}; received "
                 f"at_least={at_least}, at_most={at_most}."
@@ -223,6 +249,7 @@ class FactorGraph:
         shared : bool
             Whether all edges use one table, or each has its own.
         """
+        check_group(group, "group")
         edges = self._checked(edges, "edges")
         if not len(edges):
             return self
@@ -292,4 +319,12 @@ def _tie_pattern(tie: Any, sizes: np.ndarray) -> np.ndarray:
             f"tie must have an integer for each of the {size} entries of a table of shape {shape}; "
             f"received an array of shape {pattern.shape} and type {pattern.dtype}."
         )
-    return pattern.ravel().astype(np.int32)
+    pattern = pattern.ravel()
+    outside = (pattern < -1) | (pattern >= size)
+    if outside.any():
+        entry = int(np.argmax(outside))
+        raise ValueError(
+            f"tie gives entry {entry} the weight {pattern[entry]}; expected -1 <= tie < {size} for "
+            f"a table of shape {shape}: the number of a weight, or -1 for none."
+        )
+    return pattern.astype(np.int32)
