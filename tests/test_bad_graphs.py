@@ -107,6 +107,8 @@ def test_labels(y, message):
         ({"pairwise": "ising"}, "pairwise must be one of"),
         ({"surrogate": "crf"}, "surrogate='crf' is not available for graphs"),
         ({"void": []}, "void must be a label"),
+        ({"void": np.nan}, "void may not be NaN"),
+        ({"void": np.float32("nan")}, "void may not be NaN"),
         ({"max_iter": None}, "max_iter must be an integer >= 1"),
     ],
 )
@@ -130,6 +132,73 @@ def test_factor_graphs():
     counted = FactorGraph(NODES, 2).add_count([0, 1, 2], at_most=2)
     with pytest.raises(ValueError, match=r"X\[0\]: a count, chain or tree holds a void node"):
         GraphLabeler(void="?").fit([counted], [["a", "?", "b"]])
+
+
+def test_groups_that_differ_between_graphs():
+    graphs = [FactorGraph(NODES, 2, groups=[name] * 3) for name in ("a", "a", "b")]
+    with pytest.raises(ValueError, match=r"X\[2\] has variables of group 'b', X\[0\] of .* 'a'"):
+        GraphLabeler().fit(graphs, [LABELS] * 3)
+    with pytest.raises(ValueError, match=r"X\[1\] has variables of group 'b', X\[0\] of .* None"):
+        GraphLabeler().fit([FactorGraph(NODES, 2), graphs[2]], [LABELS] * 2)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("bbb", r"y\[1\] breaks a count of X\[1\]: expected 1 to 2 of the nodes \[0, 2, 1\] to "
+                r"have the label 'b', received 3\. Correct the labels, or at_least and at_most"),
+        ("aaa", "expected 1 to 2 .* received 0"),
+        ("aa?", None),  # refused for another reason, so the count must let it pass
+    ],
+)  # fmt: skip
+def test_labels_that_break_a_count(labels, message):
+    counted = FactorGraph(NODES, 2).add_count([0, 2, 1], at_least=1, at_most=2)
+    message = message or "holds a void node"
+    for weight in (None, [1.0, 2.0]):
+        with pytest.raises(ValueError, match=message):
+            GraphLabeler(void="?").fit([counted] * 2, [list("aba"), list(labels)], weight)
+
+
+def test_counts():
+    graph = FactorGraph(NODES, 2)
+    with pytest.raises(ValueError, match="variables of a count is empty"):
+        graph.add_count([], at_least=1)
+    with pytest.raises(ValueError, match="at_least must be an integer >= 0; received 0.5"):
+        graph.add_count([0, 1], at_least=0.5)
+    with pytest.raises(ValueError, match="at_most must be an integer >= 0; received 1.7"):
+        graph.add_count([0, 1], at_most=1.7)
+    with pytest.raises(ValueError, match="at_least must be an integer >= 0; received -1"):
+        graph.add_count([0, 1], at_least=-1)
+    with pytest.raises(ValueError, match="expected 0 <= at_least <= at_most <= 2; .* at_most=3"):
+        graph.add_count([0, 1], at_most=3)
+    assert not graph.blocks
+    assert graph.add_count([0, 1], at_least=np.int64(1)).blocks[0].low == 1
+
+
+def test_ties():
+    graph = FactorGraph(NODES, 2)
+    for bad in (-2, 4, 2**33, 2**32):
+        message = rf"tie gives entry 2 the weight {bad}; expected -1 <= tie < 4"
+        with pytest.raises(ValueError, match=message):
+            graph.add_tables([(0, 1)], tie=[0, 1, bad, 0])
+        with pytest.raises(ValueError, match=message):
+            graph.add_tree([(0, 1)], tie=np.array([[0, 1], [bad, 0]]))
+    assert not graph.blocks
+    tie = graph.add_tables([(0, 1)], tie=[3, -1, 0, 0]).blocks[0].tie
+    assert tie.tolist() == [3, -1, 0, 0]
+
+
+def test_shapes_and_groups_of_factor_graphs():
+    with pytest.raises(ValueError, match=r"features must have shape .* received shape \(3, 2, 1\)"):
+        FactorGraph(NODES[:, :, None], 2)
+    with pytest.raises(ValueError, match=r"groups\[1\] must be hashable.* received \['b'\]"):
+        FactorGraph(NODES, 2, groups=["a", ["b"], "a"])
+    graph = FactorGraph(NODES, 2)
+    for add in (graph.add_tables, graph.add_tree):
+        with pytest.raises(ValueError, match=r"group must be hashable.* received \['b'\]"):
+            add([(0, 1)], group=["b"])
+    with pytest.raises(ValueError, match=r"group must be hashable"):
+        graph.add_chain([0, 1, 2], group={})
 
 
 def test_memory(monkeypatch):

@@ -292,6 +292,99 @@ def test_triples_and_counts():
     assert table.score(triples, y) > alone.score([(x, []) for x in X], y)
 
 
+def marked(n, seed=0, size=4):
+    """Graphs of which exactly one node is marked, and their labels."""
+    random = np.random.RandomState(seed)
+    y = np.eye(size, dtype=int)[random.randint(size, size=n)]
+    x = [4.0 * labels[:, None] - 2.0 + 0.1 * random.randn(size, 1) for labels in y]
+    graphs = [FactorGraph(nodes, 2).add_count(range(size), at_least=1, at_most=1) for nodes in x]
+    return graphs, list(y)
+
+
+def test_known_labels_stay_against_counts():
+    graphs, y = marked(6)
+    model = fitted(graphs, y, max_iter=5)
+    nodes = np.array([[20.0], [-20.0], [-20.0], [-20.0]])
+    strong = FactorGraph(nodes, 2).add_count(range(4), at_least=1, at_most=1)
+    assert model.predict([strong])[0].tolist() == [1, 0, 0, 0]
+    found = model.decode([graphs[0], strong], partial_y=[None, [None, 1, None, None]])
+    assert found.labels[1].tolist() == [0, 1, 0, 0]
+    assert found.values[1] == found.bounds[1]
+    nothing = [None, [0, 0, 0, 0]]
+    message = r"partial_y\[1\] breaks a count of X\[1\]: expected 1 of the nodes \[0, 1, 2, 3\]"
+    with pytest.raises(ValueError, match=message + r" to have the label 1, received 0\. Correct"):
+        model.predict([strong, strong], partial_y=nothing)
+    twice = [[1, None, None, 1]]
+    with pytest.raises(ValueError, match=r"partial_y\[0\] breaks .* received 2 to 4"):
+        model.predict([strong], partial_y=twice)
+    # Each count could be met, but not all together.
+    rows = FactorGraph(nodes, 2).add_count([0, 1], at_least=1, at_most=1)
+    rows.add_count([1, 2], at_least=1, at_most=1)
+    with pytest.raises(
+        ValueError, match=r"partial_y\[0\] with the other counts breaks .* \[1, 2\]"
+    ):
+        model.predict([rows], partial_y=[[0, None, 1, None]])
+    rows.add_count([0, 2], at_least=1, at_most=1)
+    with pytest.raises(ValueError, match=r"no labels were found .* partial_y\[0\] and all counts"):
+        model.predict([rows], partial_y=[[None, None, None, 1]])
+
+
+def test_known_labels_stay_in_permutations():
+    size = 4
+    graphs, y = marked(6)
+    model = fitted(graphs, y, max_iter=5)
+    random = np.random.RandomState(1)
+    cells = np.arange(size * size).reshape(size, size)
+    for _ in range(5):
+        nodes = 10.0 * random.randn(size * size, 1)
+        grid = FactorGraph(nodes, 2)
+        for line in (*cells, *cells.T):
+            grid.add_count(line, at_least=1, at_most=1)
+        wanted = random.randint(size, size=2)
+        partial = np.full((size, size), None)
+        partial[tuple(wanted)] = 1
+        found = model.predict([grid], partial_y=[partial.ravel().tolist()])[0].reshape(size, size)
+        assert found[tuple(wanted)] == 1
+        assert (found.sum(axis=0) == 1).all() and (found.sum(axis=1) == 1).all()
+
+
+def test_known_labels_stay_in_trees():
+    """A leaf that is known against the will of all others, through tables of equal labels."""
+    edges = [(0, leaf) for leaf in range(1, 7)]
+    random = np.random.RandomState(0)
+    y = [np.full(7, k % 2) for k in range(6)]
+    x = [labels[:, None] - 0.5 + 0.1 * random.randn(7, 1) for labels in y]
+    model = fitted([FactorGraph(nodes, 2).add_tree(edges) for nodes in x], y, max_iter=5)
+    model.coef_[:] = 0.0
+    model.intercept_[:] = 0.0
+    model.factor_coef_[:] = [[0.0, -5.0, 5.0, 0.0]]  # all push the centre to 1
+    star = FactorGraph(np.zeros((7, 1)), 2).add_tree(edges)
+    assert model.predict([star])[0].tolist() == [1, 0, 0, 0, 0, 0, 0]
+    found = model.decode([star, star], partial_y=[[0, *[None] * 6], None])
+    assert found.labels[0][0] == 0 and found.values[0] == 0.0 == found.bounds[0]
+    assert found.labels[1][0] == 1 and found.values[1] == 30.0
+
+
+def test_groups_of_variables():
+    nodes = np.array([[1.0], [-1.0], [2.0]])
+    y = [[1, 0, 1], [0, 1, 1]]
+    bare = [FactorGraph(nodes, 2).add_tables([(0, 1)]) for _ in y]
+    named = [FactorGraph(nodes, 2, groups=["a"] * 3).add_tables([(0, 1)]) for _ in y]
+    for labels, void in ((y, None), ([[1, 0, -1], y[1]], -1)):
+        one = fitted(bare, labels, void=void, max_iter=5)
+        other = fitted(named, labels, void=void, max_iter=5)
+        assert_same(one.coef_, other.coef_)
+        assert_same(one.predict(bare), other.predict(named))
+    with pytest.raises(ValueError, match=r"X\[0\] has variables of group None, .* group 'a'"):
+        other.predict(bare)
+    # One variable with a row that it has for itself is a graph like others.
+    single = FactorGraph([-1.0], [2])
+    model = fitted([*bare, single], [*y, [0]], max_iter=5)
+    as_row = fitted([*bare, FactorGraph([[-1.0]], 2)], [*y, [0]], max_iter=5)
+    assert_same(model.coef_, as_row.coef_)
+    assert_same(model.predict([single, bare[0]]), as_row.predict([single, bare[0]]))
+
+
 # --- size and real data ---------------------------------------------------------------------
 
 

@@ -157,37 +157,6 @@ def check_layout(graphs: Sequence[FactorGraph], layout: Layout) -> None:
                 )
 
 
-def check_counts(
-    graphs: Sequence[NodeGraph],
-    least: np.ndarray,
-    most: np.ndarray,
-    classes: np.ndarray,
-    name: str,
-) -> None:
-    """Refuse labels that break a count of their graph, whatever the labels of other nodes are.
-
-    ``least`` and ``most`` tell of every node whether its state must, and may, be 1.
-    """
-    starts = node_starts(graphs)
-    for i, graph in enumerate(graphs):
-        blocks = () if graph.given is None else graph.given.blocks
-        for block in blocks:
-            if block.kind != COUNT:
-                continue
-            at = starts[i] + block.variables[0]
-            low, high = int(least[at].sum()), int(most[at].sum())
-            if low <= block.high and high >= block.low:
-                continue
-            wanted = block.low if block.low == block.high else f"{block.low} to {block.high}"
-            raise ValueError(
-                f"{name}[{i}] breaks a count of X[{i}]: expected {wanted} of the nodes "
-                f"{np.array2string(block.variables[0], threshold=10, separator=', ')} to have the "
-                f"label {plain(classes[1])!r}, received "
-                f"{low if low == high else f'{low} to {high}'}. Correct the labels, or at_least "
-                "and at_most of add_count."
-            )
-
-
 def check_state_size(graphs: Graphs) -> None:
     """Refuse a fit whose dual state would not fit: beliefs, implied ones and multipliers."""
     numbers = graphs.first_state[-1] + graphs.first_entry[-1] + 2 * graphs.first_message[-1]
@@ -219,8 +188,8 @@ def table_scores(graphs: Sequence[FactorGraph], layout: Layout, coef: np.ndarray
 def clamp(unary: np.ndarray, tables: np.ndarray, known: np.ndarray, graphs: Graphs) -> np.ndarray:
     """Scores with states that are ruled out so low that no other labels make up for it.
 
-    One known label may force many others, through counts: the penalty is more than what the scores
-    of any two labellings differ by.
+    One known label may force many others: the penalty is more than what the scores of any two
+    labellings differ by.
     """
     ruled_out = ~known
     if not ruled_out.any():
@@ -256,16 +225,16 @@ def _table_starts(graphs: Graphs, s: int) -> np.ndarray:
 def check_kept(found: Decoded, known: np.ndarray, graphs: Graphs, first: int) -> None:
     """Refuse labels that do not keep what is known, or break a count to keep it."""
     kept = known[np.arange(len(known)), found.labels]
-    restricted = ~known.all(axis=1)
     for m in range(graphs.n_examples):
         nodes = slice(int(graphs.first_variable[m]), int(graphs.first_variable[m + 1]))
-        if restricted[nodes].any() and not (kept[nodes].all() and np.isfinite(found.values[m])):
-            raise ValueError(
-                f"no labels were found that keep the known ones of partial_y[{first + m}] and all "
-                f"counts of X[{first + m}]; they contradict each other, or the counts are too "
-                "entangled. Correct the known labels, give fewer or more of them, or relax "
-                "at_least and at_most of add_count."
-            )
+        if known[nodes].all() or (kept[nodes].all() and np.isfinite(found.values[m])):
+            continue
+        raise ValueError(
+            f"no labels were found that keep the known ones of partial_y[{first + m}] and all "
+            f"counts of X[{first + m}]; they contradict each other, or the counts are too "
+            "entangled. Correct the known labels, give fewer or more of them, or relax "
+            "at_least and at_most of add_count."
+        )
 
 
 def chunk_bounds(graphs: Sequence[NodeGraph], n_states: int, at_once: int) -> list[tuple[int, int]]:

@@ -19,9 +19,9 @@ from ..structures.masks import known_positions
 from ._agreement import AgreementModel
 from ._base import Settings, StructuredEstimator
 from ._docs import documented
+from ._graph_counts import check_truth, implied, without_known
 from ._graph_data import (
     LabelledGraphs,
-    check_counts,
     check_kept,
     check_layout,
     check_state_size,
@@ -248,8 +248,7 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         data, classes = label_graphs(graphs, y, self.classes, self.void, sample_weight, self._unit)
         loss = self._losses(data, classes, node_weight)
         layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)
-        on, void = data.truth == 1, data.truth < 0
-        check_counts(graphs, on, on | void, classes, "y")
+        check_truth(graphs, data.indptr, data.truth, classes)
         used = data.used()
         train, held_out = self._split(len(used), settings.rng)
         train, held_out = used[train], used[held_out]
@@ -374,6 +373,11 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
             some = graphs[first:last]
             factors = [graph.factor_graph(len(self.classes_), self.pairwise) for graph in some]
             check_layout(factors, self.layout_)
+            if known is not None:
+                factors = [
+                    without_known(graph, known[starts[first + k] : starts[first + k + 1]])
+                    for k, graph in enumerate(factors)
+                ]
             packed, _ = pack_graphs(factors, self.layout_)
             unary = unary_scores(some, self._scores)
             tables = table_scores(factors, self.layout_, self.factor_coef_)
@@ -393,8 +397,7 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         mask = known_positions(flat, lengths, self.classes_)
         if not len(mask):
             return None
-        check_counts(graphs, ~mask[:, 0], mask[:, 1], self.classes_, "partial_y")
-        return mask
+        return implied(graphs, node_starts(graphs), mask, self.classes_)
 
     def decode(self, X: Sequence[Any], *, partial_y: Any = None) -> Decoded:
         """The best labels with their scores, and upper bounds of the best scores.
