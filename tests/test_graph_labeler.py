@@ -397,8 +397,9 @@ def test_a_hundred_thousand_nodes():
     labels = np.kron(random.randint(0, 2, (10, 10)), np.ones((32, 32), int)).ravel()
     nodes = labels[:, None] + random.randn(side * side, 1)
     graph = (nodes, np.concatenate([right, down]))
-    model = fitted([graph], [labels], max_iter=2, pairwise="potts")
-    assert model.score([graph], [labels]) > 0.8
+    # A single graph is one visit a pass, and its cells share all weights: some passes are needed.
+    model = fitted([graph], [labels], max_iter=20, pairwise="potts")
+    assert model.score([graph], [labels]) > 0.9
 
 
 def test_superpixels():

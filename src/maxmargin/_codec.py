@@ -64,7 +64,7 @@ _OWN = {
     "Kernel": "features.kernel_values",
     "Flows": "_kernels.flows",
     "Beliefs": "_kernels.agreement",
-    "Layout": "structures.factor_graph",
+    "Layout": "structures.graph_packing",
 }
 
 
