@@ -39,9 +39,17 @@ BAD = {
 CASES = [(name, value) for name, (_, values) in BAD.items() for value in values]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS)
-@pytest.mark.parametrize("name, value", CASES, ids=[f"{n}-{v!r}" for n, v in CASES])
-def test_parameter(estimator, name, value):
+@pytest.mark.parametrize(
+    "name, value, estimator",
+    [
+        (name, value, estimator)
+        for name, value in CASES
+        for estimator in ESTIMATORS
+        # None is a value there: it depends on whether labels interact.
+        if not (name == "max_iter" and value is None and estimator is MultiLabelClassifier)
+    ],
+)
+def test_parameter(name, value, estimator):
     expected, _ = BAD[name]
     with pytest.raises(ValueError) as caught:
         estimator(**{name: value}).fit(*NO_DATA)

@@ -104,9 +104,12 @@ def test_demo_certifies_and_beats_its_baselines(capsys):
     rows = output.splitlines()[output.splitlines().index(header) + 1 :][: len(demo.TOUR)]
     for row in rows:
         gap = float(re.search(r"([\d.]+)%", row).group(1))
-        assert gap <= 1.0, "the default tolerance is 1 %"
+        limit = 5.0 if row.startswith("discs") else 1.0
+        assert gap <= limit, "the tolerance is 1 % by default, and 5 % for the grid"
     by_task = {row.split("  ")[0]: numbers(re.split(r"accuracy|distance", row)[1]) for row in rows}
     score, baseline = by_task["words of noisy digits"][:2]
     assert score > baseline + 0.03, "transitions help"
+    score, baseline = by_task["discs in noisy pictures"][:2]
+    assert score > baseline + 0.08, "neighbours help"
     score, baseline = by_task["diabetes in five steps"][:2]
     assert score < baseline - 0.1

@@ -26,7 +26,7 @@ BLOCKS = code_blocks("README.md") + code_blocks("docs/coming-from.md")
 
 
 def test_there_are_blocks():
-    assert len(code_blocks("README.md")) == 8
+    assert len(code_blocks("README.md")) == 9
     assert len(code_blocks("docs/coming-from.md")) == 4
     assert len(code_blocks("docs/graphs.md")) == 7
 
