@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+from hypothesis import settings
+
 # Most of the time of a first run is compilation. Less optimisation makes it shorter; such code must
-# not end up in the cache that users and benchmarks share. Read by numba when it is imported.
+# not end up in the cache that users and benchmarks share. Numba reads this when it is imported.
 _CACHE = Path(__file__).resolve().parent.parent / ".cache" / "tests"
 os.environ.setdefault("NUMBA_OPT", "1")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_CACHE))
 
-import pytest
-from hypothesis import settings
-
-import realdata
+import realdata  # noqa: E402
 
 # The first example of a property compiles kernels, which no deadline allows for. Under CI the
 # examples are the same in every run, so that a failure there can be repeated.
