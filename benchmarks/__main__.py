@@ -12,6 +12,8 @@ NAMES = (
     "satimage",
     "ocr_error",
     "bcfw_pass",
+    "max_min_chain",
+    "crf",
     "prediction",
     "best_path",
     "kernel_fit",

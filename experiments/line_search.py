@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.data import words as ocr_words
 from benchmarks.report import machine
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
 
 from . import saddle
-from .rows import Examples
 from .store import RESULTS
 from .table2 import ALPHAS, distances, features_of
 
@@ -26,6 +26,7 @@ PASSES = 100
 ORACLE_ITERATIONS = 20
 PAPER, EXACT = "the paper's step 2n/(t+2n)", "exact line search"
 LIBRARY = "the library's solver"
+OCR, OCR_ITERATIONS = "ocr", 10
 
 
 def arguments(words: list[str] | None) -> argparse.Namespace:
@@ -42,8 +43,12 @@ def main(words: list[str] | None = None) -> None:
     if chosen.quick and chosen.folder == RESULTS:
         chosen.folder = RESULTS / "quick"
     curves = {name: curves_of(name, passes) for name in names}
+    if not chosen.quick:
+        curves[OCR] = curves_of_words(passes)
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    content = {"machine": machine(), "alpha": ALPHAS, "K": ORACLE_ITERATIONS, "curves": curves}
+    iterations = {**dict.fromkeys(names, ORACLE_ITERATIONS), OCR: OCR_ITERATIONS}
+    alphas = {**ALPHAS, OCR: "1/n"}
+    content = {"machine": machine(), "alpha": alphas, "K": iterations, "curves": curves}
     path = chosen.folder / "line_search.json"
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     plot(curves, path.with_suffix(".svg"))
@@ -61,8 +66,26 @@ def curves_of(name: str, passes: int) -> dict[str, dict[str, list[float]]]:
         trace = saddle.train(train.X, train.y, distances(train.n_labels), settings, 0)
         gaps = _relative_gaps(trace.primal, trace.dual)
         found[what] = {"passes": [float(p) for p in range(1, passes + 1)], "gap": gaps}
-    found[LIBRARY] = _library(name, train, passes)
+    model = mm.OrdinalClassifier(
+        alpha=ALPHAS[name],
+        classes=range(train.n_labels),
+        fit_intercept=False,  # the features hold a constant
+    )
+    found[LIBRARY] = _trace(model, train.X, train.y, passes)
     return found
+
+
+def curves_of_words(passes: int) -> dict[str, dict[str, list[float]]]:
+    """The same for handwritten words (fold 0), where every method is the library's."""
+    X, y = ocr_words("test")
+    base = {"surrogate": "max-min", "alpha": 1.0 / len(X)}
+    paper = {**base, "oracle": "mirror-prox", "oracle_iterations": OCR_ITERATIONS}
+    models = {
+        PAPER: mm.SequenceLabeler(**paper, line_search=False),
+        EXACT: mm.SequenceLabeler(**paper),
+        LIBRARY: mm.SequenceLabeler(**base),
+    }
+    return {what: _trace(model, X, y, passes) for what, model in models.items()}
 
 
 def _relative_gaps(primal: np.ndarray, dual: np.ndarray) -> list[float]:
@@ -71,19 +94,12 @@ def _relative_gaps(primal: np.ndarray, dual: np.ndarray) -> list[float]:
     return [float(f"{gap:.4g}") for gap in (lowest - highest) / lowest]
 
 
-def _library(name: str, train: Examples, passes: int) -> dict[str, list[float]]:
-    model = mm.OrdinalClassifier(
-        alpha=ALPHAS[name],
-        classes=range(train.n_labels),
-        fit_intercept=False,  # the features hold a constant
-        check_every=1,
-        max_iter=passes,
-        tol=1e-9,
-        random_state=0,
-    )
+def _trace(model: Any, X: Any, y: Any, passes: int) -> dict[str, list[float]]:
+    """Relative gap after each pass of an estimator."""
+    model.set_params(check_every=1, max_iter=passes, tol=1e-9, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model.fit(train.X, train.y)
+        model.fit(X, y)
     checks = [check for check in model.history_ if check.passes > 0]
     return {
         "passes": [float(check.passes) for check in checks],

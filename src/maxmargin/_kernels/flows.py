@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import protocol as generic
-from .jit import compiled, implements
+from .jit import compiled, implements, leaf
 
 # An edge with less belongs to rounding.
 NEGLIGIBLE = 1e-15
@@ -45,7 +45,7 @@ def truth_flows(truth: np.ndarray, indptr: np.ndarray, n_labels: int) -> Flows:
     n = len(truth)
     before = np.concatenate([[0], truth[:-1]])
     before[indptr[:-1]] = 0
-    room = 4
+    room = 6
     edge = np.zeros(room * n + 16, np.int32)
     mass = np.zeros(len(edge))
     edge[: room * n : room] = before * n_labels + truth
@@ -85,6 +85,25 @@ def _grow(flows, extra):
 
 
 @compiled
+def make_room(flows, first, last, extra):
+    """Let every position of a range take ``extra`` more edges; returns the storage, which may be a
+    new one."""
+    for p in range(first, last):
+        if flows.count[p] + extra > flows.room[p]:
+            room = 2 * flows.count[p] + extra
+            if flows.used[0] + room > flows.edge.shape[0]:
+                flows = _grow(flows, room)
+            start = flows.used[0]
+            for e in range(flows.count[p]):
+                flows.edge[start + e] = flows.edge[flows.start[p] + e]
+                flows.mass[start + e] = flows.mass[flows.start[p] + e]
+            flows.start[p] = start
+            flows.room[p] = room
+            flows.used[0] += room
+    return flows
+
+
+@leaf
 def find_edge(flows, p, edge):
     """Place of an edge in the pool, or -1."""
     for place in range(flows.start[p], flows.start[p] + flows.count[p]):
@@ -93,7 +112,7 @@ def find_edge(flows, p, edge):
     return -1
 
 
-@compiled
+@leaf
 def take_mass(flows, p, edge, amount):
     """Take mass off an edge; an empty edge is forgotten."""
     place = find_edge(flows, p, edge)
@@ -105,29 +124,17 @@ def take_mass(flows, p, edge, amount):
         flows.mass[place] = flows.mass[last]
 
 
-@compiled
+@leaf
 def put_mass(flows, p, edge, amount):
-    """Put mass on an edge; returns the storage, which may be a new one."""
+    """Put mass on an edge; there must be room for it."""
     place = find_edge(flows, p, edge)
     if place >= 0:
         flows.mass[place] += amount
-        return flows
-    if flows.count[p] == flows.room[p]:
-        room = 2 * flows.room[p]
-        if flows.used[0] + room > flows.edge.shape[0]:
-            flows = _grow(flows, room)
-        start = flows.used[0]
-        for e in range(flows.count[p]):
-            flows.edge[start + e] = flows.edge[flows.start[p] + e]
-            flows.mass[start + e] = flows.mass[flows.start[p] + e]
-        flows.start[p] = start
-        flows.room[p] = room
-        flows.used[0] += room
+        return
     place = flows.start[p] + flows.count[p]
     flows.edge[place] = edge
     flows.mass[place] = amount
     flows.count[p] += 1
-    return flows
 
 
 @implements(generic.load_dual, Flows, at=1)

@@ -286,6 +286,12 @@ def chain_marginals_summed(unary, transitions, work, marginals, summed):
     """
     if _is_harmless(unary, transitions):
         return _plain_sums(unary, transitions, work, marginals, summed)
+    return careful_marginals_summed(unary, transitions, work, marginals, summed)
+
+
+@leaf
+def careful_marginals_summed(unary, transitions, work, marginals, summed):
+    """The same for scores of any size, against a maximum of their own for every label."""
     length, n = unary.shape
     best, sums = work[:n], work[n : 2 * n]
     ones, reached = work[2 * n : 3 * n], work[3 * n : 4 * n]

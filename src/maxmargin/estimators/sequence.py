@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -13,7 +13,6 @@ from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
 from ..features.kernels import GivenScores
 from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences, take_list
-from ..solvers.flow import FlowAscent
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
@@ -24,9 +23,8 @@ from ..structures.masks import (
     known_positions,
     transition_masks,
 )
-from ..structures.pair_chain import PairChain
-from ._base import SURROGATES, StructuredEstimator
 from ._chain_probability import ChainProbabilities
+from ._chain_solvers import ORACLE_PARAMETERS, ChainSolvers
 from ._docs import documented
 from ._kernel import KernelModel
 from ._sequence_data import (
@@ -54,8 +52,9 @@ from ._sequence_data import (
     precomputed=""", and with
         "precomputed" X[i] holds them for its positions and those of all training sequences, one
         after another: shape (T, n_training)""",
+    extra=ORACLE_PARAMETERS,
 )
-class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
+class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
     """Labels sequences with a linear chain: a label for every position.
 
     The score of labels ``y`` for a sequence ``x`` of length T is::
@@ -121,10 +120,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
     ['DET', 'NOUN']
     """
 
-    _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
-    _solvers = ("auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs")
-    _methods: ClassVar[dict[str, type]] = {**StructuredEstimator._methods, "flow": FlowAscent}
-
     def __init__(
         self,
         surrogate: str = "max-margin",
@@ -148,6 +143,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         fit_intercept: bool = True,
         class_weight: Any = None,
         classes: Any = None,
+        oracle: str | None = None,
+        oracle_iterations: int | str = "auto",
+        line_search: bool = True,
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -177,6 +175,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
+        self.oracle = oracle
+        self.oracle_iterations = oracle_iterations
+        self.line_search = line_search
         self.warm_start = warm_start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -217,7 +218,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         self
         """
         settings = self._check_settings()
-        self._check_solver()
         if self.surrogate == "crf":
             self._refuse_losses(position_weight)
         data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
@@ -234,9 +234,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
         rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
         is_mean = self.normalize_loss and self.surrogate != "crf"
+        structure = self._training_structure(part, masks, rows, loss)
         problem = Problem(
-            self._training_structure(part, masks, rows, loss),
-            SURROGATES[self.surrogate](),
+            structure,
+            self._make_surrogate(structure),
             rows,
             self._alpha_for(part.weights.sum(), mean_length if is_mean else 1.0),
             part.weights,
@@ -269,26 +270,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, StructuredEstimator):
             return float(np.mean(decode_all(chain, known, self.weights_, n_threads) == data.truth))
 
         return right
-
-    def _check_solver(self) -> None:
-        """Refuse solvers without the oracle that they need."""
-        if self.surrogate == "crf" and self.solver == "flow":
-            raise ValueError(
-                "solver='flow' is made for losses, which surrogate='crf' does not have: use "
-                "solver='auto', 'lbfgs' or 'bcfw'."
-            )
-        if self.surrogate == "max-min" and self.solver in ("bcfw", "subgradient"):
-            raise ValueError(
-                f"solver={self.solver!r} needs an exact max-min oracle, which sequences do not "
-                "have: use solver='auto' or 'flow', or surrogate='max-margin'."
-            )
-
-    def _solver_name(self, problem: Any) -> str:
-        if self.solver != "auto":
-            return self.solver
-        if self.surrogate == "crf":
-            return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
-        return "flow" if self.surrogate == "max-min" else "pairwise"
 
     def _make_loss(self, costs: np.ndarray) -> LabelLoss:
         if isinstance(self.loss, str):

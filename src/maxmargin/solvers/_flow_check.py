@@ -10,13 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled
+from .._kernels.jit import compiled, leaf
 from .._kernels.simplex import project
 from .._kernels.vector import copy, dot
-from ._flow_kernel import augment, make_scratch, true_score
+from ._flow_kernel import augment, true_score
+from ._flow_moves import make_scratch
 
 
-@compiled
+@leaf
 def _improve(structure, curvature, i, excess, labels, work, predictions):
     """One step of Polyak's subgradient method on the predictions of example i.
 

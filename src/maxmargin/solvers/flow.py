@@ -32,7 +32,8 @@ from ..structures import chain_max_min  # noqa: F401  (its answers, for the kern
 from ..structures.losses import dense_matrix
 from ..surrogates.max_min import MaxMin
 from ._flow_check import bracket_blocks
-from ._flow_kernel import Curvature, flow_steps
+from ._flow_kernel import flow_steps
+from ._flow_moves import Curvature
 from .bcfw import BlockFrankWolfe
 from .problem import Evaluation, for_groups
 

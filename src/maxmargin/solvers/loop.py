@@ -43,7 +43,7 @@ class Best:
         self.primal = np.inf  # at these weights
         self.lowest_primal = np.inf  # at any weights seen; the same unless a validation chooses
         self.dual = -np.inf
-        self.oracle_error = 0.0
+        self.bracket = 0.0  # of inexact oracles, at these weights
         self.validation_score: float | None = None
         self.checks_without_progress = 0
 
@@ -63,7 +63,7 @@ class Best:
         if better:
             self.weights = weights.copy()
             self.primal = evaluation.primal
-            self.oracle_error = evaluation.oracle_error
+            self.bracket = evaluation.oracle_error
 
     def converged(self, tol: float) -> bool:
         """Whether some weights seen are within the relative tolerance of the optimum."""
@@ -73,6 +73,12 @@ class Best:
     def gap(self) -> float:
         """Bound on the distance of the best weights to the optimum."""
         return self.primal - self.dual
+
+    @property
+    def oracle_error(self) -> float:
+        """What inexact oracles may have added to the primal value: at most the gap, because the
+        true value is not below the dual either."""
+        return min(self.bracket, max(self.gap, 0.0))
 
 
 def run(

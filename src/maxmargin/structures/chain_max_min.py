@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled, implements
+from .._kernels.jit import implements, leaf
 from .._kernels.protocol import expected_losses, lowest_loss
 from .chain import Chain
 
@@ -31,7 +31,7 @@ def _forbid_labels(structure, i, t, values):
             values[k] = -np.inf
 
 
-@compiled
+@leaf
 def _position_losses(structure, i, t, mu, out):
     """Expected loss of each label at a position; infinite for those not allowed there."""
     n = structure.n_labels
@@ -63,7 +63,7 @@ def _loss_floor(structure, i, mu, work):
     return total
 
 
-@compiled
+@leaf
 def _next_break(start, change, here, g):
     """Where on the lower envelope another line takes over from line ``here``, and which."""
     nearest = np.inf

@@ -1,0 +1,206 @@
+"""Saddle-point mirror-prox on chains: its bracket against linear programs, and what it trains."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+
+import numba
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+
+from maxmargin import MulticlassClassifier, SequenceLabeler
+from maxmargin._kernels import protocol as generic
+from maxmargin._kernels.chain_saddle import step_length
+from maxmargin.solvers.bcfw import BlockFrankWolfe
+from maxmargin.surrogates.mirror_prox import mirror_prox
+from test_chain_max_min import HAMMING, allowed_there, outputs_of, small_problem
+from test_duality import CHAIN_COSTS, CHAIN_LABELS, chain_model, chains
+
+EXAMPLE, LENGTH = 2, 3  # an example of small_problem with three positions
+K = CHAIN_LABELS
+LOSSES = HAMMING * CHAIN_COSTS / LENGTH
+
+
+@numba.njit
+def respond(surrogate, structure, rows, scores, mu):
+    work = np.empty(generic.work_size(structure, rows))
+    labels = np.empty(structure.longest, np.int32)[:LENGTH]
+    return generic.best_response(surrogate, structure, EXAMPLE, scores, work, labels, mu)
+
+
+@numba.njit
+def safe_step(structure):
+    return step_length(structure, EXAMPLE)
+
+
+def embedded(outputs):
+    """Indicators of the parts of outputs, one a column."""
+    columns = np.zeros((LENGTH * K + K * K, len(outputs)))
+    for column, labels in enumerate(outputs):
+        for t, label in enumerate(labels):
+            columns[t * K + label, column] = 1.0
+        for a, b in itertools.pairwise(labels):
+            columns[LENGTH * K + a * K + b, column] += 1.0
+    return columns
+
+
+def exact_value(scores, constrained):
+    """``max_mu sum_t min_j (L mu_t)_j + scores @ mu``, a linear program over all outputs."""
+    phi = embedded(outputs_of(LENGTH, constrained))
+    allowed = allowed_there(LENGTH, constrained)
+    n = phi.shape[1]
+    rows = []
+    for t in range(LENGTH):
+        for j in np.flatnonzero(allowed[t]):
+            floor = np.zeros(LENGTH)
+            floor[t] = 1.0
+            rows.append(np.concatenate([-LOSSES[j] @ phi[t * K : (t + 1) * K], floor]))
+    answer = linprog(
+        -np.concatenate([scores @ phi, np.ones(LENGTH)]),
+        A_ub=np.array(rows),
+        b_ub=np.zeros(len(rows)),
+        A_eq=np.concatenate([np.ones(n), np.zeros(LENGTH)])[None],
+        b_eq=[1.0],
+        bounds=[(0, None)] * n + [(None, None)] * LENGTH,
+    )
+    return -answer.fun
+
+
+def is_feasible(mu, constrained):
+    """Whether mu is a mixture of outputs, up to rounding."""
+    phi = embedded(outputs_of(LENGTH, constrained))
+    n = phi.shape[1]
+    apart = np.ones((len(mu), 1))
+    closest = linprog(
+        np.append(np.zeros(n), 1.0),
+        A_ub=np.vstack([np.hstack([phi, -apart]), np.hstack([-phi, -apart])]),
+        b_ub=np.concatenate([mu, -mu]),
+        A_eq=np.append(np.ones(n), 0.0)[None],
+        b_eq=[1.0],
+    )
+    return closest.fun < 1e-8
+
+
+@pytest.mark.parametrize("size", [0.3, 3.0, 2000.0])
+@pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
+@pytest.mark.parametrize("factor", [1.0, 4.0])
+def test_the_bracket_holds_the_truth_and_shrinks_like_one_over_the_iterations(
+    factor, constrained, size
+):
+    problem, _ = small_problem(constrained)
+    structure = problem.structure
+    random = np.random.RandomState(int(size))
+    for _ in range(3):
+        scores = random.randn(LENGTH * K + K * K) * size
+        truth = exact_value(scores, constrained)
+        tolerance = 1e-9 * max(1.0, size)
+        for iterations in (1, 2, 5, 20, 100, 500):
+            surrogate = mirror_prox(structure, iterations, factor=factor)
+            mu = np.empty(len(scores))
+            upper, lower = respond(surrogate, structure, problem.rows, scores, mu)
+            assert lower - tolerance <= truth <= upper + tolerance
+            assert is_feasible(mu, constrained)
+            if factor == 1.0:  # the theorem: divergences from the start, over step and iterations
+                divergences = 2.0 * LENGTH * np.log(K)
+                most = divergences / (safe_step(structure) * iterations)
+                assert upper - lower <= most + tolerance
+        if size < 10:
+            assert upper - lower < 0.01
+
+
+def copy_with(problem, surrogate):
+    """The same problem with another surrogate."""
+    other = copy.copy(problem)
+    other.surrogate = surrogate
+    return other
+
+
+def test_one_position_is_the_closed_form():
+    random = np.random.RandomState(0)
+    y = np.arange(8) % 4
+    X = random.randn(8, 2) + np.eye(4, 2)[y]
+    flat = MulticlassClassifier("max-min", alpha=0.1, tol=1e-7, random_state=0).fit(X, y)
+    chain = SequenceLabeler(
+        "max-min", oracle="mirror-prox", boundary_weights=False, alpha=0.1, tol=0.01,
+        oracle_iterations=100, random_state=0,
+    )  # fmt: skip
+    chain.fit(list(X[:, None]), list(y[:, None]))
+    assert chain.status_ == "converged"
+    assert chain.dual_ <= flat.primal_ and flat.dual_ <= chain.primal_
+
+
+def test_evaluation_reads_and_steps_write():
+    problem, _ = small_problem(True)
+    problem = copy_with(problem, mirror_prox(problem.structure, 3))
+    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    before = problem.surrogate.theta.copy()
+    first = stepper.check()[0][1]
+    again = stepper.check()[0][1]
+    assert first == again
+    np.testing.assert_array_equal(problem.surrogate.theta, before)
+    stepper.advance(1.0, 1000)
+    assert not np.array_equal(problem.surrogate.theta, before)
+    assert problem.surrogate.visits[0] == problem.n_examples
+
+
+@pytest.mark.parametrize("line_search", [True, False], ids=["exact", "paper"])
+@pytest.mark.parametrize("iterations", [1, 10])
+def test_certificates_hold_with_few_iterations(iterations, line_search):
+    problem, optimum = small_problem(True)
+    problem = copy_with(problem, mirror_prox(problem.structure, iterations, line_search))
+    stepper = BlockFrankWolfe(problem, average=True, rng=np.random.RandomState(0))
+    dual = -np.inf
+    first_gap = None
+    for _ in range(150):
+        candidates = stepper.check()
+        for _, found in candidates:
+            assert found.primal >= optimum - 1e-9
+            assert found.dual <= optimum + 1e-9
+            assert found.oracle_error >= -1e-12
+        found = candidates[0][1]
+        assert found.primal - found.dual >= -1e-9
+        if line_search:
+            assert found.dual >= dual - 1e-12
+        dual = found.dual
+        first_gap = first_gap or found.primal - found.dual
+        stepper.advance(1.0, 1000)
+    assert min(found.primal for _, found in candidates) - dual < 0.5 * first_gap
+
+
+def test_enough_iterations_come_close_to_the_optimum():
+    X, y, weights, _ = chains(False)
+    model = chain_model(
+        False,
+        surrogate="max-min",
+        oracle="mirror-prox",
+        oracle_iterations=100,
+        tol=0.02,
+        max_iter=3000,
+        random_state=0,
+    )
+    model.fit(X, y, sample_weight=weights)
+    _, optimum = small_problem(False)
+    assert model.status_ == "converged"
+    assert model.dual_ <= optimum <= model.primal_ + 1e-9
+    assert 0.0 < model.oracle_error_ < model.gap_ + 1e-9
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"surrogate": "max-margin"}, "oracle='mirror-prox' is one of max-min alone: use surr"),
+        ({"solver": "flow"}, "oracle='mirror-prox' goes with solver='bcfw'"),
+        ({"oracle": "magic"}, "oracle must be None or 'mirror-prox'"),
+        ({"oracle_iterations": 0}, "oracle_iterations must be an integer >= 1"),
+        ({"oracle_iterations": "many"}, "oracle_iterations must be 'auto' or an integer >= 1"),
+        ({"line_search": "yes"}, "line_search"),
+        ({"oracle": None, "line_search": False}, "line_search=False .* use oracle='mirror-prox'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(settings, message):
+    X, y, _, _ = chains(False)
+    model = chain_model(False, surrogate="max-min", oracle="mirror-prox").set_params(**settings)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
