@@ -255,8 +255,9 @@ def test_more_items_than_can_be_enumerated():
     # Two oracles, one problem: the brackets overlap.
     assert found[0].dual_ <= found[2].primal_ + 1e-12
     assert found[2].dual_ <= found[0].primal_ + 1e-12
-    # Errors are never said to be more than the gap, which is about the same for both.
-    assert found[0].oracle_error_ < 0.2 * found[2].oracle_error_
+    # An error is never said to be more than the gap, so compare them where the gap is still wide.
+    widest = {k: max(check.oracle_error for check in found[k].history_) for k in found}
+    assert widest[0] < 0.1 * widest[2]
 
 
 def test_evaluation_changes_nothing():

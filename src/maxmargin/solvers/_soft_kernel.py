@@ -7,12 +7,12 @@ import numpy as np
 from .._kernels.agreement import (
     Beliefs,
     Room,
-    binary_pairs_step,
     gather_messages,
     move_multipliers,
     table_step,
     variable_step,
 )
+from .._kernels.binary_pairs import binary_pairs_step
 from .._kernels.global_factors import count_step, frank_wolfe_factor
 from .._kernels.jit import compiled, leaf
 from .._kernels.pair_tables import pair_table_step
