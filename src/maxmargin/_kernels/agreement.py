@@ -60,6 +60,7 @@ class Room(NamedTuple):
     node: np.ndarray  # the same size
     pointer: np.ndarray  # the same size, integers
     places: np.ndarray  # integers: states of the variables of a factor
+    sums: np.ndarray  # states of an example: multipliers and implied beliefs of all their slots
 
 
 # --- variables ------------------------------------------------------------------------------
@@ -77,6 +78,16 @@ def gather_messages(graphs, beliefs, kappa, m, a, out):
         for j in range(k):
             out[j] += beliefs.eta[at + j] + kappa * (beliefs.implied[at + j] - belief[j])
     return end - begin
+
+
+@leaf
+def take_sums(graphs, sums, belief, kappa, a, out):
+    """As :func:`gather_messages`, from sums that were kept while the factors moved."""
+    held = graphs.held_at[a + 1] - graphs.held_at[a]
+    at = graphs.state_at[a]
+    for j in range(graphs.n_states[a]):
+        out[j] += sums[at + j] - held * kappa * belief[j]
+    return held
 
 
 @leaf

@@ -13,10 +13,11 @@ from .jit import leaf
 
 
 @leaf
-def binary_pairs_step(graphs, beliefs, weights, scale, penalty, augmented, m, most, enough):
+def binary_pairs_step(graphs, beliefs, weights, scale, penalty, augmented, m, most, enough, sums):
     """Moves within all factors of an example; returns the sum of gaps and squared disagreement.
 
-    The places of everything follow from the number of the factor, so little is looked up.
+    The places of everything follow from the number of the factor, so little is looked up. ``sums``
+    gets what the variables will ask for next: the sum over slots of ``eta + kappa * implied``.
     """
     kappa, sigma = penalty.kappa, penalty.sigma
     s = graphs.shape[m]
@@ -28,6 +29,7 @@ def binary_pairs_step(graphs, beliefs, weights, scale, penalty, augmented, m, mo
     first_factor = graphs.factors[s]
     slots = graphs.scope_at[first_factor]
     share = 1.0 / (kappa * kappa)
+    sums[:] = 0.0
     for f in range(first_factor, graphs.factors[s + 1]):
         number = f - first_factor
         left = states + 2 * graphs.scope[slots + 2 * number]
@@ -115,4 +117,11 @@ def binary_pairs_step(graphs, beliefs, weights, scale, penalty, augmented, m, mo
             eta[at + 3] = r1
             square = (l0 - e0) ** 2 + (l1 - e1) ** 2 + (r0 - e2) ** 2 + (r1 - e3) ** 2
             residual += share * square
+            e0, e1, e2, e3 = l0, l1, r0, r1
+        left -= states
+        right -= states
+        sums[left] += e0 + kappa * implied[at]
+        sums[left + 1] += e1 + kappa * implied[at + 1]
+        sums[right] += e2 + kappa * implied[at + 2]
+        sums[right + 1] += e3 + kappa * implied[at + 3]
     return gap, residual

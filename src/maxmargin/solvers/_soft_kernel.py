@@ -10,6 +10,7 @@ from .._kernels.agreement import (
     gather_messages,
     move_multipliers,
     table_step,
+    take_sums,
     variable_step,
 )
 from .._kernels.binary_pairs import binary_pairs_step
@@ -37,6 +38,9 @@ def make_room(graphs):
         size = graphs.scope_at[f + 1] - graphs.scope_at[f]
         arity = max(arity, size)
     messages = max(messages, arity * k)
+    states = 1
+    for m in range(graphs.shape.shape[0]):
+        states = max(states, graphs.first_state[m + 1] - graphs.first_state[m])
     return Room(
         np.empty((1, graphs.n_columns)),
         np.zeros(graphs.n_columns),
@@ -51,6 +55,7 @@ def make_room(graphs):
         np.empty(messages),
         np.empty(messages, np.int32),
         np.empty(arity, np.int32),
+        np.empty(states),
     )
 
 
@@ -85,8 +90,9 @@ def true_beliefs(graphs, truth, beliefs):
 
 @leaf
 def _visit_variables(
-    graphs, rows, beliefs, matrix, truth, costs, scale, penalty, m, first_round, last_round, room
-):
+    graphs, rows, beliefs, matrix, truth, costs, scale, penalty, m, first_round, last_round,
+    plain, room,
+):  # fmt: skip
     """Steps of all variables, one row of features after another; returns the sum of their gaps.
 
     Variables of one row use different columns of the weights, so they do not see each other, and
@@ -96,6 +102,7 @@ def _visit_variables(
     s = graphs.shape[m]
     base, end = graphs.variables[s], graphs.variables[s + 1]
     one_row = graphs.first_row[m + 1] - graphs.first_row[m] == 1
+    known_sums = not first_round and graphs.binary_pairs[s] and penalty.exact and plain
     total = 0.0
     a = base
     while a < end:
@@ -116,7 +123,10 @@ def _visit_variables(
             theta, answer = room.values[:k], room.answer[:k]
             for j in range(k):
                 theta[j] = scores[column + j]
-            held = gather_messages(graphs, beliefs, penalty.kappa, m, a, theta)
+            if known_sums:
+                held = take_sums(graphs, room.sums, belief, penalty.kappa, a, theta)
+            else:
+                held = gather_messages(graphs, beliefs, penalty.kappa, m, a, theta)
             curvature = scale * square + held * penalty.kappa
             total += variable_step(
                 theta, belief, truth[v], costs[v], curvature, penalty, room.work, answer
@@ -138,8 +148,9 @@ def _visit_factors(graphs, features, beliefs, weights, scale, penalty, augmented
     s = graphs.shape[m]
     if graphs.binary_pairs[s] and penalty.exact and features.shape[1] == 1:
         return binary_pairs_step(
-            graphs, beliefs, weights, scale, penalty, augmented, m, _MOST_MOVES, _ENOUGH
-        )
+            graphs, beliefs, weights, scale, penalty, augmented, m, _MOST_MOVES, _ENOUGH,
+            room.sums[: graphs.first_state[m + 1] - graphs.first_state[m]],
+        )  # fmt: skip
     total, residual = 0.0, 0.0
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
         if graphs.kind[f] == COUNT:
@@ -185,7 +196,7 @@ def soft_steps(
         for r in range(rounds):
             gap = _visit_variables(
                 graphs, rows, beliefs, matrix, truth, costs, scale, penalty, m, r == 0,
-                r == rounds - 1, room,
+                r == rounds - 1, features.shape[1] == 1, room,
             )  # fmt: skip
             more, residuals[m] = _visit_factors(
                 graphs, features, beliefs, factor_weights, scale, penalty, augmented, m, room
