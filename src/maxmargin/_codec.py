@@ -59,6 +59,7 @@ _REGISTRY: dict[str, _Codec] = {}
 # Our own classes, registered when first met: importing them takes the compiler's time.
 _OWN = {
     "Check": "solvers.result",
+    "Round": "solvers.cccp",
     "Blocks": "_kernels.blocks",
     "Atoms": "_kernels.atoms",
     "Kernel": "features.kernel_values",

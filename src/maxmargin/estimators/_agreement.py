@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from .._validation import check_choice, check_number
 from ..solvers.graph_problem import GraphProblem
 from ..solvers.soft import AGREEMENTS, SoftAgreement
-from ._base import Settings, incompatible
+from ._base import PREVIOUS, Settings, incompatible
 
 if TYPE_CHECKING:
     from ._base import StructuredEstimator as _Base
@@ -42,9 +42,9 @@ class AgreementModel(_Base):
                 remedy,
             )
 
-    def _stepper(self, problem: Any, settings: Settings) -> Any:
+    def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Any:
         if not isinstance(problem, GraphProblem):
-            return super()._stepper(problem, settings)
+            return super()._stepper(problem, settings, dual_state=dual_state)
         return SoftAgreement(
             problem,
             agreement=self.agreement,
@@ -54,5 +54,5 @@ class AgreementModel(_Base):
             order=self.order,
             average=self._wanted_average(),
             rng=settings.rng,
-            dual_state=self._dual_for(problem),
+            dual_state=self._dual_for(problem) if dual_state is PREVIOUS else dual_state,
         )

@@ -38,6 +38,8 @@ SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
 SOLVERS = ("auto", "bcfw", "pairwise", "subgradient", "lbfgs")
 # Marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
 _DUAL_BYTES = 1e9
+# A solver starts from the dual state of the previous fit, if that is wanted.
+PREVIOUS: Any = object()
 
 
 class Settings(NamedTuple):
@@ -188,19 +190,21 @@ class StructuredEstimator(BaseEstimator):
             )
         return result
 
-    def _stepper(self, problem: Any, settings: Settings) -> Any:
-        """The solver, ready to start."""
+    def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Any:
+        """The solver, ready to start: from a dual state, or afresh from None."""
         name = self._solver_name(problem)
+        if dual_state is PREVIOUS:
+            dual_state = self._dual_for(problem)
         if name == "subgradient":
             return Subgradient(problem, rng=settings.rng)
         if name == "lbfgs":
-            return Lbfgs(problem, dual_state=self._dual_for(problem))
+            return Lbfgs(problem, dual_state=dual_state)
         return self._methods[name](
             problem,
             order=self.order,
             average=self._wanted_average(),
             rng=settings.rng,
-            dual_state=self._dual_for(problem),
+            dual_state=dual_state,
         )
 
     def _solver_name(self, problem: Any) -> str:
@@ -234,6 +238,9 @@ class StructuredEstimator(BaseEstimator):
         self.n_iter_ = max(1, math.ceil(result.passes - 1e-9))
         self.n_oracle_calls_ = result.oracle_calls
         self.history_ = result.history
+        for name in ("objective_", "rounds_", "start_objectives_"):  # of a fit with hidden labels
+            if hasattr(self, name):
+                delattr(self, name)
         in_weights = isinstance(result.dual_state, np.ndarray)
         self.dual_nbytes_ = 0 if in_weights else getattr(result.dual_state, "nbytes", 0)
         self._dual = None

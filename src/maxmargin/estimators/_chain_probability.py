@@ -48,6 +48,9 @@ class ChainProbabilities:
 
         if self.surrogate != "crf":
             return pack(rows)
+        if data.hidden.any():
+            self._check_hidden_crf()  # type: ignore[attr-defined]
+            return pack(None)
         K = len(self.classes_)
         lengths = np.diff(data.indptr)
         solver = self.solver

@@ -127,7 +127,34 @@ AGREEMENT_ATTRIBUTES = """\
         and two bounds known in advance, usually far larger: ``agreement_bound`` on what the
         softness changes, and ``hard_suboptimality``."""
 
+HIDDEN = """\
+    hidden : bool, default=False
+        Whether labels in ``y`` may be hidden: None, and -1 if all other labels are non-negative
+        integers; what ``classes`` names is a label in any case. Hidden labels are variables of the
+        model that nobody observed, and no mistakes: see the objective below ``hidden_starts``, and
+        docs/hidden.md. Without hidden labels the switch makes no difference to a fit.
+    hidden_starts : int, default=1
+        From how many completions of the hidden labels to start; the lowest objective wins. The
+        first is by a model of the known labels alone, the others are that with noise. With y the
+        known labels, h the hidden ones and L the loss over known labels, divided by the number of
+        all, training minimises ``S(x, y) = max_z [ L(z, y) + score(x, z) ] - max_h score(x, y, h)``
+        (max-min likewise)%(hidden_note)s. That is not convex: it is solved by rounds that complete
+        the hidden labels and then train on them, and the objective never rises."""
+
+HIDDEN_ATTRIBUTES = """\
+    objective_ : float
+        Only after a fit with hidden labels: the objective with hidden labels at their best. Then
+        ``primal_``, ``dual_`` and ``gap_`` are those of the last convex problem, an upper bound of
+        the objective in which hidden labels are fixed; ``gap_`` tells how well that was solved, and
+        nothing about other completions. ``status_`` is "stationary" instead of "converged".
+    rounds_ : list of Round
+        Objective, certificate and time after every round of such a fit; none for a CRF.
+    start_objectives_ : array
+        Objectives reached from each start."""
+
 _PARTS = {
+    "hidden": HIDDEN,
+    "hidden_attributes": HIDDEN_ATTRIBUTES,
     "parameters": PARAMETERS,
     "attributes": ATTRIBUTES,
     "kernel": KERNEL,
@@ -161,6 +188,7 @@ def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str)
             "rows": "examples",
             "where": "rows of X",
             "bounds_note": "",
+            "hidden_note": "",
             "max_iter": ", default=1000",
             "max_iter_note": "",
             "precomputed": _PRECOMPUTED,

@@ -13,7 +13,13 @@ from .._validation import check_sample_weight
 from ..features.sequences import Sequences, learn_sequences, take_list
 from ..solvers.problem import for_groups, in_threads
 from ..structures.chain import Chain, best_paths
-from ..structures.masks import TransitionMasks, allowed_positions, first_violation
+from ..structures.masks import (
+    TransitionMasks,
+    allowed_positions,
+    first_infeasible,
+    first_violation,
+)
+from ._hidden import find_hidden, warn_without_labels
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction import DictVectorizer
@@ -29,12 +35,44 @@ class LabelledSequences:
     allowed: np.ndarray
     weights: np.ndarray
     loss_scale: np.ndarray
+    hidden: np.ndarray  # bool; the codes there mean nothing
+
+    def known_labels(self, n_classes: int) -> np.ndarray:
+        """Which labels are possible where, if the known ones are kept."""
+        known = np.ones((len(self.truth), n_classes), bool)
+        known[~self.hidden] = False
+        at = np.flatnonzero(~self.hidden)
+        known[at, self.truth[at]] = True
+        return known & self.allowed if len(self.allowed) else known
+
+    def known_runs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Runs of neighbouring known labels, each a sequence, and hidden ones each by itself.
+
+        Returns their ``indptr`` and their weights, which are 0 for hidden labels.
+        """
+        first = self.hidden.copy()
+        first[self.indptr[:-1]] = True
+        first[1:] |= self.hidden[:-1]
+        starts = np.flatnonzero(first)
+        weights = np.repeat(self.weights, np.diff(self.indptr))[starts]
+        indptr = np.append(starts, len(first)).astype(self.indptr.dtype)
+        return indptr, np.where(self.hidden[starts], 0.0, weights)
+
+    def leave_out_hidden(self) -> None:
+        """Sequences without a known label cost nothing whatever the weights are."""
+        known = np.concatenate([[0], np.cumsum(~self.hidden)])[self.indptr]
+        without = np.flatnonzero((np.diff(known) == 0) & (self.weights > 0))
+        warn_without_labels(without, "sequence")
+        self.weights[without] = 0.0
 
     def restrict(self, allowed: Any, masks: TransitionMasks, classes: np.ndarray) -> None:
         """Take in what is allowed where, and refuse labels that are not."""
         self.allowed = allowed_positions(allowed, np.diff(self.indptr), classes)
         used = np.flatnonzero(self.weights > 0)
         counted = self.take(used)
+        if counted.hidden.any():
+            counted._check_completions(used, masks, len(classes))
+            return
         found = first_violation(counted.truth, counted.indptr, masks, counted.allowed)
         if found is None:
             return
@@ -49,6 +87,15 @@ class LabelledSequences:
             "constraints; correct the labels or allow it."
         )
 
+    def _check_completions(self, used: np.ndarray, masks: TransitionMasks, n_classes: int) -> None:
+        """Every sequence must have labels that keep the known ones and are allowed."""
+        bad = first_infeasible(self.indptr, *masks, self.known_labels(n_classes))
+        if bad >= 0:
+            raise ValueError(
+                f"y[{used[bad]}]: no labels of its hidden positions go together with the known "
+                "ones, the constraints and what is allowed; correct the labels or relax them."
+            )
+
     def weigh(self, position_weight: Any, normalize: bool) -> None:
         """Take in weights of positions."""
         lengths = np.diff(self.indptr)
@@ -56,10 +103,11 @@ class LabelledSequences:
             self.loss_scale = flatten_position_weights(position_weight, lengths)
         if normalize:
             self.loss_scale /= np.repeat(lengths, lengths)
+        self.loss_scale[self.hidden] = 0.0
 
     def counts(self, n_classes: int) -> np.ndarray:
         """Weighted frequency of each class."""
-        weights = np.repeat(self.weights, np.diff(self.indptr))
+        weights = np.repeat(self.weights, np.diff(self.indptr)) * ~self.hidden
         return np.bincount(self.truth, weights=weights, minlength=n_classes)
 
     def positions(self, indices: np.ndarray) -> np.ndarray:
@@ -79,15 +127,17 @@ class LabelledSequences:
             self.allowed[at] if len(self.allowed) else self.allowed,
             self.weights[indices],
             self.loss_scale[at],
+            self.hidden[at],
         )
 
 
 def take_labelled(
-    X: Any, y: Any, declared: Any, sample_weight: Any = None
+    X: Any, y: Any, declared: Any, sample_weight: Any = None, hidden: bool = False
 ) -> tuple[LabelledSequences, np.ndarray, DictVectorizer | None]:
     """Pack sequences with their labels; also the classes and, for dicts, the vectorizer.
 
-    The labels of sequences of weight 0 are not looked at, and name no classes.
+    The labels of sequences of weight 0 are not looked at, and name no classes. With ``hidden``,
+    None and -1 are labels that are not known.
     """
     sequences = take_list(X)
     labels, lengths = flatten_labels(y, sequences)
@@ -95,15 +145,19 @@ def take_labelled(
     stacked, indptr = opened.stack(), opened.indptr
     check_lengths(lengths, indptr)
     weights = check_sample_weight(sample_weight, len(lengths), "sequence")
-    counted = np.flatnonzero(np.repeat(weights > 0, lengths))
+    unknown = find_hidden(labels, declared) if hidden else np.zeros(len(labels), bool)
+    counted = np.flatnonzero(np.repeat(weights > 0, lengths) & ~unknown)
+    if hidden and not len(counted):
+        raise ValueError("all labels of y are hidden; at least one must be known.")
     place = place_in_sequences(indptr)
     codes = LabelCodes.from_labels(labels[counted], declared, lambda at: place(int(counted[at])))
     truth = np.zeros(len(labels), np.int32)
     truth[counted] = encode_positions(codes, labels[counted], counted, indptr)
     K = len(codes.classes)
     data = LabelledSequences(
-        stacked, indptr, truth, np.ones((0, K), bool), weights, np.ones(len(truth))
+        stacked, indptr, truth, np.ones((0, K), bool), weights, np.ones(len(truth)), unknown
     )
+    data.leave_out_hidden()
     return data, codes.classes, vectorizer
 
 

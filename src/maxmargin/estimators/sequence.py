@@ -26,6 +26,8 @@ from ..structures.masks import (
 from ._chain_probability import ChainProbabilities
 from ._chain_solvers import ORACLE_PARAMETERS, ChainSolvers
 from ._docs import documented
+from ._hidden import find_hidden
+from ._hidden_sequences import HiddenSequences
 from ._kernel import KernelModel
 from ._sequence_data import (
     LabelledSequences,
@@ -47,6 +49,8 @@ from ._sequence_data import (
     class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
         total weight, or 1 over it if ``normalize_loss=False`` or for a CRF.""",
+    hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
+        ``log sum_z exp(score(x, z)) - log sum_h exp(score(x, y, h))``, by gradients, one start""",
     rows="positions",
     where="positions of all sequences, one below the other,",
     precomputed=""", and with
@@ -54,7 +58,7 @@ from ._sequence_data import (
         after another: shape (T, n_training)""",
     extra=ORACLE_PARAMETERS,
 )
-class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
+class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSolvers):
     """Labels sequences with a linear chain: a label for every position.
 
     The score of labels ``y`` for a sequence ``x`` of length T is::
@@ -92,6 +96,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
         Which labels may follow which, in training and in prediction. A matrix is True where the
         label of the column may follow that of the row; a dict lists what is forbidden:
         ``{"transitions": [(from, to), ...], "first": [...], "last": [...]}``.
+    %(hidden)s
     %(kernel)s
     %(parameters)s
 
@@ -109,6 +114,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
     vectorizer_ : DictVectorizer or None
         Names of the features, if sequences are lists of feature dicts.
     %(attributes)s
+    %(hidden_attributes)s
 
     Examples
     --------
@@ -128,6 +134,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
         normalize_loss: bool = True,
         boundary_weights: bool = True,
         constraints: Any = None,
+        hidden: bool = False,
+        hidden_starts: int = 1,
         kernel: Any = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -160,6 +168,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
         self.normalize_loss = normalize_loss
         self.boundary_weights = boundary_weights
         self.constraints = constraints
+        self.hidden = hidden
+        self.hidden_starts = hidden_starts
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -205,6 +215,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
         X : list of n sequences
             Each a (T, d) array, a CSR matrix, or a list of T feature dicts.
         y : list of n sequences of T hashable labels
+            With ``hidden=True``, None (and -1 beside non-negative integers) where not known.
         sample_weight : array of shape (n,), optional
             Weights of the sequences; 2 is the same as having a sequence twice.
         position_weight : list of n arrays of shape (T,), optional
@@ -220,7 +231,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
         settings = self._check_settings()
         if self.surrogate == "crf":
             self._refuse_losses(position_weight)
-        data, classes, self.vectorizer_ = take_labelled(X, y, self.classes, sample_weight)
+        data, classes, self.vectorizer_ = take_labelled(
+            X, y, self.classes, sample_weight, bool(self.hidden)
+        )
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
         data.weigh(position_weight, self.normalize_loss)
@@ -252,7 +265,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
                 self._set_weights(weights, data.X, positions)
                 return right()
 
-        result = self._solve(problem, settings, validate)
+        if part.hidden.any():
+            result = self._solve_hidden(problem, part, settings, validate)
+        else:
+            result = self._solve(problem, settings, validate)
         self._set_weights(result.weights, data.X, positions)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
@@ -267,7 +283,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
 
         def right() -> float:
             known = GivenScores(self._scores(data.X)) if rows is None else rows
-            return float(np.mean(decode_all(chain, known, self.weights_, n_threads) == data.truth))
+            found = decode_all(chain, known, self.weights_, n_threads)
+            return float(np.mean((found == data.truth)[~data.hidden]))
 
         return right
 
@@ -405,7 +422,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
         """Fraction of positions labelled right; sequences count by ``sample_weight``.
 
-        Labels that the model does not know count as errors, with a warning.
+        Labels that the model does not know count as errors, with a warning; with ``hidden=True``,
+        hidden ones are not counted.
         """
         sequences = take_list(X)
         labels, lengths = flatten_labels(y, sequences)
@@ -413,7 +431,13 @@ class SequenceLabeler(ChainProbabilities, KernelModel, ChainSolvers):
         check_lengths(lengths, chain.indptr)
         weights = check_sample_weight(sample_weight, len(lengths), "sequence")
         codes = LabelCodes(self.classes_).codes_or_minus_one(labels)
-        if (codes < 0).any():
-            warn_unseen([labels[t] for t in np.flatnonzero(codes < 0)])
-        found = self._decode(chain, opened)
-        return float(np.average(found == codes, weights=np.repeat(weights, lengths)))
+        counted = np.ones(len(codes), bool)
+        if self.hidden:
+            counted = ~find_hidden(labels, self.classes_)
+            if not counted.any():
+                raise ValueError("all labels of y are hidden; at least one must be known.")
+        unseen = np.flatnonzero((codes < 0) & counted)
+        if len(unseen):
+            warn_unseen([labels[t] for t in unseen])
+        right = (self._decode(chain, opened) == codes)[counted]
+        return float(np.average(right, weights=np.repeat(weights, lengths)[counted]))

@@ -182,15 +182,15 @@ class Lbfgs:
             start = dual_state.copy()
         self.point = self._evaluate(start)
 
-    def _evaluate(self, weights: np.ndarray) -> Point:
-        """Objective and gradient; their bound is taken in."""
+    def _sum(self, structure, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """Mean surrogate and its gradient."""
         problem = self.problem
 
         def work(first, last):
             partial = np.zeros(problem.n_weights)
             value = gradient_of_range(
-                problem.surrogate, problem.structure, problem.rows, self._shares, weights,
-                first, last, partial,
+                problem.surrogate, structure, problem.rows, self._shares, weights, first, last,
+                partial,
             )  # fmt: skip
             return value, partial
 
@@ -199,9 +199,19 @@ class Lbfgs:
         for value, partial in in_threads(work, ranges, problem.n_threads):
             loss += value
             _add(slopes, partial, 1.0)
+        return loss, slopes
+
+    def _evaluate(self, weights: np.ndarray) -> Point:
+        """Objective and gradient; their bound is taken in."""
+        loss, slopes = self._sum(self.problem.structure, weights)
         self.bound.add(loss - inner_product(slopes, weights), slopes)
-        value = loss + 0.5 * problem.alpha * inner_product(weights, weights)
-        _add(slopes, weights, problem.alpha)
+        return self._point(weights, loss, slopes)
+
+    def _point(self, weights: np.ndarray, loss: float, slopes: np.ndarray) -> Point:
+        """The objective from the loss; ``slopes`` becomes its gradient."""
+        alpha = self.problem.alpha
+        value = loss + 0.5 * alpha * inner_product(weights, weights)
+        _add(slopes, weights, alpha)
         return Point(weights, value, slopes)
 
     def advance(self, seconds: float, most: int) -> None:
@@ -265,3 +275,48 @@ class Lbfgs:
     def dual_state(self) -> np.ndarray:
         """Where a refit starts: the weights."""
         return self.point.weights
+
+
+class HiddenLbfgs(Lbfgs):
+    """The same where parts of the answers are hidden: the likelihood of what was observed.
+
+    With Z_i the sum over all outputs and Z_i(y) the sum over those that agree with what is known,
+
+        L(w) = alpha/2 |w|^2 + (1/W) sum_i s_i [ log Z_i - log Z_i(y_i) ],
+
+    which is not convex. At any weights it is touched from above by a convex function of the same
+    gradient (the one that EM minimises next), whose minimum is at most ``|grad L|^2 / (2 alpha)``
+    lower. That is the gap reported here: 0 at stationary points, and no bound of L at others.
+
+    Parameters
+    ----------
+    problem : Problem
+        With the CRF as surrogate; its truth makes no difference where it is hidden.
+    clamped : structure
+        That of the problem, restricted to the outputs that agree with what is known.
+    dual_state : array, optional
+        Weights to start from; 0 by default.
+    """
+
+    local_bounds = True
+
+    def __init__(self, problem, clamped, *, dual_state=None):
+        self._clamped = clamped
+        super().__init__(problem, dual_state=dual_state)
+
+    def _evaluate(self, weights: np.ndarray) -> Point:
+        # Both sums have the score of the truth, which cancels.
+        loss, slopes = self._sum(self.problem.structure, weights)
+        known, known_slopes = self._sum(self._clamped, weights)
+        _add(slopes, known_slopes, -1.0)
+        return self._point(weights, loss - known, slopes)
+
+    def estimate(self) -> float:
+        """The gap itself."""
+        gradient = self.point.gradient
+        return inner_product(gradient, gradient) / (2.0 * self.problem.alpha)
+
+    def check(self) -> list[tuple[np.ndarray, Evaluation]]:
+        """The last accepted weights, and the minimum of the convex function that touches there."""
+        value = self.point.value
+        return [(self.point.weights, Evaluation(value, value - self.estimate(), 0.0))]

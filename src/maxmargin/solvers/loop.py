@@ -10,7 +10,9 @@ A solver is a *stepper*: an object that moves a little when asked and can say wh
 - ``between_rounds``: whether it has finished what it had planned, so that a guess makes sense;
 - ``refresh() -> bool``: rebuild the weights from the dual state, so that rounding does not add up;
   False if they are fresh;
-- ``problem``, ``oracle_calls``, ``dual_state``.
+- ``problem``, ``oracle_calls``, ``dual_state``;
+- ``local_bounds``, if True: a dual value holds only together with the weights it came with (of an
+  objective that is not convex).
 """
 
 from __future__ import annotations
@@ -38,7 +40,8 @@ _GUESS_GROWTH = 1.05
 class Best:
     """The best weights, dual value and validation score seen so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, local_bounds: bool = False) -> None:
+        self._local = local_bounds
         self.weights = np.empty(0)  # none yet
         self.primal = np.inf  # at these weights
         self.lowest_primal = np.inf  # at any weights seen; the same unless a validation chooses
@@ -50,7 +53,8 @@ class Best:
     def update(self, candidates, validate: Callable[[np.ndarray], float] | None) -> None:
         """Take in the candidates of a check."""
         weights, evaluation = min(candidates, key=lambda candidate: candidate[1].primal)
-        self.dual = max([self.dual] + [found.dual for _, found in candidates])
+        if not self._local:
+            self.dual = max([self.dual] + [found.dual for _, found in candidates])
         self.lowest_primal = min(self.lowest_primal, evaluation.primal)
         if validate is None:
             better = evaluation.primal < self.primal or not len(self.weights)
@@ -63,11 +67,14 @@ class Best:
         if better:
             self.weights = weights.copy()
             self.primal = evaluation.primal
+            if self._local:
+                self.dual = evaluation.dual
             self.bracket = evaluation.oracle_error
 
     def converged(self, tol: float) -> bool:
         """Whether some weights seen are within the relative tolerance of the optimum."""
-        return self.lowest_primal - self.dual <= tol * abs(self.lowest_primal)
+        lowest = self.primal if self._local else self.lowest_primal
+        return lowest - self.dual <= tol * abs(lowest)
 
     @property
     def gap(self) -> float:
@@ -113,7 +120,7 @@ def run(
         after ``patience`` checks without a better score.
     """
     began = time.perf_counter()
-    best = Best()
+    best = Best(getattr(stepper, "local_bounds", False))
     history: list[Check] = []
     n = stepper.problem.n_examples
     passes = 0.0

@@ -12,6 +12,7 @@ MAX_ITER = "max_iter"
 INTERRUPTED = "interrupted"
 STOPPED = "stopped"  # by a callback
 EARLY_STOPPED = "early_stopped"  # by the validation score
+STATIONARY = "stationary"  # no certificate of a global minimum: see solvers/cccp.py
 
 
 class Check(NamedTuple):

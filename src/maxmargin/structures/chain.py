@@ -9,7 +9,7 @@ losses, that of position t times ``loss_scale[t]`` (1/T by default).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from .._kernels.protocol import (
 )
 from .._kernels.vector import add_scaled, combine_rows, copy, dot, prefetch
 from .._kernels.viterbi import viterbi
-from ..features.rows import Rows, products_within
+from ..features.rows import products_within
 from .losses import LabelLoss
 
 # Gram matrices of sequences up to this length are kept: at most 8 * 64 / 2 bytes a position.
@@ -65,7 +65,7 @@ class Chain(NamedTuple):
         return b"".join(array.tobytes() for array in (self.indptr, *masks))
 
 
-def pack_products(rows: Rows, indptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def pack_products(rows: Any, indptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Gram matrices of the positions of each sequence that is not too long."""
     lengths = np.diff(indptr)
     wanted = lengths <= KEEP_PRODUCTS_UP_TO

@@ -1,0 +1,114 @@
+"""Partial annotation: labels that were never observed, trained as hidden variables."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .._labels import as_label_array
+from .._validation import check_integer
+from ..solvers.cccp import LatentModel, LatentResult, run_latent
+from ..solvers.result import CONVERGED, MAX_ITER, STATIONARY
+from ._base import Settings, StructuredEstimator
+
+
+def find_hidden(labels: Any, declared: Any) -> np.ndarray:
+    """Which labels say that they are not known: None, and -1 beside non-negative integers.
+
+    What the user declares as a class is an ordinary label.
+    """
+    ordinary = [] if declared is None or not hasattr(declared, "__iter__") else list(declared)
+    array = labels if isinstance(labels, np.ndarray) else as_label_array(labels)
+    if array.dtype.kind in "iu":
+        minus = array == -1
+        marks = bool((array[~minus] >= 0).all()) and -1 not in ordinary
+        return minus if marks else np.zeros(len(array), bool)
+    if array.dtype != object:
+        return np.zeros(len(array), bool)
+    values = array.tolist()
+    nothing = np.array([value is None for value in values], bool)
+    if any(value is None for value in ordinary):
+        nothing[:] = False
+    whole = np.array([_is_integer(value) for value in values], bool)
+    minus = np.array([w and v == -1 for w, v in zip(whole, values, strict=True)], bool)
+    others = ~(nothing | minus)
+    marks = all(w and v >= 0 for w, v, o in zip(whole, values, others, strict=True) if o)
+    return nothing | minus if marks and -1 not in ordinary else nothing
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
+
+
+def warn_without_labels(indices: np.ndarray, unit: str) -> None:
+    """Tell that examples without any label are left out."""
+    if len(indices):
+        listed = ", ".join(str(i) for i in indices[:5]) + (", ..." if len(indices) > 5 else "")
+        warnings.warn(
+            f"{len(indices)} {unit}s have hidden labels only (indices {listed}): whatever the "
+            "weights are, they cost nothing, so they are left out as if their weight was 0.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+class HiddenLabels(StructuredEstimator):
+    """Mixin of estimators with the parameters ``hidden`` and ``hidden_starts``."""
+
+    hidden: bool
+    hidden_starts: int
+    _switches = (*StructuredEstimator._switches, "hidden")
+
+    def _check_settings(self) -> Settings:
+        check_integer("hidden_starts", self.hidden_starts, 1)
+        return super()._check_settings()
+
+    def _solve_latent(
+        self,
+        model: LatentModel,
+        starts: Iterable[Any],
+        problem: Any,
+        settings: Settings,
+        validate: Any = None,
+    ) -> LatentResult:
+        """Train with hidden labels, and keep the certificate of the last convex problem."""
+        before = self._dual_for(problem)
+        result = run_latent(
+            model,
+            starts,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            check_every=self.check_every,
+            callbacks=settings.callbacks,
+            validate=validate,
+            patience=self.n_iter_no_change,
+            verbose=settings.verbose,
+            name=type(self).__name__,
+            dual_state=before,
+        )
+        self._keep_certificate(result, problem)
+        self._keep_rounds(result.objective, result.rounds, result.objectives)
+        self._warn_unless_done(result.status, settings)
+        return result
+
+    def _keep_rounds(self, objective: float, rounds: list, objectives: list) -> None:
+        if self.status_ == CONVERGED:  # of the last convex problem
+            self.status_ = STATIONARY
+        self.objective_ = objective
+        self.rounds_ = list(rounds)
+        self.start_objectives_ = np.array(objectives)
+
+    def _warn_unless_done(self, status: str, settings: Settings) -> None:
+        if status == MAX_ITER and settings.tol > 0:
+            warnings.warn(
+                f"{type(self).__name__} did not reach a stationary point in {settings.max_iter} "
+                f"passes (objective {self.objective_:.6g}, relative gap of the last convex problem "
+                f"{self.gap_ / abs(self.primal_):.2g}, tol={settings.tol:g}). Increase max_iter or "
+                "alpha, scale the features, or accept it with a larger tol.",
+                ConvergenceWarning,
+                stacklevel=5,  # the caller of a fit that is all or nothing
+            )
