@@ -6,6 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
+    "AffineMap": "structures.latent",
+    "AnyPairs": "structures.latent",
+    "Arborescence": "structures.spaces",
+    "DAG": "structures.spaces",
+    "HiddenStates": "structures.latent",
+    "LabelSequence": "structures.spaces",
+    "Latent": "structures.latent",
+    "LatentPredictor": "estimators.latent",
+    "Permutation": "structures.spaces",
+    "SharedPairs": "structures.latent",
+    "Subset": "structures.spaces",
     "FactorGraph": "structures.factor_graph",
     "GraphLabeler": "estimators.graph",
     "GridLabeler": "estimators.grid",
@@ -29,20 +40,31 @@ _HOMES = {
 _MODULES = ("certificates",)
 
 __all__ = [
+    "AffineMap",
+    "AnyPairs",
+    "Arborescence",
     "Check",
+    "DAG",
     "FactorGraph",
     "GraphLabeler",
     "GridLabeler",
+    "HiddenStates",
     "LabelRanker",
+    "LabelSequence",
+    "Latent",
+    "LatentPredictor",
     "Matcher",
     "ModelFileError",
     "MultiLabelClassifier",
     "MulticlassClassifier",
     "OrdinalClassifier",
+    "Permutation",
     "PositionWise",
     "Result",
     "SequenceLabeler",
+    "SharedPairs",
     "StructuredPredictor",
+    "Subset",
     "UnseenLabelWarning",
     "__version__",
     "certificates",
@@ -56,6 +78,7 @@ if TYPE_CHECKING:
     from ._labels import UnseenLabelWarning
     from .estimators.graph import GraphLabeler
     from .estimators.grid import GridLabeler
+    from .estimators.latent import LatentPredictor
     from .estimators.matcher import Matcher
     from .estimators.multiclass import MulticlassClassifier
     from .estimators.multilabel import MultiLabelClassifier
@@ -67,6 +90,8 @@ if TYPE_CHECKING:
     from .persistence import ModelFileError, load, save
     from .solvers.result import Check, Result
     from .structures.factor_graph import FactorGraph
+    from .structures.latent import AffineMap, AnyPairs, HiddenStates, Latent, SharedPairs
+    from .structures.spaces import DAG, Arborescence, LabelSequence, Permutation, Subset
 
 
 def __getattr__(name: str) -> Any:

@@ -24,8 +24,30 @@ from scipy.optimize import linprog
 from sklearn.utils.validation import check_is_fitted
 
 from ._validation import check_choice, check_integer, check_loss_matrix
+from .certificates_latent import (
+    BetaEstimate,
+    GeneralisationBound,
+    GibbsDistortion,
+    estimate_beta,
+    generalisation_bound,
+    gibbs_distortion,
+    largest_norm,
+    sample_size,
+)
 
-__all__ = ["Certificate", "calibration_constant", "summary"]
+__all__ = [
+    "BetaEstimate",
+    "Certificate",
+    "GeneralisationBound",
+    "GibbsDistortion",
+    "calibration_constant",
+    "estimate_beta",
+    "generalisation_bound",
+    "gibbs_distortion",
+    "largest_norm",
+    "sample_size",
+    "summary",
+]
 
 LOSSES = ("0-1", "absolute", "hamming", "permutation")
 METHODS = ("theorem", "exact")

@@ -68,6 +68,7 @@ if not _FOLDER.exists():
 # Said in both cases, because numba would hand the choice down from the caller.
 _OPTIONS: Any = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True}
 _LEAF_OPTIONS: Any = {**_OPTIONS, "_nrt": False}
+_ORDERED_OPTIONS: Any = {**_LEAF_OPTIONS, "fastmath": False}
 
 
 def _cached(function: Callable[..., Any], options: dict) -> Callable[..., Any]:
@@ -91,6 +92,11 @@ def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
     reduce or create (``np.empty``, ``x.max()``) are not: write the loop. It may only call leaves.
     """
     return _cached(function, _LEAF_OPTIONS)
+
+
+def ordered_leaf(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A leaf whose sums are taken in the order in which they are written."""
+    return _cached(function, _ORDERED_OPTIONS)
 
 
 def implements(

@@ -1,0 +1,319 @@
+"""Structured prediction with latent variables, exactly or over random structures."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import (
+    check_callbacks,
+    check_choice,
+    check_integer,
+    check_number,
+    check_sample_weight,
+    check_switch,
+)
+from ..certificates_latent import sample_size
+from ..solvers.latent import (
+    LatentResult,
+    train_exact,
+    train_random,
+    train_subgradient,
+)
+from ..structures.latent import Latent
+from ..structures.latent_problem import EXACT, LISTED, MARGIN, SCORE, SLACK, LatentProblem, Random
+from ._base import _all_or_nothing
+
+TRAINERS = ("random", "all", "lssvm")
+SOLVERS = ("cccp", "subgradient")
+INFERENCES = ("exact", "random")
+SEARCHES = (EXACT, LISTED)
+# Structures of a draw where the formula of the theorem does not hold.
+_MOST_SAMPLES = 100
+
+
+class LatentPredictor(BaseEstimator):
+    """Predicts outputs that depend on variables nobody observed.
+
+    With ``s(y, h) = w @ Phi(x, y, h)``, distortion d in [0, 1] and the explanation
+    ``max_h s(y_i, h)`` of a true output, minimises ``alpha/2 |w|^2 + mean_i loss_i``::
+
+        trainer="lssvm"   max_(y,h) [ d(y_i, y) + s(y, h) ] - max_h s(y_i, h)
+        trainer="all"     max_(y,h) d(y_i, y) (1 - [ max_h' s(y_i, h') - s(y, h) ])_+
+        trainer="random"  the same, with (y, h) from random sets T(w, x_i) drawn by local search,
+                          and h' from the superset, if there is one
+
+    None of them is convex: the weights are a local optimum, whatever the method. For "lssvm" and
+    "all" the objective never rises from round to round. "random" needs nothing but local moves,
+    and its rounds are much shorter; a new T(w, x_i) is drawn in each round at the weights of
+    that round, and the worst structure of each draw is remembered.
+
+    Parameters
+    ----------
+    latent : Latent
+        Output space, latent space, and maybe a superset of the latter.
+    trainer : {"random", "all", "lssvm"}, default="random"
+    alpha : float or "auto", default="auto"
+        Strength of the regularisation; "auto" is 2 / total weight, the ``|w|^2 / n`` of the
+        paper's bounds.
+    n_iter : int, default=30
+        Rounds at most.
+    n_samples : int or "formula", default=2
+        Size of T(w, x). "formula" is that of Theorem 3 at the present weights; beyond its domain,
+        which training soon leaves, it is capped at 100.
+    beta : float, optional
+        For the formula: a bound of the probability that a proposal's distortion is below 1. By
+        default that of uniform proposals, where it is known.
+    greedy : bool, default=True
+        Whether random structures are improved by local moves (Algorithm 1 of the paper).
+    solver : {"cccp", "subgradient"}, default="cccp"
+        Of "random": convex steps over remembered structures, or the averaged stochastic
+        subgradient method.
+    search : {"exact", "listed"}, default="exact"
+        Of "all": a fast exact search, or one that goes through all outputs and latent variables.
+    inference : {"exact", "random"}, default="exact"
+        Predictions by an exact maximum or by the best of ``n_inference`` random structures.
+    n_inference : int, default=100
+    tol : float, default=0.01
+        Of "lssvm" and "all": stop when a round lowers the objective by less than this share.
+    n_restarts : int, default=1
+        Starts of "lssvm" and "all": from zero, then from random weights; the lowest objective
+        wins.
+    capacity : int, default=50
+        Structures remembered for an example.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+    callbacks : callable or list of callables, optional
+        Called after every round with a :class:`Check` whose ``primal`` is the objective;
+        ``return False`` stops.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_weights,)
+    objective_ : float
+        Value of the objective; for "random" over the last draw.
+    gap_ : float
+        Of "lssvm" and "all": objective minus a lower bound of the last *convex* problem, in which
+        explanations are fixed. It says how well that was solved, not how far a better local
+        optimum is. NaN for "random".
+    status_ : str
+        "converged", "max_iter", "stopped" or "interrupted".
+    n_iter_ : int
+    n_searches_ : int
+        Searches for the worst structure of an example.
+    history_ : list of Check
+    alpha_ : float
+
+    References
+    ----------
+    Bello, Honorio. Learning latent variable structured prediction models with Gaussian
+    perturbations. NeurIPS 2018. Yu, Joachims. Learning structural SVMs with latent variables. ICML
+    2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import AnyPairs, Latent, LatentPredictor, SharedPairs, Subset
+    >>> X = np.random.RandomState(0).randint(2, size=(20, 10))  # bits for the pairs of 5 elements
+    >>> y = [[0, 1] if x[0] else [3, 4] for x in X]
+    >>> latent = Latent(Subset(5, 2), SharedPairs(), superset=AnyPairs())
+    >>> model = LatentPredictor(latent, random_state=0).fit(X, y)
+    >>> len(model.predict(X[:3]))
+    3
+    """
+
+    def __init__(
+        self,
+        latent: Any = None,
+        trainer: str = "random",
+        *,
+        alpha: float | str = "auto",
+        n_iter: int = 30,
+        n_samples: int | str = 2,
+        beta: float | None = None,
+        greedy: bool = True,
+        solver: str = "cccp",
+        search: str = "exact",
+        inference: str = "exact",
+        n_inference: int = 100,
+        tol: float = 1e-2,
+        n_restarts: int = 1,
+        capacity: int = 50,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.latent = latent
+        self.trainer = trainer
+        self.alpha = alpha
+        self.n_iter = n_iter
+        self.n_samples = n_samples
+        self.beta = beta
+        self.greedy = greedy
+        self.solver = solver
+        self.search = search
+        self.inference = inference
+        self.n_inference = n_inference
+        self.tol = tol
+        self.n_restarts = n_restarts
+        self.capacity = capacity
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # --- training ---------------------------------------------------------------------------
+
+    @_all_or_nothing
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> LatentPredictor:
+        """Train on inputs and true outputs.
+
+        Parameters
+        ----------
+        X : list of n inputs, as the latent space takes them
+        y : list of n outputs, as the structure takes them
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        rng = check_random_state(self.random_state)
+        problem = self.latent.pack(X, y)
+        shares = check_sample_weight(sample_weight, problem.n_examples)
+        self.alpha_ = 2.0 / shares.sum() if isinstance(self.alpha, str) else float(self.alpha)
+        result = self._train(problem, shares, rng)
+        self.coef_ = result.weights
+        self.objective_ = float(result.objective)
+        self.gap_ = float(result.gap)
+        self.status_ = result.status
+        self.history_ = result.history
+        self.n_iter_ = max(1, round(result.history[-1].passes))
+        self.n_searches_ = result.searches
+        return self
+
+    def _train(
+        self, problem: LatentProblem, shares: np.ndarray, rng: np.random.RandomState
+    ) -> LatentResult:
+        common: dict[str, Any] = {
+            "max_iter": self.n_iter,
+            "rng": rng,
+            "callbacks": check_callbacks(self.callbacks),
+            "verbose": int(self.verbose),
+        }
+        if self.trainer == "random":
+            draws: dict[str, Any] = {
+                "n_samples": lambda weights: self._n_samples(problem, weights),
+                "relaxed": problem.has_superset,
+                "greedy": bool(self.greedy),
+            }
+            if self.solver == "subgradient":
+                return train_subgradient(problem, self.alpha_, shares, **draws, **common)
+            return train_random(
+                problem, self.alpha_, shares, capacity=self.capacity, **draws, **common
+            )
+        objective = MARGIN if self.trainer == "lssvm" else SLACK
+        best: LatentResult | None = None
+        for restart in range(self.n_restarts):
+            start = rng.standard_normal(problem.n_weights) if restart else None
+            found = train_exact(
+                problem,
+                self.alpha_,
+                shares,
+                objective,
+                how=self.search if self.trainer == "all" else EXACT,
+                tol=float(self.tol),
+                capacity=self.capacity,
+                start=start,
+                **common,
+            )
+            if best is None or found.objective < best.objective:
+                best = found
+            if found.status not in ("converged", "max_iter"):
+                break
+        assert best is not None
+        return best
+
+    def _n_samples(self, problem: LatentProblem, weights: np.ndarray) -> int:
+        if not isinstance(self.n_samples, str):
+            return int(self.n_samples)
+        beta = problem.uniform_beta() if self.beta is None else float(self.beta)
+        size = sample_size(problem.n_examples, float(np.linalg.norm(weights)), problem.gamma, beta)
+        return _MOST_SAMPLES if math.isnan(size) else int(min(max(size, 1), _MOST_SAMPLES))
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.latent, Latent):
+            raise TypeError(
+                f"latent must be a Latent(structure, latent_space); received {self.latent!r}."
+            )
+        check_choice("trainer", self.trainer, TRAINERS)
+        check_choice("solver", self.solver, SOLVERS)
+        check_choice("search", self.search, SEARCHES)
+        check_choice("inference", self.inference, INFERENCES)
+        check_switch("greedy", self.greedy)
+        check_integer("n_iter", self.n_iter, 1)
+        check_integer("n_inference", self.n_inference, 1)
+        check_integer("n_restarts", self.n_restarts, 1)
+        check_integer("capacity", self.capacity, 2)
+        check_number("tol", self.tol, at_least=0)
+        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+            check_number("alpha", self.alpha, above=0)
+        if not (isinstance(self.n_samples, str) and self.n_samples == "formula"):
+            check_integer("n_samples", self.n_samples, 1)
+        if self.beta is not None and check_number("beta", self.beta, at_least=0) >= 1:
+            raise ValueError(f"beta must be < 1; received {self.beta!r}.")
+        if self.trainer != "random" and self.solver != "cccp":
+            raise ValueError(
+                f"solver={self.solver!r} is for trainer='random'; received "
+                f"trainer={self.trainer!r}."
+            )
+
+    # --- prediction -------------------------------------------------------------------------
+
+    def _found(self, X: Any, y: Any = None) -> tuple[LatentProblem, Any]:
+        check_is_fitted(self, "coef_")
+        problem = self.latent.pack(X, y)
+        if problem.n_weights != len(self.coef_):
+            raise ValueError(
+                f"X needs {problem.n_weights} weights, but {type(self).__name__} was fitted with "
+                f"{len(self.coef_)}."
+            )
+        how: Any = EXACT
+        if self.inference == "random":
+            # The same draws every time: predictions must not depend on what was asked before.
+            how = Random(int(self.n_inference), 0, bool(self.greedy))
+        nothing = np.zeros(problem.n_examples)
+        found = problem.search(self.coef_, nothing, SCORE, problem.everyone(), how)
+        return problem, found
+
+    def predict(self, X: Any, return_latent: bool = False) -> Any:
+        """The best output of each input; with ``return_latent`` also the latent variables."""
+        problem, found = self._found(X)
+        outputs = problem.outputs(found)
+        return (outputs, problem.latents(found)) if return_latent else outputs
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score of the predicted output of each input."""
+        problem, found = self._found(X)
+        return problem.rows(found, problem.everyone()).scores(self.coef_)
+
+    def explain(self, X: Any, y: Any) -> list[Any]:
+        """The best latent variables of given outputs."""
+        check_is_fitted(self, "coef_")
+        problem = self.latent.pack(X, y)
+        return problem.latents(problem.complete(self.coef_, False, problem.everyone()))
+
+    def distortions(self, X: Any, y: Any) -> np.ndarray:
+        """Distortion of the prediction of each example."""
+        return self._found(X, y)[1].losses
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """One minus the mean distortion of the predictions."""
+        found = self._found(X, y)[1]
+        weights = check_sample_weight(sample_weight, len(found.losses))
+        return 1.0 - float(np.average(found.losses, weights=weights))
