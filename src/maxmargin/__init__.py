@@ -37,7 +37,7 @@ _HOMES = {
 }
 
 # Modules of their own, below the package.
-_MODULES = ("certificates",)
+_MODULES = ("certificates", "datasets_made", "metrics", "plot", "report")
 
 __all__ = [
     "AffineMap",
@@ -68,13 +68,17 @@ __all__ = [
     "UnseenLabelWarning",
     "__version__",
     "certificates",
+    "datasets_made",
     "load",
+    "metrics",
+    "plot",
+    "report",
     "save",
 ]
 
 if TYPE_CHECKING:
     __version__: str
-    from . import certificates
+    from . import certificates, datasets_made, metrics, plot, report
     from ._labels import UnseenLabelWarning
     from .estimators.graph import GraphLabeler
     from .estimators.grid import GridLabeler

@@ -1,194 +1,256 @@
-"""A short tour: ``python -m maxmargin.demo`` trains models on small data and prints one table."""
+"""A short tour: ``python -m maxmargin.demo`` trains a model of each kind on small data.
+
+It prints one table and writes one report. All data ship with scikit-learn or are made by
+:mod:`maxmargin.datasets_made`.
+"""
 
 from __future__ import annotations
 
+import argparse
+import sys
 import time
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_diabetes, load_digits, load_wine
+from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
 
-from . import GridLabeler, MulticlassClassifier, OrdinalClassifier, SequenceLabeler
+from . import (
+    GraphLabeler,
+    GridLabeler,
+    LabelRanker,
+    Matcher,
+    MulticlassClassifier,
+    MultiLabelClassifier,
+    OrdinalClassifier,
+    SequenceLabeler,
+    datasets_made,
+)
+from .report import Report, Summary
 
-_N_WORDS = 300
-_PIXEL_NOISE = 0.4  # of the range of a pixel: many images cannot be read alone
-
-
-class Outcome(NamedTuple):
-    """One line of the table."""
-
-    task: str
-    measure: str
-    score: float
-    baseline: float
-    baseline_name: str
-    relative_gap: float
-    passes: int
-    seconds: float
-
-
-class Words(NamedTuple):
-    """Sequences of images and their digits."""
-
-    X: list[np.ndarray]
-    y: list[np.ndarray]
-
-
-def make_words(images: np.ndarray, digits: np.ndarray, rng: np.random.RandomState) -> Words:
-    """Words of a hidden grammar, in which only three digits may follow each digit."""
-    grammar = np.random.RandomState(7)
-    followers = [grammar.choice(10, 3, replace=False) for _ in range(10)]
-    places = [np.flatnonzero(digits == digit) for digit in range(10)]
-    words = Words([], [])
-    for _ in range(_N_WORDS):
-        word = [rng.randint(10)]
-        for _ in range(rng.randint(3, 9)):
-            word.append(rng.choice(followers[word[-1]]))
-        pixels = images[[rng.choice(places[digit]) for digit in word]]
-        words.X.append(pixels + _PIXEL_NOISE * rng.randn(*pixels.shape))
-        words.y.append(np.array(word))
-    return words
-
-
-def fit(model: Any, X: Any, y: Any) -> float:
-    """Fit and return the seconds that it took."""
-    began = time.perf_counter()
-    model.fit(X, y)
-    return time.perf_counter() - began
-
-
-def certificate(model: Any, seconds: float) -> tuple[float, int, float]:
-    """What the last columns of the table say."""
-    return model.gap_ / model.primal_, model.n_iter_, seconds
-
-
-def show_sequence() -> Outcome:
-    """Words of digits; the baseline reads every image alone."""
-    rng = np.random.RandomState(0)
-    images, digits = load_digits(return_X_y=True)
-    images /= 16.0
-    split = len(digits) // 2
-    train = make_words(images[:split], digits[:split], rng)
-    test = make_words(images[split:], digits[split:], rng)
-    model = SequenceLabeler(random_state=0, verbose=1)
-    seconds = fit(model, train.X, train.y)
-    alone = LinearSVC(random_state=0).fit(np.vstack(train.X), np.concatenate(train.y))
-    return Outcome(
-        "words of noisy digits",
-        "accuracy",
-        model.score(test.X, test.y),
-        alone.score(np.vstack(test.X), np.concatenate(test.y)),
-        "image by image",
-        *certificate(model, seconds),
-    )
-
-
-def show_multiclass(surrogate: str) -> Outcome:
-    """Wines; the baseline is scikit-learn's linear SVM."""
-    X, y = load_wine(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
-    model = MulticlassClassifier(surrogate, random_state=0, verbose=1)
-    seconds = fit(model, X_train, y_train)
-    return Outcome(
-        f"wines, {surrogate}",
-        "accuracy",
-        model.score(X_test, y_test),
-        LinearSVC(random_state=0).fit(X_train, y_train).score(X_test, y_test),
-        "LinearSVC",
-        *certificate(model, seconds),
-    )
-
-
-def show_ordinal() -> Outcome:
-    """Progress of diabetes in five steps; the baseline always says the middle one."""
-    X, target = load_diabetes(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
-    y = np.digitize(target, np.quantile(target, [0.2, 0.4, 0.6, 0.8]))
-    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
-    model = OrdinalClassifier(random_state=0, verbose=1)
-    seconds = fit(model, X_train, y_train)
-    return Outcome(
-        "diabetes in five steps",
-        "distance",
-        -model.score(X_test, y_test),
-        float(np.abs(y_test - np.median(y_train)).mean()),
-        "always the median",
-        *certificate(model, seconds),
-    )
-
-
-def make_picture(rng: np.random.RandomState, size: int = 16) -> tuple[np.ndarray, np.ndarray]:
-    """A disc on a background: grey values with much noise, and the labels of the cells."""
-    centre, radius = rng.uniform(5, size - 5, 2), rng.uniform(3, 5)
-    row, column = np.indices((size, size))
-    inside = (row - centre[0]) ** 2 + (column - centre[1]) ** 2 < radius**2
-    return inside + 0.8 * rng.randn(size, size), np.where(inside, "disc", "ground")
-
-
-def show_grid() -> Outcome:
-    """Noisy pictures; the baseline looks at every cell alone."""
-    rng = np.random.RandomState(0)
-    X, y = zip(*(make_picture(rng) for _ in range(20)), strict=True)
-    X_test, y_test = zip(*(make_picture(rng) for _ in range(20)), strict=True)
-    model = GridLabeler(pairwise="potts", tol=0.05, max_iter=300, random_state=0, verbose=1)
-    seconds = fit(model, list(X), list(y))
-    alone = LinearSVC(random_state=0).fit(np.reshape(X, (-1, 1)), np.ravel(y))
-    return Outcome(
-        "discs in noisy pictures",
-        "accuracy",
-        model.score(list(X_test), list(y_test)),
-        alone.score(np.reshape(X_test, (-1, 1)), np.ravel(y_test)),
-        "cell by cell",
-        *certificate(model, seconds),
-    )
-
-
-TOUR: tuple[tuple[str, Callable[[], Outcome]], ...] = (
-    ("sequence labelling: read words of noisy digits", show_sequence),
-    ("multiclass, max-margin: tell wines apart", lambda: show_multiclass("max-margin")),
-    ("multiclass, max-min: the same, consistent", lambda: show_multiclass("max-min")),
-    ("ordinal regression: progress of diabetes", show_ordinal),
-    ("labels of grids: find discs in noisy pictures", show_grid),
+GENERATOR = "maxmargin demo"
+_DEFAULT_REPORT = "report.html"
+_MARK_WITHIN = 4096  # characters of a file in which its generator is named
+_INTRODUCTION = (
+    "A model of each kind on small data, trained by `maxmargin demo`. Scores are on new data; each "
+    "is compared with a prediction that ignores the features, and with one that looks at every "
+    "part alone."
 )
 
 
-def table(outcomes: list[Outcome]) -> str:
+class Lesson(NamedTuple):
+    """A model that is not trained yet, and its data."""
+
+    model: Any
+    X_train: Any
+    y_train: Any
+    X_test: Any
+    y_test: Any
+    data_name: str
+    image_shape: tuple[int, int] | None = None
+
+
+def words() -> Lesson:
+    """Words of noisy digits with a hidden grammar."""
+    train, test = (datasets_made.make_words(part=part, random_state=seed)
+                   for seed, part in enumerate(("train", "test")))  # fmt: skip
+    model = SequenceLabeler(random_state=0, verbose=1)
+    name = "300 words of scikit-learn's digits with noise; three digits may follow each digit"
+    return Lesson(model, train.X, train.y, test.X, test.y, name, (8, 8))
+
+
+def _halves(X: Any, y: Any) -> tuple[Any, Any, Any, Any]:
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
+    return X_train, y_train, X_test, y_test
+
+
+def wines() -> Lesson:
+    """Three kinds of wine."""
+    data = load_wine(as_frame=False)
+    y = np.array([f"wine {k + 1}" for k in data.target])
+    model = MulticlassClassifier("max-min", random_state=0, verbose=1)
+    return Lesson(model, *_halves(StandardScaler().fit_transform(data.data), y),
+                  "chemical analyses of 178 wines (scikit-learn)")  # fmt: skip
+
+
+def diabetes() -> Lesson:
+    """Progress of diabetes in five ordered steps."""
+    X, target = load_diabetes(return_X_y=True)
+    y = np.digitize(target, np.quantile(target, [0.2, 0.4, 0.6, 0.8])) + 1
+    model = OrdinalClassifier(random_state=0, verbose=1)
+    return Lesson(model, *_halves(StandardScaler().fit_transform(X), y),
+                  "progress of diabetes of 442 patients in five steps (scikit-learn)")  # fmt: skip
+
+
+def topics() -> Lesson:
+    """Articles with several topics."""
+    made = [datasets_made.make_label_sets(300, random_state=seed) for seed in (0, 1)]
+    model = MultiLabelClassifier(tol=0.05, random_state=0, verbose=1)
+    return Lesson(model, made[0].X, made[0].y, made[1].X, made[1].y,
+                  "articles with nine topics, some of which exclude each other (made)")  # fmt: skip
+
+
+def pictures() -> Lesson:
+    """Discs in noisy pictures."""
+    made = [datasets_made.make_pictures(20, random_state=seed) for seed in (0, 1)]
+    model = GridLabeler(pairwise="potts", tol=0.05, max_iter=300, random_state=0, verbose=1)
+    return Lesson(model, made[0].X, made[0].y, made[1].X, made[1].y,
+                  "20 pictures of 16 x 16 cells with much noise (made)")  # fmt: skip
+
+
+def networks() -> Lesson:
+    """Groups of people in networks."""
+    made = [datasets_made.make_networks(40, random_state=seed) for seed in (0, 1)]
+    model = GraphLabeler(pairwise="potts", tol=0.05, max_iter=300, random_state=0, verbose=1)
+    return Lesson(model, made[0].X, made[0].y, made[1].X, made[1].y,
+                  "40 networks of people who mostly know their own group (made)")  # fmt: skip
+
+
+def drinks() -> Lesson:
+    """Rankings of drinks."""
+    made = [datasets_made.make_rankings(200, random_state=seed) for seed in (0, 1)]
+    model = LabelRanker(items=made[0].names, random_state=0, verbose=1)
+    return Lesson(model, made[0].X, made[0].y, made[1].X, made[1].y,
+                  "200 people who rank five drinks (made)")  # fmt: skip
+
+
+def points() -> Lesson:
+    """Points of two pictures that belong together."""
+    made = [datasets_made.make_matchings(60, random_state=seed) for seed in (0, 1)]
+    model = Matcher(random_state=0, verbose=1)
+    return Lesson(model, made[0].X, made[0].y, made[1].X, made[1].y,
+                  "60 pairs of pictures of the same points (made)")  # fmt: skip
+
+
+TOUR: tuple[tuple[str, Callable[[], Lesson]], ...] = (
+    ("Words: read noisy digits", words),
+    ("Classes: tell wines apart", wines),
+    ("Ordered classes: progress of diabetes", diabetes),
+    ("Sets of labels: topics of articles", topics),
+    ("Grids: find discs in noisy pictures", pictures),
+    ("Graphs: groups of people", networks),
+    ("Rankings: who likes which drink", drinks),
+    ("Matchings: the same points in two pictures", points),
+)
+
+
+# --- the table ------------------------------------------------------------------------------
+
+_HEADER = ("task", "measure", "score", "baseline", "", "gap", "seconds")
+_TEXT_COLUMNS = {0, 1, 4}
+
+
+def _row(summary: Summary) -> tuple[str, ...]:
+    best = (min if summary.lower_is_better else max)(summary.baselines, key=lambda b: b.score)
+    gap = "" if summary.relative_gap is None else f"{summary.relative_gap:.2%}"
+    seconds = "" if summary.seconds is None else f"{summary.seconds:.1f}"
+    return (summary.title, summary.measure, summary.text(summary.score), summary.text(best.score),
+            f"({best.name})", gap, seconds)  # fmt: skip
+
+
+def table(summaries: list[Summary]) -> str:
     """All outcomes in aligned columns."""
-    rows = [("task", "measure", "score", "baseline", "", "gap", "passes", "seconds")]
-    for line in outcomes:
-        numbers = (f"{line.score:.3f}", f"{line.baseline:.3f}", f"({line.baseline_name})")
-        rest = (f"{line.relative_gap:.2%}", str(line.passes), f"{line.seconds:.1f}")
-        rows.append((line.task, line.measure, *numbers, *rest))
+    rows = [_HEADER, *map(_row, summaries)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    left = {0, 1, 4}
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
+            cell.ljust(width) if place in _TEXT_COLUMNS else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     )
 
 
-def main() -> None:
-    """Run the tour and print the table."""
+def _show_table(summaries: list[Summary]) -> None:
+    """On a terminal by rich, if it is installed; as plain text otherwise."""
+    try:
+        from rich.console import Console
+        from rich.table import Table
+    except ImportError:
+        Console = None  # type: ignore[assignment, misc]
+    if Console is None or not sys.stdout.isatty():
+        print(table(summaries))
+        return
+    drawn = Table(header_style="bold")
+    for place, name in enumerate(_HEADER):
+        drawn.add_column(name, justify="left" if place in _TEXT_COLUMNS else "right")
+    for summary in summaries:
+        drawn.add_row(*_row(summary))
+    Console().print(drawn)
+
+
+# --- the report -----------------------------------------------------------------------------
+
+
+def free_path(wanted: Path) -> Path:
+    """The wanted path, or one beside it if a file of somebody else is there."""
+    path, number = wanted, 1
+    while path.exists() and not _is_ours(path):
+        number += 1
+        path = wanted.with_name(f"{wanted.stem}-{number}{wanted.suffix}")
+    return path
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether a file was written by the demo."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return f'content="{GENERATOR}"' in file.read(_MARK_WITHIN)
+    except OSError:
+        return False
+
+
+def _parse(arguments: list[str] | None) -> Path | None:
+    parser = argparse.ArgumentParser(prog="maxmargin demo", description=__doc__)
+    parser.add_argument(
+        "--report", metavar="PATH", type=Path, default=Path(_DEFAULT_REPORT),
+        help="where to write the report (default: %(default)s); a file that the demo did not "
+        "write is not replaced, another name is taken",
+    )  # fmt: skip
+    parser.add_argument("--no-report", action="store_true", help="print the table only")
+    options = parser.parse_args(arguments)
+    if options.no_report:
+        return None
+    folder = options.report.resolve().parent
+    if not folder.is_dir():
+        parser.error(f"--report: there is no folder {folder}; make it, or name another path")
+    if options.report.is_dir():
+        parser.error(f"--report: {options.report} is a folder; name a file in it")
+    return options.report
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the tour, print the table, write the report.
+
+    Parameters
+    ----------
+    arguments : list of str, optional
+        As on a command line: ``["--report", "tour.html"]``; by default those of the process.
+    """
+    wanted = _parse(arguments)
     began = time.perf_counter()
-    print(
-        "A tour of maxmargin. The first run compiles, which takes most of its time.\n", flush=True
-    )
-    outcomes = []
-    for number, (title, show) in enumerate(TOUR, start=1):
+    print("A tour of maxmargin. The first run compiles, which takes most of its time.\n",
+          flush=True)  # fmt: skip
+    report = Report("A tour of maxmargin", introduction=_INTRODUCTION, generator=GENERATOR)
+    for number, (title, make) in enumerate(TOUR, start=1):
         print(f"{number}/{len(TOUR)} {title}", flush=True)
-        outcomes.append(show())
-    print(f"\n{table(outcomes)}\n")
-    print("Scores are on new data; a distance (in steps) should be small, an accuracy large.")
+        lesson = make()
+        with warnings.catch_warnings(action="default"):
+            lesson.model.fit(lesson.X_train, lesson.y_train)
+        report.add(title=title, **lesson._asdict())
+    print()
+    _show_table(report.summaries)
+    print("\nScores are on new data; a distance should be small, everything else large. The")
+    print("baseline is the better one of two: a constant, and a linear SVM on every part alone.")
     print("Gap: the certificate. No weights at all have a training objective smaller than ours by")
     print("more than this share of it; computed from a feasible dual point, not estimated.")
+    if wanted is not None:
+        path = report.save(free_path(wanted))
+        print(f"\nThe report with curves, tables and examples: {path}")
     print(f"Done in {time.perf_counter() - began:.0f} s.")
 
 

@@ -1,0 +1,189 @@
+"""What was trained, in words: the formula, the parameters, the certificate, the way there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import numpy as np
+
+from ._charts import Series, line_chart
+from ._markup import Html, count, escape, join, number, shorten, table, tag
+
+_SURROGATES = ("max-margin", "max-min", "crf")
+_LONGEST_VALUE = 120
+
+
+def formula(model: Any) -> Html:
+    """The part of the docstring above its parameters, with the chosen surrogate only."""
+    for cls in type(model).__mro__:
+        text = inspect.cleandoc(cls.__doc__ or "").partition("\nParameters\n")[0]
+        if "::" in text:
+            break
+    else:
+        return join()
+    parts, literal = [], False
+    for block in re.split(r"\n\s*\n", text):
+        indented = block.startswith("    ")
+        if literal and indented:
+            parts.append(_formula_block(block, getattr(model, "surrogate", None)))
+            continue
+        literal = block.rstrip().endswith("::")
+        parts.append(tag("p", _prose(block.rstrip().removesuffix("::"), literal)))
+    return join(*(part for part in parts if part is not None))
+
+
+def _formula_block(block: str, surrogate: str | None) -> Html | None:
+    others = tuple(f"{name}:" for name in _SURROGATES if name != surrogate)
+    lines = [line for line in inspect.cleandoc(block).splitlines()
+             if not line.strip().startswith(others)]  # fmt: skip
+    return tag("pre", "\n".join(lines), tabindex=0) if lines else None
+
+
+def _prose(text: str, more: bool) -> Html:
+    """A paragraph of a docstring: names between backquotes are code."""
+    text = " ".join(text.split()) + (":" if more else "")
+    pieces = re.split(r"``(.+?)``|:\w+:`~?(?:[\w.]*\.)?(\w+)`", text)
+    out: list[Any] = []
+    for k in range(0, len(pieces), 3):
+        out.append(pieces[k])
+        for name in pieces[k + 1 : k + 3]:
+            if name is not None:
+                out.append(tag("code", name))
+    return join(*out)
+
+
+def parameters(model: Any) -> Html:
+    """All parameters; those that differ from their default come first."""
+    changed: list[list[Any]] = []
+    kept: list[list[Any]] = []
+    defaults = {
+        name: p.default for name, p in inspect.signature(type(model).__init__).parameters.items()
+    }
+    for name, value in model.get_params(deep=False).items():
+        row = [tag("code", name), tag("code", shorten(_written(value), _LONGEST_VALUE))]
+        (kept if _same(value, defaults.get(name)) else changed).append(row)
+    header = ["parameter", "value"]
+    shown = (
+        table(header, changed, caption="Set for this model", label_columns=2)
+        if changed
+        else tag("p", "All parameters are at their defaults.", class_="note")
+    )
+    rest = table(header, kept, caption="At their defaults", label_columns=2) if kept else None
+    summary = tag("summary", f"{count(len(kept), 'parameter')} at the default")
+    return join(shown, tag("details", summary, rest) if kept else None)
+
+
+def _written(value: Any) -> str:
+    if callable(value):
+        return getattr(value, "__qualname__", type(value).__name__)
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    return repr(value)
+
+
+def _same(value: Any, default: Any) -> bool:
+    simple = (str, int, float, bool, type(None))
+    return isinstance(value, simple) and type(value) is type(default) and value == default
+
+
+def has_certificate(model: Any) -> bool:
+    """Whether the model can say how far its objective is from the optimum."""
+    return all(hasattr(model, name) for name in ("primal_", "dual_", "gap_", "status_"))
+
+
+_ENDINGS = {
+    "converged": "The fit stopped because that was close enough.",
+    "max_iter": "The fit stopped at its limit of passes, before it was as close as it was told to "
+    "come: a larger max_iter would help.",
+    "stopped": "A callback stopped the fit.",
+    "early_stopped": "The fit stopped because the score on held-out data did not improve any more.",
+    "interrupted": "The fit was interrupted; these are the best weights it had.",
+}
+
+
+def certificate(model: Any) -> Html:
+    """The certificate, for someone who has never heard of a duality gap."""
+    primal, dual = float(model.primal_), float(model.dual_)
+    gap = max(float(model.gap_), 0.0)
+    share = gap / abs(primal) if primal else 0.0
+    digits = 6
+    words = [
+        tag("p", "Training looks for the weights with the smallest objective. The weights found "
+            "have an objective of ", tag("strong", number(primal, digits)),
+            ". A proof, which comes with the fit, says that ", tag("strong", "no weights at all"),
+            " have one below ", tag("strong", number(dual, digits)), ". So at most ",
+            tag("strong", f"{share:.2%}"), " of the objective could still be gained by training "
+            "longer."),
+        tag("p", _ENDINGS.get(str(model.status_), f"The fit ended: {model.status_}.")),
+    ]  # fmt: skip
+    error = float(getattr(model, "oracle_error_", 0.0))
+    if error > 1e-9 * abs(primal):
+        words.append(tag("p", f"Of the gap, {number(error, 2)} may be due to the bounds of an "
+                         "inexact oracle; passes do not close that part."))  # fmt: skip
+    facts = [
+        ("objective (primal)", number(primal, 8)),
+        ("lower bound (dual)", number(dual, 8)),
+        ("gap", f"{number(gap, 3)} ({share:.3%})"),
+        ("status", str(model.status_)),
+        ("passes over the data", number(float(model.n_iter_))),
+        ("alpha", number(float(model.alpha_), 6)),
+    ]
+    return join(tag("div", words, class_="proof"), definitions(facts),
+                tag("p", "The certificate is about the training objective, not about new data.",
+                    class_="note"))  # fmt: skip
+
+
+def definitions(facts: list[tuple[str, Any]]) -> Html:
+    """Terms and what they are."""
+    return tag("dl", [(tag("dt", term), tag("dd", value)) for term, value in facts],
+               class_="facts")  # fmt: skip
+
+
+def convergence(model: Any) -> Html | None:
+    """Objective and bound, and the gap, over passes and over seconds."""
+    history = getattr(model, "history_", None)
+    if not history or not all(hasattr(history[0], name) for name in ("passes", "primal", "dual")):
+        return None
+    checks = {
+        name: np.array([float(getattr(check, name)) for check in history])
+        for name in ("passes", "seconds", "primal", "dual", "gap")
+    }
+    legend = tag(
+        "ul",
+        tag("li", tag("i", class_="s0"), "objective (primal), gap"),
+        tag("li", tag("i", class_="s1"), "lower bound (dual)"),
+        class_="legend",
+    )
+    charts = []
+    for x_name in ("passes", "seconds"):
+        x = checks[x_name]
+        charts.append(line_chart(
+            [Series("primal", x, checks["primal"]), Series("dual", x, checks["dual"])],
+            title=f"Objective and its bound over {x_name}", x_name=x_name,
+            description=f"the objective ends at {number(checks['primal'][-1])}, the bound at "
+            f"{number(checks['dual'][-1])}, after {number(x[-1])} {x_name}",
+        ))  # fmt: skip
+        charts.append(line_chart(
+            [Series("gap", x, checks["gap"])], log=True, x_name=x_name,
+            title=f"Gap over {x_name}, logarithmic",
+            description=f"the gap falls from {number(checks['gap'][0])} to "
+            f"{number(checks['gap'][-1])}",
+        ))  # fmt: skip
+    rows = [
+        [number(float(c.passes)), f"{c.seconds:.2f}", number(c.primal, 6), number(c.dual, 6),
+         number(c.gap, 3)]
+        for c in _thinned(list(history))
+    ]  # fmt: skip
+    numbers = table(["passes", "seconds", "primal", "dual", "gap"], rows, caption="Checks")
+    summary = tag("summary", escape("the numbers"))
+    return join(legend, tag("div", charts, class_="charts"), tag("details", summary, numbers))
+
+
+def _thinned(history: list) -> list:
+    """At most forty checks, with the first and the last."""
+    if len(history) <= 40:
+        return history
+    chosen = np.unique(np.linspace(0, len(history) - 1, 40).round().astype(int))
+    return [history[k] for k in chosen]

@@ -1,0 +1,369 @@
+"""One model of a report: scores, baselines, tables, drawings, put together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ._charts import Interval, heat_map, interval_chart
+from ._markup import Html, count, join, number, shorten, table, tag
+from ._model import certificate, convergence, definitions, formula, has_certificate, parameters
+from ._scores import Measure, advantage, interval
+from ._tasks import UNSEEN, Codes, Data, MultiLabelTask, OrdinalTask, Task, all_right, n_rows
+from ._tasks_orders import MatchingTask, OtherTask, RankingTask, SubsetTask, TreeTask
+from ._tasks_parts import GraphTask, GridTask, SequenceTask
+
+# Kinds of outputs by the names that users and the command line have for them, and by estimator.
+TASKS: dict[str, type[Task]] = {
+    "multiclass": Task,
+    "ordinal": OrdinalTask,
+    "multilabel": MultiLabelTask,
+    "sequence": SequenceTask,
+    "ranking": RankingTask,
+    "matching": MatchingTask,
+    "graph": GraphTask,
+    "grid": GridTask,
+    "tree": TreeTask,
+    "subset": SubsetTask,
+    "other": OtherTask,
+}
+_ESTIMATORS = {
+    "MulticlassClassifier": "multiclass",
+    "OrdinalClassifier": "ordinal",
+    "MultiLabelClassifier": "multilabel",
+    "SequenceLabeler": "sequence",
+    "LabelRanker": "ranking",
+    "Matcher": "matching",
+    "GraphLabeler": "graph",
+    "GridLabeler": "grid",
+    "TreeParser": "tree",
+    "SubsetSelector": "subset",
+    "LatentPredictor": "other",
+    "StructuredPredictor": "other",
+}
+_MOST_COUNTS = 20
+
+
+class Comparison(NamedTuple):
+    """A baseline and its score by the first measure."""
+
+    name: str
+    score: float
+
+
+class Summary(NamedTuple):
+    """The main numbers of a section.
+
+    Attributes
+    ----------
+    title, task, measure : str
+    score : float
+        By ``measure``, on the test data if there are any.
+    interval : pair of floats or None
+        Its 95 % confidence interval.
+    lower_is_better, percent : bool
+        About the measure.
+    baselines : list of Comparison
+        The trivial one, and that without structure, where they could be computed.
+    relative_gap : float or None
+        The gap as a share of the objective; None for models without certificate.
+    passes : int or None
+    seconds : float or None
+        Of the fit.
+    """
+
+    title: str
+    task: str
+    measure: str
+    score: float
+    interval: tuple[float, float] | None
+    lower_is_better: bool
+    percent: bool
+    baselines: list[Comparison]
+    relative_gap: float | None
+    passes: int | None
+    seconds: float | None
+
+    def text(self, value: float) -> str:
+        """A value of the measure for people."""
+        return f"{100 * value:.1f}%" if self.percent else f"{value:.3f}"
+
+
+def unwrap(model: Any) -> tuple[Any, Any]:
+    """The estimator in a search or a pipeline, and the transformers before it (or None)."""
+    model = getattr(model, "best_estimator_", model)
+    if isinstance(getattr(model, "steps", None), list):
+        before = model[:-1] if len(model.steps) > 1 else None
+        inner, _ = unwrap(model.steps[-1][1])
+        return inner, before
+    return model, None
+
+
+def find_task(model: Any, task: str | None, image_shape: Any) -> Task:
+    """What the outputs of a model are; refuse models and names that nobody knows."""
+    names = [cls.__name__ for cls in type(model).__mro__ if cls.__name__ in _ESTIMATORS]
+    if not names:
+        raise TypeError(
+            f"model must be a fitted estimator of maxmargin, one of {', '.join(_ESTIMATORS)}, or a "
+            f"pipeline or search around one; received {type(model).__name__}."
+        )
+    own = _ESTIMATORS[names[0]]
+    if task is not None and task not in TASKS:
+        raise ValueError(f"task must be one of {', '.join(TASKS)}; received {task!r}.")
+    if task is not None and task not in (own, "other"):
+        raise ValueError(f"a {names[0]} is of task {own!r}; received task={task!r}.")
+    return TASKS[task or own](model, image_shape)
+
+
+class Section:
+    """Everything that a report says about one model; see :class:`Report` for the parameters."""
+
+    def __init__(
+        self, model: Any, *, task: str | None, X_train: Any, y_train: Any, X_test: Any,
+        y_test: Any, title: str | None, data_name: str | None, baselines: bool, n_examples: int,
+        image_shape: Any,
+    ):  # fmt: skip
+        estimator, before = unwrap(model)
+        self.model = estimator
+        self.task = find_task(estimator, task, image_shape)
+        check_is_fitted(estimator)
+        if (X_test is None) != (y_test is None):
+            raise ValueError("X_test and y_test belong together; received only one of them.")
+        self.tested = X_test is not None
+        self.train = self._take(X_train, y_train, before, "train")
+        self.test = self._take(X_test, y_test, before, "test") if self.tested else self.train
+        self.found = self.task.predict(self.test.X)
+        self.measures = self.task.measures(self.test.truth, self.found)
+        self.others: list[tuple[str, list[Measure]]] = []
+        if baselines:
+            self._compare()
+        self.data_name = data_name
+        self.title = title or (data_name or self.task.name.capitalize())
+        self.n_examples = n_examples
+        self.summary = self._summarise()
+
+    def _take(self, X: Any, y: Any, before: Any, which: str) -> Data:
+        if X is None or y is None:
+            raise ValueError(f"X_{which} and y_{which} are needed; received None.")
+        n, m = n_rows(X), n_rows(y)
+        if n != m:
+            raise ValueError(
+                f"X_{which} has {n} examples but y_{which} has {m}; expected one output for each."
+            )
+        inner = X if before is None else before.transform(X)
+        return Data(inner, X, self.task.encode(inner, y))
+
+    def _compare(self) -> None:
+        for make in (self.task.trivial, self.task.alone):
+            baseline = make(self.train, self.test)
+            if baseline is not None:
+                measured = self.task.measures(self.test.truth, baseline.found)
+                self.others.append((baseline.name, measured))
+
+    def _summarise(self) -> Summary:
+        main, certified = self.measures[0], has_certificate(self.model)
+        history = getattr(self.model, "history_", None)
+        seconds = getattr(history[-1], "seconds", None) if history else None
+        gap = None
+        if certified:
+            primal = abs(float(self.model.primal_))
+            gap = max(float(self.model.gap_), 0.0) / primal if primal else 0.0
+        return Summary(
+            self.title, self.task.name, main.name, main.value, interval(main),
+            main.lower_is_better, main.percent,
+            [Comparison(name, other[0].value) for name, other in self.others],
+            gap, int(self.model.n_iter_) if certified else None, seconds,
+        )  # fmt: skip
+
+    # --- parts of the page ------------------------------------------------------------------
+
+    def html(self, anchor: str) -> Html:
+        """The section as markup."""
+        kicker = f"{self.task.name} · {type(self.model).__name__}"
+        cards = [
+            card("Scores", self._scores(), "half"),
+            card("Data", self._data(), "half"),
+            card("Convergence", convergence(self.model), ""),
+            card("Certificate", certificate(self.model) if has_certificate(self.model) else None,
+                 "half"),
+            card("What was trained", join(formula(self.model), parameters(self.model)), "half"),
+            *(card("Right and wrong", part, "") for part in self._tables()),
+            *(card("What was learnt", heat_map(heat), "") for heat in self.task.maps(self.train)),
+            card("Examples", self._examples(), ""),
+        ]  # fmt: skip
+        name = tag("p", f"Data: {self.data_name}", class_="soft") if self.data_name else None
+        return tag("section", tag("p", kicker, class_="kicker"), tag("h2", self.title), name,
+                   self._tiles(), tag("div", cards, class_="cards"), class_="model", id=anchor,
+                   aria_label=self.title)  # fmt: skip
+
+    def _tables(self) -> list[Html]:
+        found = self.task.tables(self.test.truth, self.found)
+        return [tag("div", found, class_="row")] if found else []
+
+    def _tiles(self) -> Html:
+        s = self.summary
+        where = "on new data" if self.tested else "on the training data"
+        tiles = [(s.measure, s.text(s.score), self._between() or where)]
+        if s.baselines:
+            best = (min if s.lower_is_better else max)(s.baselines, key=lambda b: b.score)
+            tiles.append(("best baseline", s.text(best.score), best.name))
+        if s.relative_gap is not None:
+            tiles.append(("certified gap", f"{s.relative_gap:.2%}", "of the training objective"))
+        if s.seconds is not None and s.passes is not None:
+            tiles.append(("training", f"{s.seconds:.1f} s", count(s.passes, "pass")))
+        return tag(
+            "dl",
+            [tag("div", tag("dt", a), tag("dd", b, tag("small", c)), class_="tile")
+             for a, b, c in tiles],
+            class_="tiles",
+        )  # fmt: skip
+
+    def _between(self) -> str:
+        s = self.summary
+        if s.interval is None:
+            return ""
+        where = "new data" if self.tested else "training data"
+        return f"95%: {s.text(s.interval[0])} to {s.text(s.interval[1])}, {where}"
+
+    def _scores(self) -> Html:
+        main = self.measures[0]
+        contenders = [(type(self.model).__name__, self.measures), *self.others]
+        lines = [Interval(name, m[0].value, *(interval(m[0]) or (None, None)))
+                 for name, m in contenders]  # fmt: skip
+        said = "; ".join(f"{line.name}: {main.text(line.value)}" for line in lines)
+        header = ["measure", *(shorten(name, 60) for name, _ in contenders)]
+        rows = [
+            [_measure_name(m), *(_with_interval(other[k]) for _, other in contenders)]
+            for k, m in enumerate(self.measures)
+        ]
+        drawing = interval_chart(lines, percent=main.percent, description=f"{main.name}: {said}")
+        where = (
+            f"On {count(len(self.test.truth), self.task.noun)} of new data."
+            if self.tested
+            else "On the training data themselves, since there are no test data: new data will "
+            "be harder."
+        )
+        few = interval(main) is None
+        how = (
+            "Too few examples for confidence intervals."
+            if few
+            else f"Intervals: 95% confidence, over {self.task.noun}s."
+        )
+        return join(
+            tag("p", where), tag("h4", main.name + (" (small is good)" if main.lower_is_better
+                                                    else "")), drawing,
+            [self._verdict(name, other[0]) for name, other in self.others],
+            table(header, rows, caption="All measures"), tag("p", how, class_="note"),
+        )  # fmt: skip
+
+    def _verdict(self, name: str, other: Measure) -> Html:
+        main = self.measures[0]
+        by, bounds = advantage(main, other)
+        unit = "points" if main.percent else ""
+        scale = 100.0 if main.percent else 1.0
+        amount = f"{abs(by) * scale:.{1 if main.percent else 3}f} {unit}".strip()
+        sure = bounds is not None and (bounds[0] > 0 or bounds[1] < 0)
+        text = f"{'better' if by > 0 else 'worse'} by {amount}" if by else "the same"
+        kind = "soft" if not sure else "good" if by > 0 else "bad"
+        between = ""
+        if bounds is not None and by:
+            digits = 1 if main.percent else 3
+            low, high = (f"{b * scale:+.{digits}f}" for b in bounds)
+            between = f" (95%: {low} to {high}{'' if sure else ', so it may be chance'})"
+        return tag("p", "Against “", shorten(name, 80), "”: ", tag("span", text, class_=kind),
+                   between, ".")  # fmt: skip
+
+    def _data(self) -> Html:
+        facts: list[tuple[str, Any]] = [
+            ("for training", count(len(self.train.truth), self.task.noun))
+        ]
+        if self.tested:
+            facts.append(("for testing", count(len(self.test.truth), self.task.noun)))
+        facts += self.task.facts(self.train)
+        unseen = sum(int((t == UNSEEN).sum()) for t in self.test.truth)
+        if unseen:
+            facts.append(("unseen", f"{count(unseen, 'label')} of the test data "
+                          "not in the training data: counted as errors"))  # fmt: skip
+        return join(definitions(facts), self._label_counts())
+
+    def _label_counts(self) -> Html | None:
+        found = self.task.label_counts(self.train)
+        if found is None:
+            return None
+        names, counts = found
+        chosen = np.argsort(-counts, kind="stable")[:_MOST_COUNTS]
+        total, most = max(int(counts.sum()), 1), max(int(counts.max()), 1)
+        bars = [
+            (tag("span", shorten(names[k], 24)),
+             tag("i", style=f"--p:{100 * counts[k] / most:.1f}%"),
+             tag("span", f"{number(float(counts[k]))} ({counts[k] / total:.1%})", class_="soft"))
+            for k in chosen
+        ]  # fmt: skip
+        title = "Labels in the training data"
+        if len(chosen) < len(names):
+            title += f", the {len(chosen)} most frequent of {len(names)}"
+        return join(tag("h4", title), tag("div", bars, class_="bars", role="group",
+                                          aria_label=title))  # fmt: skip
+
+    def _examples(self) -> Html | None:
+        if not self.n_examples:
+            return None
+        right = all_right(self.test.truth, self.found) == 1.0
+        chosen = choose(right, self.n_examples)
+        return join(_legend(self.task), [self._example(i, bool(right[i])) for i in chosen])
+
+    def _example(self, i: int, right: bool) -> Html:
+        verdict = tag("span", "right" if right else "wrong",
+                      class_="verdict yes" if right else "verdict no")  # fmt: skip
+        counted = self._partly(i, self.test.truth, self.found)
+        header = tag("header", verdict, tag("span", f"{self.task.noun} {i}"), counted)
+        drawn = self.task.draw(self.test, i, self.found[i])
+        return tag("article", header, drawn, class_="example")
+
+    def _partly(self, i: int, truth: Codes, found: Codes) -> Html | None:
+        parts = int((truth[i] != -2).sum())
+        if parts < 2 or isinstance(self.task, (MultiLabelTask, SubsetTask)):
+            return None
+        good = int((truth[i] == found[i]).sum())
+        return tag("span", f"{good} of {count(parts, self.task.part)} right")
+
+
+def _measure_name(measure: Measure) -> str:
+    return measure.name + (" (small is good)" if measure.lower_is_better else "")
+
+
+def _with_interval(measure: Measure) -> Html:
+    bounds = interval(measure)
+    if bounds is None:
+        return join(measure.text())
+    low, high = measure.text(bounds[0]), measure.text(bounds[1])
+    return join(measure.text(), tag("br"), tag("span", f"{low} to {high}", class_="soft"))
+
+
+def _legend(task: Task) -> Html | None:
+    legend = getattr(task, "legend", None)
+    return legend if legend is None or isinstance(legend, Html) else tag("p", legend, class_="note")
+
+
+def card(title: str, content: Html | None, width: str) -> Html | None:
+    """A box of the page; nothing if it has no content."""
+    if not content:
+        return None
+    return tag("div", tag("h3", title), content, class_=f"card {width}".strip())
+
+
+def choose(right: np.ndarray, n: int) -> list[int]:
+    """Examples to show: half of them wrong where there are so many, spread over the data."""
+    wrong, fine = np.flatnonzero(~right), np.flatnonzero(right)
+    n_wrong = min(len(wrong), max(n - len(fine), (n + 1) // 2))
+    n_fine = min(len(fine), n - n_wrong)
+    return [*_spread(wrong, n_wrong), *_spread(fine, n_fine)]
+
+
+def _spread(indices: np.ndarray, n: int) -> list[int]:
+    if not n:
+        return []
+    places = np.linspace(0, len(indices) - 1, n).round().astype(int)
+    return [int(i) for i in indices[np.unique(places)]]
