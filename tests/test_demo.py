@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import re
 import runpy
+import shutil
+import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
+import pytest
+from test_report import check_page
 
-from maxmargin import demo
+from maxmargin import datasets_made, demo
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
@@ -84,32 +90,114 @@ def test_ordinal(monkeypatch, capsys):
 
 
 def test_words_follow_the_grammar():
-    images, digits = np.zeros((20, 4)), np.arange(20) % 10
-    words = demo.make_words(images, digits, np.random.RandomState(0))
+    made = datasets_made.make_words(300)
     followers: dict[int, set[int]] = {}
-    for x, word in zip(words.X, words.y, strict=True):
-        assert len(x) == len(word)
+    for x, word in zip(made.X, made.y, strict=True):
+        assert x.shape == (len(word), 64)
         for first, second in zip(word, word[1:], strict=False):
             followers.setdefault(int(first), set()).add(int(second))
     assert max(map(len, followers.values())) == 3
+    with pytest.raises(ValueError, match="'train' or 'test'; received 'all'"):
+        datasets_made.make_words(1, part="all")
 
 
-def test_demo_certifies_and_beats_its_baselines(capsys):
-    demo.main()
-    output = capsys.readouterr().out
-    for title, _ in demo.TOUR:
-        assert title in output
+def test_made_data_are_what_they_say():
+    for topics in datasets_made.make_label_sets(50).y:
+        fields = topics & {"sport", "politics", "science"}
+        assert 1 <= len(fields) <= 2 and len(topics) >= 2 * len(fields)
+    ranks = datasets_made.make_rankings(50)
+    assert (np.sort(ranks.y, axis=1) == np.arange(1, 6)).all()
+    assert set(ranks.y[ranks.X[:, 0] > 0, 0]) == {1, 5}, "coffee divides people"
+    assert set(ranks.y[ranks.X[:, 0] <= 0, 0]) == {3}
+    for (first, second), partners in zip(*datasets_made.make_matchings(9)[:2], strict=True):
+        near = np.abs(first - second[partners])[:, :2].mean()
+        assert near < 0.5 and sorted(partners) == list(range(len(first)))
+    for words, heads in zip(*datasets_made.make_sentences(50)[:2], strict=True):
+        assert len(words) == len(heads) and (heads == 0).sum() == 1
+        for m in range(1, len(heads) + 1):  # every word leads to the root
+            seen = set()
+            while m:
+                assert m not in seen
+                seen.add(m)
+                m = heads[m - 1]
+    for (features, edges), groups in zip(*datasets_made.make_networks(5)[:2], strict=True):
+        assert len(features) == len(groups) and (edges[:, 0] < edges[:, 1]).all()
+    again = datasets_made.make_pictures(2), datasets_made.make_pictures(2)
+    assert (again[0].X[1] == again[1].X[1]).all()
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory):
+    """Standard output of the demo, and its report."""
+    folder = tmp_path_factory.mktemp("demo")
+    theirs = folder / "tour.html"
+    theirs.write_text("my own notes")
+    out = io.StringIO()
+    with redirect_stdout(out):
+        demo.main(["--report", str(theirs)])
+    assert theirs.read_text() == "my own notes"
+    return out.getvalue(), folder / "tour-2.html"
+
+
+def test_demo_certifies_and_beats_its_baselines(tour):
+    output, _ = tour
     assert "certificate" in output
-    header = next(line for line in output.splitlines() if line.startswith("task"))
-    rows = output.splitlines()[output.splitlines().index(header) + 1 :][: len(demo.TOUR)]
-    for row in rows:
-        gap = float(re.search(r"([\d.]+)%", row).group(1))
-        limit = 5.0 if row.startswith("discs") else 1.0
-        assert gap <= limit, "the tolerance is 1 % by default, and 5 % for the grid"
-    by_task = {row.split("  ")[0]: numbers(re.split(r"accuracy|distance", row)[1]) for row in rows}
-    score, baseline = by_task["words of noisy digits"][:2]
-    assert score > baseline + 0.03, "transitions help"
-    score, baseline = by_task["discs in noisy pictures"][:2]
-    assert score > baseline + 0.08, "neighbours help"
-    score, baseline = by_task["diabetes in five steps"][:2]
-    assert score < baseline - 0.1
+    lines = output.splitlines()
+    header = next(k for k, line in enumerate(lines) if line.startswith("task"))
+    rows = {line.split("  ")[0]: line for line in lines[header + 1 :][: len(demo.TOUR)]}
+    assert list(rows) == [title for title, _ in demo.TOUR]
+    gains = {}
+    for title, row in rows.items():
+        score, baseline = (float(x.rstrip("%")) for x in re.findall(r" ([\d.]+%?)(?= )", row)[:2])
+        gains[title.partition(":")[0]] = score - baseline
+        gap = float(re.findall(r"([\d.]+)%", row)[-1])
+        assert gap <= (5.0 if re.match("Sets|Grids|Graphs", title) else 1.0), "its tolerance"
+    assert gains["Words"] > 3, "transitions help"
+    assert gains["Ordered classes"] < -0.1, "a distance"
+    for name, least in {"Sets of labels": 3, "Grids": 8, "Graphs": 5, "Matchings": 1}.items():
+        assert gains[name] > least, "what is near, or excluded, or taken, helps"
+
+
+def test_report_of_the_demo(tour):
+    output, path = tour
+    assert str(path) in output
+    page = check_page(path.read_text(encoding="utf-8"))
+    for title, make in demo.TOUR:
+        assert title in page.headings and make().data_name in page.text
+    assert demo.free_path(path) == path, "its own report may be replaced"
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="chromium is not installed")
+@pytest.mark.parametrize("width", [380, 1400])
+def test_report_in_a_browser(tour, tmp_path, width):
+    """No console message, a picture, and no page that must be scrolled sideways."""
+    wide = "document.documentElement.scrollWidth"
+    script = f"<script>document.title = 'width ' + {wide};</script></body>"
+    text = tour[1].read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    # The policy of the page would not let the ruler run.
+    page = tmp_path / "page.html"
+    page.write_text(re.sub(r"<meta http-equiv[^>]*>", "", text).replace("</body>", script))
+    common = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+              "--disable-background-networking", "--disable-component-update", "--disable-sync",
+              "--enable-logging=stderr", "--v=0", f"--window-size={width},3000"]  # fmt: skip
+    picture = tmp_path / "page.png"
+    for number, (what, address) in enumerate(
+        [(f"--screenshot={picture}", tour[1]), ("--dump-dom", page)]
+    ):
+        profile = f"--user-data-dir={tmp_path / f'profile-{number}'}"
+        done = subprocess.run(
+            ["chromium", *common, profile, what, address.as_uri()],
+            capture_output=True, text=True, timeout=120, check=True,
+        )  # fmt: skip
+        assert "CONSOLE" not in done.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert int(re.search(r"<title>width (\d+)</title>", done.stdout).group(1)) <= width
+
+
+def test_options_of_the_demo(tmp_path, capsys):
+    for wrong in (str(tmp_path / "no" / "r.html"), str(tmp_path)):
+        with pytest.raises(SystemExit) as stopped:
+            demo.main(["--report", wrong])
+        assert stopped.value.code == 2
+        assert "--report" in capsys.readouterr().err

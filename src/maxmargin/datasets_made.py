@@ -103,11 +103,17 @@ def make_label_sets(n: int = 300, *, noise: float = 1.1, random_state: int = 0) 
     return Made(present @ image + noise * rng.randn(n, 20), y, names)
 
 
-def make_rankings(n: int = 200, *, noise: float = 0.4, random_state: int = 0) -> Made:
-    """People who rank five drinks; what they like depends linearly on six traits.
+def make_rankings(
+    n: int = 200, *, noise: float = 0.4, divided: bool = True, random_state: int = 0
+) -> Made:
+    """People who rank five drinks; what they like depends on six traits.
 
     A drink's appeal is a fixed random linear function of the traits plus its own popularity plus
-    normal noise of deviation ``noise``; the ranking sorts by appeal.
+    normal noise of deviation ``noise``; the ranking sorts by appeal. If ``divided``, coffee is
+    another matter: whoever has a positive first trait puts it first (7 of 10 people) or last, and
+    everybody else into the middle. A mean rank says nothing about such a drink, while scores of
+    positions do; without it, rankings are what regression of the ranks is right for, and that is
+    hard to beat.
 
     Returns
     -------
@@ -120,6 +126,9 @@ def make_rankings(n: int = 200, *, noise: float = 0.4, random_state: int = 0) ->
     rng = np.random.RandomState(random_state)
     X = rng.randn(n, 6)
     appeal = X @ weights + popularity + noise * rng.randn(n, 5)
+    if divided:
+        extreme = np.where(rng.rand(n) < 0.7, np.inf, -np.inf)
+        appeal[:, 0] = np.where(X[:, 0] > 0, extreme, np.median(appeal[:, 1:], axis=1))
     return Made(X, np.argsort(np.argsort(-appeal, axis=1), axis=1) + 1, names)
 
 

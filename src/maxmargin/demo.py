@@ -36,7 +36,7 @@ GENERATOR = "maxmargin demo"
 _DEFAULT_REPORT = "report.html"
 _MARK_WITHIN = 4096  # characters of a file in which its generator is named
 _INTRODUCTION = (
-    "A model of each kind on small data, trained by `maxmargin demo`. Scores are on new data; each "
+    "A model of each kind on small data, trained by the demo. Scores are on new data; each "
     "is compared with a prediction that ignores the features, and with one that looks at every "
     "part alone."
 )

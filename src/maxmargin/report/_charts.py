@@ -138,7 +138,7 @@ def interval_chart(rows: list[Interval], *, percent: bool, description: str) -> 
         parts.append(tag("text", text, x=at, y=height - 10, text_anchor="middle"))
     for k, row in enumerate(rows):
         y, tone = top + 46 * k + 30, min(k, 2)
-        parts.append(tag("text", shorten(row.name, 48), x=4, y=y - 14, class_="ink"))
+        parts.append(tag("text", shorten(row.name, 48), x=4, y=y - 14, class_="ink halo"))
         if row.low is not None and row.high is not None:
             parts.append(tag("line", x1=f"{scale(row.low):.1f}", x2=f"{scale(row.high):.1f}",
                              y1=y, y2=y, class_=f"series s{tone}"))  # fmt: skip

@@ -145,16 +145,15 @@ class Report:
                 s.baselines, key=lambda b: b.score, default=None
             )
             rows.append([
-                tag("a", s.title, href=f"#{anchor}"), s.task, measure, s.text(s.score),
-                "—" if best is None else join(s.text(best.score), tag("br"),
-                                              tag("span", best.name, class_="soft")),
+                join(tag("a", s.title, href=f"#{anchor}"), tag("small", s.task)),
+                join(s.text(s.score), tag("small", measure)),
+                "—" if best is None else join(s.text(best.score), tag("small", best.name)),
                 "—" if s.relative_gap is None else f"{s.relative_gap:.2%}",
                 "—" if s.seconds is None else f"{s.seconds:.1f}",
             ])  # fmt: skip
-        header = ["model", "task", "measure", "score", "best baseline", "certified gap", "seconds"]
-        inner = table(header, rows, caption=count(len(rows), "model"), label_columns=3)
-        return tag("nav", tag("div", inner, class_="card"), aria_label="models",
-                   style="margin:12px 0 44px")  # fmt: skip
+        header = ["model", "score", "best baseline", "certified gap", "seconds"]
+        inner = table(header, rows, caption=count(len(rows), "model"))
+        return tag("nav", tag("div", inner, class_="card"), aria_label="models", class_="overview")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the document to a file, whole or not at all; an old file is replaced.

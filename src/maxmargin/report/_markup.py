@@ -79,16 +79,25 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def count(n: int, noun: str) -> str:
-    """``3 words``, ``1 word``, ``2 indices``."""
-    plural = {"index": "indices", "class": "classes"}.get(noun, noun + "s")
-    return f"{n:,} {noun if n == 1 else plural}"
+    """``3 words``, ``1 word``, ``2 passes``."""
+    return f"{n:,} {noun if n == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """``words``, ``passes``, ``pairs of point sets``."""
+    first, _, rest = noun.partition(" of ")
+    first += "es" if first.endswith("s") else "s"
+    return f"{first} of {rest}" if rest else first
 
 
 def table(
     header: list[Any], rows: Iterable[list[Any]], *, caption: str, label_columns: int = 1
 ) -> Html:
     """A table that scrolls sideways where it does not fit; the first columns are text."""
-    head = tag("tr", [tag("th", cell, scope="col") for cell in header])
+    head = tag("tr", [
+        tag("th", cell, scope="col", class_="t" if place < label_columns else None)
+        for place, cell in enumerate(header)
+    ])  # fmt: skip
     body = [
         tag(
             "tr",

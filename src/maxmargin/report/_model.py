@@ -30,6 +30,8 @@ def formula(model: Any) -> Html:
             parts.append(_formula_block(block, getattr(model, "surrogate", None)))
             continue
         literal = block.rstrip().endswith("::")
+        if "CRF" in block and getattr(model, "surrogate", None) != "crf" and not literal:
+            continue
         parts.append(tag("p", _prose(block.rstrip().removesuffix("::"), literal)))
     return join(*(part for part in parts if part is not None))
 

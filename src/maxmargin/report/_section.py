@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ._charts import Interval, heat_map, interval_chart
-from ._markup import Html, count, join, number, shorten, table, tag
+from ._markup import Html, count, join, number, plural, shorten, table, tag
 from ._model import certificate, convergence, definitions, formula, has_certificate, parameters
 from ._scores import Measure, advantage, interval
 from ._tasks import UNSEEN, Codes, Data, MultiLabelTask, OrdinalTask, Task, all_right, n_rows
@@ -249,7 +249,7 @@ class Section:
         how = (
             "Too few examples for confidence intervals."
             if few
-            else f"Intervals: 95% confidence, over {self.task.noun}s."
+            else f"Intervals: 95% confidence, over {plural(self.task.noun)}."
         )
         return join(
             tag("p", where), tag("h4", main.name + (" (small is good)" if main.lower_is_better

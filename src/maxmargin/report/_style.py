@@ -74,7 +74,9 @@ caption{text-align:left;color:var(--soft);font-size:13px;padding:0 0 6px}
 th,td{padding:6px 10px;text-align:left;border-bottom:1px solid var(--line);vertical-align:top}
 th:first-child,td:first-child{padding-left:2px}
 thead th{font-size:13px;color:var(--soft);font-weight:600;vertical-align:bottom}
-tbody th{font-weight:600;overflow-wrap:anywhere;min-width:6em}
+tbody th{font-weight:600;overflow-wrap:break-word;min-width:7.5em;max-width:26em}
+td small,th small{display:block;font-size:13px;font-weight:400;color:var(--soft);max-width:22em}
+td.n small{margin-left:auto;white-space:normal}
 td.n{text-align:right;white-space:nowrap}
 tbody tr:last-child>*{border-bottom:0}
 .good{color:var(--good);font-weight:600}.bad{color:var(--bad);font-weight:600}
@@ -93,6 +95,7 @@ dl.facts dt{color:var(--soft)}dl.facts dd{margin:0;overflow-wrap:anywhere}
 svg{display:block;max-width:100%;height:auto}
 svg text{font-family:inherit;font-size:12px;fill:var(--soft)}
 svg .ink{fill:var(--ink)}
+svg .halo{paint-order:stroke;stroke:var(--card);stroke-width:6px;stroke-linejoin:round}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,260px),1fr));gap:18px}
 figure{margin:0}figcaption{font-size:13px;color:var(--soft);margin-top:4px}
 .axis{stroke:var(--line);stroke-width:1}.series{fill:none;stroke-width:2;stroke-linejoin:round}
@@ -145,8 +148,10 @@ ol.ranking li.off>span{box-shadow:inset 0 0 0 2px var(--bad)}
 .bars i{display:block;height:10px;border-radius:3px;background:var(--accent);min-width:2px;
  width:var(--p)}
 .bars i.other{background:var(--third)}
-.row{display:flex;flex-wrap:wrap;gap:12px 24px;align-items:flex-start}
-nav ul{list-style:none;margin:0;padding:0}
+.row{display:flex;flex-wrap:wrap;gap:16px 40px;align-items:flex-start}
+.row>*{min-width:0;max-width:100%}
+.overview{margin:12px 0 44px}.overview table{width:100%}
+thead th:not(.t){text-align:right}
 .skip{position:absolute;left:-999px}.skip:focus{left:12px;top:12px;background:var(--card);
  padding:8px 12px}
 @media(max-width:520px){main,body>header,body>footer{padding-left:14px;padding-right:14px}

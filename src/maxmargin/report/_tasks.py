@@ -15,7 +15,7 @@ from .._labels import LabelCodes
 from ._baselines import Baseline, classify
 from ._charts import HeatMap, heat_map
 from ._drawings import chip, picture, score_bars
-from ._markup import Html, count, join, shorten, table, tag
+from ._markup import Html, join, shorten, table, tag
 from ._scores import Measure
 
 VOID, UNSEEN = -2, -1
@@ -98,7 +98,7 @@ class Task:
 
     def facts(self, data: Data) -> list[tuple[str, str]]:
         """Sizes of the data, besides the number of examples."""
-        return [*self._width(), ("labels", count(len(self.labels), "label"))]
+        return [*self._width(), ("labels", f"{len(self.labels):,}")]
 
     def _width(self) -> list[tuple[str, str]]:
         width = getattr(self.model, "n_features_in_", None)

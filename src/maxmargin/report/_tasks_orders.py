@@ -61,7 +61,7 @@ class RankingTask(Task):
         return Baseline("ridge regression of each rank, then sort" + note, list(order))
 
     def facts(self, data: Data) -> list[tuple[str, str]]:
-        return [*self._width(), ("items", count(len(self.labels), "item"))]
+        return [*self._width(), ("items", f"{len(self.labels):,}")]
 
     def label_counts(self, data: Data) -> None:
         return None

@@ -9,7 +9,7 @@ import numpy as np
 from .._labels import LabelCodes
 from ._charts import HeatMap
 from ._drawings import graph, label_picture, picture, word_box, word_of
-from ._markup import Html, count, escape, tag
+from ._markup import Html, count, escape, plural, tag
 from ._scores import Measure
 from ._style import N_COLOURS
 from ._tasks import VOID, Codes, Data, Task, all_right, pooled
@@ -25,7 +25,7 @@ class PartsTask(Task):
     def measures(self, truth: Codes, found: Codes) -> list[Measure]:
         right, counted = pooled(truth, found)
         return [
-            Measure(f"{self.part}s labelled right", right, counted),
+            Measure(f"{plural(self.part)} labelled right", right, counted),
             Measure(f"{self.noun}s without a mistake", all_right(truth, found),
                     np.ones(len(truth))),
         ]  # fmt: skip
@@ -35,7 +35,7 @@ class PartsTask(Task):
         void = sum(int((t == VOID).sum()) for t in data.truth)
         lines = [
             *self._width(),
-            ("labels", count(len(self.labels), "label")),
+            ("labels", f"{len(self.labels):,}"),
             (f"{self.part}s", f"{sizes.sum():,}"),
             (f"{self.part}s of a {self.noun}",
              f"{sizes.min()} to {sizes.max()}, median {np.median(sizes):g}"),

@@ -1,0 +1,137 @@
+"""Plots draw what the models hold, and say what they need."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from maxmargin import MulticlassClassifier, plot
+from maxmargin.solvers.result import Check
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def labels_of(texts) -> list[str]:
+    return [text.get_text() for text in texts]
+
+
+HISTORY = [Check(1.0, 0.1, 3.0, -np.inf, np.inf, 0.0, 1), Check(2.0, 0.4, 2.0, 1.5, 0.5, 0.0, 2)]
+
+
+def fitted(**values):
+    defaults = {"history_": HISTORY, "gap_": 0.5, "primal_": 2.0, "fit": None}
+    return SimpleNamespace(**{**defaults, **values})
+
+
+def test_convergence_draws_primal_and_dual():
+    model = MulticlassClassifier(random_state=0)
+    model.history_, model.gap_, model.primal_ = HISTORY, 0.5, 2.0
+    ax = plot.convergence(model)
+    primal, dual = ax.get_lines()
+    assert primal.get_xydata().tolist() == [[1.0, 3.0], [2.0, 2.0]]
+    assert dual.get_xydata().tolist() == [[2.0, 1.5]], "bounds of minus infinity are left out"
+    assert "25.00%" in ax.get_title()
+    assert plot.convergence(model, over="seconds", ax=ax) is ax
+    assert ax.get_lines()[-2].get_xdata().tolist() == [0.1, 0.4]
+
+
+def test_convergence_refuses():
+    model = MulticlassClassifier()
+    with pytest.raises(ValueError, match="not fitted"):
+        plot.convergence(model)
+    model.history_ = []
+    with pytest.raises(ValueError, match="history_ is empty"):
+        plot.convergence(model)
+    with pytest.raises(ValueError, match="'passes' or 'seconds'; received 'days'"):
+        plot.convergence(model, over="days")
+
+
+def test_transitions():
+    allowed = np.array([[True, True], [False, True]])
+    model = fitted(
+        classes_=np.array(["B", "I"]), transitions_=np.array([[1.0, -2.0], [9.0, 0.5]]),
+        allowed_transitions_=allowed,
+    )  # fmt: skip
+    ax = plot.transitions(model)
+    shown = ax.images[0].get_array()
+    assert np.isnan(shown.filled(np.nan)[1, 0])
+    assert labels_of(ax.texts) == ["1.00", "-2.00", "0.50"]
+    assert labels_of(ax.get_xticklabels()) == ["B", "I"]
+    assert ax.images[0].get_clim() == (-2.0, 2.0), "zero is white"
+    with pytest.raises(TypeError, match="received SimpleNamespace"):
+        plot.transitions(SimpleNamespace())
+
+
+def test_interactions_of_labels():
+    table = np.array([[[1.0, 2.0], [3.0, 10.0]]])
+    model = fitted(classes_=np.arange(3), edges_=np.array([[0, 2]]), interactions_=table)
+    values = plot.interactions(model).images[0].get_array().filled(np.nan)
+    assert values[0, 2] == values[2, 0] == 10 - 2 - 3 + 1
+    assert np.isnan(values[0, 1])
+    model.edges_ = np.empty((0, 2), int)
+    with pytest.raises(ValueError, match="do not interact"):
+        plot.interactions(model)
+
+
+def test_interactions_of_grids():
+    tables = np.arange(8.0).reshape(2, 2, 2)
+    model = SimpleNamespace(best_estimator_=fitted(classes_=["a", "b"], pairwise_coef_=tables))
+    assert plot.interactions(model, table=1).images[0].get_array().tolist() == tables[1].tolist()
+    with pytest.raises(ValueError, match="from 0 to 1; received 2"):
+        plot.interactions(model, table=2)
+    with pytest.raises(TypeError, match="received SimpleNamespace"):
+        plot.interactions(SimpleNamespace())
+
+
+def test_tree():
+    ax = plot.tree([2, 0, 2], ["the", "cat", "sleeps"])
+    assert [t for t in labels_of(ax.texts) if t and t != "root"] == ["the", "cat", "sleeps"]
+    for line, (head, word) in zip(ax.get_lines(), [(2, 1), (2, 3)], strict=True):
+        x = line.get_xdata()
+        assert abs(x[0] - head) < 0.1 and abs(x[-1] - word) < 1e-9
+    assert "2" in labels_of(plot.tree([0, 1]).texts)
+
+
+@pytest.mark.parametrize(
+    ("heads", "words", "message"),
+    [
+        ([0, 5], None, r"heads\[1\] is 5; expected 0 .* from 1 to 2"),
+        ([1, 0], None, r"heads\[0\] is 1"),
+        ([0, 1], ["one"], "2 heads but 1 words"),
+        ([0.5], None, "sequence of integers"),
+        ([], None, "sequence of integers"),
+    ],
+)
+def test_tree_refuses(heads, words, message):
+    with pytest.raises(ValueError, match=message):
+        plot.tree(heads, words)
+
+
+def test_grid():
+    y = np.array([["sea", "sea"], ["land", "sea"]])
+    ax = plot.grid(y)
+    image = ax.images[0].get_array()
+    assert (image[0, 0] == image[1, 1]).all() and (image[0, 0] != image[1, 0]).any()
+    assert labels_of(ax.get_legend().get_texts()) == ["land", "sea"]
+    other = plot.grid(y[:1], classes=["land", "sea"]).images[0].get_array()
+    assert (other[0, 0] == image[0, 0]).all(), "the same label, the same colour"
+    with pytest.raises(ValueError, match=r"y\[1, 0\] is .*land.*not among the 1 classes"):
+        plot.grid(y, classes=["sea"])
+    with pytest.raises(ValueError, match=r"received shape \(3,\)"):
+        plot.grid(["a", "b", "c"])
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it fails
+    with pytest.raises(ImportError, match=r"Plotting needs matplotlib.*maxmargin\[plot\]"):
+        plot.tree([0])
