@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -311,3 +312,16 @@ def test_unwritable_folder_leaves_nothing(tmp_path, iris, flat):
     with pytest.raises(OSError):
         write_report(tmp_path / "nowhere" / "r.html", flat, X_train=X, y_train=y)
     assert not list(tmp_path.iterdir())
+
+
+def test_documented_code_runs(tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parents[1] / "docs" / "reports.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert len(blocks) == 2
+    monkeypatch.chdir(tmp_path)
+    for block in blocks:
+        exec(compile(block, "reports.md", "exec"), {})
+    assert check_page(Path("wine.html").read_text(encoding="utf-8")).headings[0] == "Report: wine"
+    page = check_page(Path("both.html").read_text(encoding="utf-8"))
+    assert "2 models" in page.text and "max_mu" in page.text
+    assert capsys.readouterr().out.count("labels right") == 2

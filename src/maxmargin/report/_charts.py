@@ -188,5 +188,5 @@ def _cell(heat: HeatMap, r: int, c: int, largest: float) -> Html:
     share = math.sqrt(share) if heat.counts else share
     wrong = heat.counts and r != c
     kind = "less" if value < 0 or wrong else "more"
-    text = (f"{int(value):,}" if value else "·") if heat.counts else f"{value:.2f}"
+    text = (f"{int(value):,}" if value else "·") if heat.counts else f"{value:z.2f}"
     return tag("td", text, class_=kind, style=f"--p:{100 * share:.0f}%")

@@ -236,7 +236,7 @@ def _layout(n: int, edges: np.ndarray) -> np.ndarray:
     for step in np.linspace(0.12, 0.005, 80):
         apart = at[:, None] - at[None]
         distance = np.sqrt((apart**2).sum(axis=2)) + 1e-9
-        force = (apart * (ideal**2 / distance**2)[:, :, None]).sum(axis=1)
+        force = (apart * (ideal**2 / distance**2)[:, :, None]).sum(axis=1) - at  # and together
         if len(edges):
             along = at[edges[:, 0]] - at[edges[:, 1]]
             pull = along * (np.linalg.norm(along, axis=1) / ideal)[:, None]

@@ -124,6 +124,12 @@ def certificate(model: Any) -> Html:
     if error > 1e-9 * abs(primal):
         words.append(tag("p", f"Of the gap, {number(error, 2)} may be due to the bounds of an "
                          "inexact oracle; passes do not close that part."))  # fmt: skip
+    if hasattr(model, "bounds_"):
+        relaxed = (
+            "The objective is that of the relaxed problem, which is never below the exact one, and "
+            "equal to it where graphs have no cycles."
+        )
+        words.append(tag("p", relaxed))
     facts = [
         ("objective (primal)", number(primal, 8)),
         ("lower bound (dual)", number(dual, 8)),

@@ -44,6 +44,7 @@ _ESTIMATORS = {
     "StructuredPredictor": "other",
 }
 _MOST_COUNTS = 20
+_FEW = 9  # columns of a heat map that takes half of a line
 
 
 class Comparison(NamedTuple):
@@ -189,8 +190,9 @@ class Section:
             card("Certificate", certificate(self.model) if has_certificate(self.model) else None,
                  "half"),
             card("What was trained", join(formula(self.model), parameters(self.model)), "half"),
-            *(card("Right and wrong", part, "") for part in self._tables()),
-            *(card("What was learnt", heat_map(heat), "") for heat in self.task.maps(self.train)),
+            self._right_and_wrong(),
+            *(card("What was learnt", heat_map(heat), "half" if len(heat.columns) <= _FEW else "")
+              for heat in self.task.maps(self.train)),
             card("Examples", self._examples(), ""),
         ]  # fmt: skip
         name = tag("p", f"Data: {self.data_name}", class_="soft") if self.data_name else None
@@ -198,9 +200,10 @@ class Section:
                    self._tiles(), tag("div", cards, class_="cards"), class_="model", id=anchor,
                    aria_label=self.title)  # fmt: skip
 
-    def _tables(self) -> list[Html]:
+    def _right_and_wrong(self) -> Html | None:
         found = self.task.tables(self.test.truth, self.found)
-        return [tag("div", found, class_="row")] if found else []
+        content = tag("div", found, class_="row") if found else None
+        return card("Right and wrong", content, "half" if len(found) == 1 else "")
 
     def _tiles(self) -> Html:
         s = self.summary
@@ -312,7 +315,8 @@ class Section:
             return None
         right = all_right(self.test.truth, self.found) == 1.0
         chosen = choose(right, self.n_examples)
-        return join(_legend(self.task), [self._example(i, bool(right[i])) for i in chosen])
+        drawn = [self._example(i, bool(right[i])) for i in chosen]
+        return join(_legend(self.task), tag("div", drawn, class_="examples"))
 
     def _example(self, i: int, right: bool) -> Html:
         verdict = tag("span", "right" if right else "wrong",

@@ -123,8 +123,9 @@ table.heat td.true{outline:2px solid var(--good);outline-offset:-2px}
 .chip.miss{background:none;box-shadow:inset 0 0 0 2px var(--bad);text-decoration:line-through}
 .chip.lack{background:none;box-shadow:inset 0 0 0 2px var(--bad)}
 .chips{display:flex;flex-wrap:wrap;gap:5px}
-.example{border-top:1px solid var(--line);padding:12px 0}
-.example:first-of-type{border-top:0;padding-top:0}.example:last-of-type{padding-bottom:0}
+.examples{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));
+ gap:16px 32px}
+.example{border-top:1px solid var(--line);padding:12px 0 0;min-width:0}
 .example>header{display:flex;flex-wrap:wrap;gap:4px 10px;align-items:baseline;font-size:14px;
  margin:0 0 8px;color:var(--soft)}
 .verdict{font-weight:650;border-radius:6px;padding:0 7px}
