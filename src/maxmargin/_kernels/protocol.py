@@ -36,6 +36,12 @@ def clear_rows(rows, matrix, first, last):
     _must_be_compiled("clear_rows")
 
 
+def drain_row(rows, matrix, row):
+    """Sum of the squares of those entries of ``matrix``, of one column, that a row touches; they
+    are set to zero. What is drained row by row is counted once."""
+    _must_be_compiled("drain_row")
+
+
 def prefetch_rows(rows, first, last):
     """Bring rows into the cache that will be used next."""
     _must_be_compiled("prefetch_rows")

@@ -16,6 +16,7 @@ from .._kernels.protocol import (
     add_row,
     clear_rows,
     cross_products,
+    drain_row,
     prefetch_rows,
     products_with,
     row_product,
@@ -190,6 +191,27 @@ def _clear_sparse(rows, matrix, first, last):
     for place in range(rows.indptr[first], rows.indptr[last]):
         matrix[rows.indices[place]] = 0.0
     matrix[rows.n_inputs - 1] = 0.0
+
+
+@implements(drain_row, DenseRows)
+def _drain_dense(rows, matrix, row):
+    total = 0.0
+    for f in range(rows.n_inputs):
+        total += matrix[f, 0] * matrix[f, 0]
+        matrix[f, 0] = 0.0
+    return total
+
+
+@implements(drain_row, SparseRows)
+def _drain_sparse(rows, matrix, row):
+    last = rows.n_inputs - 1  # the constant column, if there is one
+    total = matrix[last, 0] * matrix[last, 0]
+    matrix[last, 0] = 0.0
+    for place in range(rows.indptr[row], rows.indptr[row + 1]):
+        f = rows.indices[place]
+        total += matrix[f, 0] * matrix[f, 0]
+        matrix[f, 0] = 0.0
+    return total
 
 
 @implements(prefetch_rows, DenseRows)

@@ -1,0 +1,271 @@
+"""Directed spanning trees: ``y`` gives each of m words a head, 0 for an artificial root, without cycles.
+
+``phi(y)`` indicates the arcs, flat: part ``d (m + 1) + h`` says that node h is the head of word d + 1.
+The marginal polytope is that of arborescences, with ``single_root`` those where exactly one word has
+head 0. The loss is a sum over words, ``sum_d c_d 1[y_d != z_d]``, by default the share of wrong heads.
+
+Every arc is a row ``psi`` of the feature store, and all arcs share the weights: ``score = w @ psi``.
+Arcs that are not allowed are in no tree: of the argmax, of the marginals, of the max-min players.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._kernels import protocol as generic
+from .._kernels.arborescence import arborescence_work, best_tree, masked_table
+from .._kernels.jit import compiled, implements, leaf
+from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
+from .._kernels.protocol import add_row, drain_row, prefetch_rows, score_rows
+from .._kernels.vector import add_scaled
+from ..features.arcs import ArcRows
+from ..features.rows import DenseRows, SparseRows
+
+# Pieces of the loss floor that a line search looks at: see arborescence_max_min.
+MOST_PIECES = 16
+
+
+class Arborescence(NamedTuple):
+    """Packed trees: ``truth[indptr[i] + d]`` is the head of word d + 1 of example i."""
+
+    truth: np.ndarray
+    indptr: np.ndarray
+    parts_indptr: np.ndarray  # where the arcs of each example start, also in the feature store
+    longest: int
+    single_root: bool
+    costs: np.ndarray  # of a wrong head, for each word
+    allowed: np.ndarray  # for each arc; empty: all but those from a word to itself
+
+    @property
+    def sparse_outputs(self) -> bool:
+        """Whether an output has far fewer parts than there are: one of m + 1 a word."""
+        return True
+
+    def n_weights(self, n_inputs: int) -> int:
+        """Length of the weight vector: one for each feature of an arc."""
+        return n_inputs
+
+    def output_space(self) -> bytes:
+        """What decides which outputs are possible."""
+        return self.indptr.tobytes() + repr(self.single_root).encode() + self.allowed.tobytes()
+
+
+def pack_trees(
+    truth: np.ndarray,
+    indptr: np.ndarray,
+    single_root: bool,
+    costs: np.ndarray | None = None,
+    allowed: np.ndarray | None = None,
+) -> Arborescence:
+    """The structure of some sentences; by default the loss is the share of wrong heads."""
+    lengths = np.diff(indptr)
+    if costs is None:
+        costs = np.repeat(1.0 / lengths, lengths)
+    return Arborescence(
+        np.ascontiguousarray(truth, np.int32),
+        np.ascontiguousarray(indptr, np.int64),
+        np.concatenate([[0], np.cumsum(lengths * (lengths + 1))]).astype(np.int64),
+        int(lengths.max()),
+        bool(single_root),
+        np.ascontiguousarray(costs, np.float64),
+        np.empty(0, np.bool_) if allowed is None else np.ascontiguousarray(allowed, np.bool_),
+    )
+
+
+# --- sizes ----------------------------------------------------------------------------------
+
+
+@implements(generic.n_blocks, Arborescence)
+def _n_blocks(structure):
+    return structure.indptr.shape[0] - 1
+
+
+@leaf
+def words_of(structure, i):
+    """Number of words of example i."""
+    return structure.indptr[i + 1] - structure.indptr[i]
+
+
+@implements(generic.block_size, Arborescence)
+def _block_size(structure, i):
+    return structure.parts_indptr[i + 1] - structure.parts_indptr[i]
+
+
+@implements(generic.largest_block, Arborescence)
+def _largest_block(structure):
+    return structure.longest * (structure.longest + 1)
+
+
+@implements(generic.most_labels, Arborescence)
+def _most_labels(structure):
+    return structure.longest
+
+
+@implements(generic.label_range, Arborescence)
+def _label_range(structure, i):
+    return structure.indptr[i], structure.indptr[i + 1]
+
+
+@implements(generic.most_parts, Arborescence)
+def _most_parts(structure):
+    return structure.longest
+
+
+@implements(generic.work_size, Arborescence)
+def _work_size(structure, rows):
+    m = structure.longest
+    table = m * (m + 1)
+    kernel = max(arborescence_work(m), matrix_tree_work(m))
+    return max(4 * table + kernel + 2 * MOST_PIECES, rows.n_inputs)
+
+
+# --- scores and weights ---------------------------------------------------------------------
+
+
+@implements(generic.prefetch_block, Arborescence)
+def _prefetch_block(structure, rows, i):
+    prefetch_rows(rows, structure.parts_indptr[i], structure.parts_indptr[i + 1])
+
+
+@implements(generic.score_block, Arborescence)
+def _score_block(structure, rows, weights, i, scores):
+    first, last = structure.parts_indptr[i], structure.parts_indptr[i + 1]
+    matrix = weights.reshape(rows.n_inputs, 1)
+    score_rows(rows, matrix, first, last, scores.reshape(last - first, 1))
+
+
+@implements(generic.add_block, Arborescence)
+def _add_block(structure, rows, weights, i, direction, scale):
+    first = structure.parts_indptr[i]
+    matrix = weights.reshape(rows.n_inputs, 1)
+    for part in range(direction.shape[0]):
+        if direction[part] != 0.0:
+            add_row(rows, matrix, first + part, direction[part : part + 1], scale)
+
+
+@implements(generic.squared_norm, Arborescence)
+def _squared_norm(structure, rows, i, direction, work):
+    first = structure.parts_indptr[i]
+    total = work[: rows.n_inputs]
+    matrix = total.reshape(rows.n_inputs, 1)
+    for part in range(direction.shape[0]):
+        if direction[part] != 0.0:
+            drain_row(rows, matrix, first + part)
+    generic.add_block(structure, rows, total, i, direction, 1.0)
+    square = 0.0
+    for part in range(direction.shape[0]):
+        if direction[part] != 0.0:
+            square += drain_row(rows, matrix, first + part)
+    return square
+
+
+@implements(generic.add_gram, Arborescence, (DenseRows, SparseRows), allocates=True)
+def _add_gram(structure, rows, i, direction, scale, scores):
+    moved = np.zeros(rows.n_inputs)
+    generic.add_block(structure, rows, moved, i, direction, scale)
+    change = np.empty(scores.shape[0])
+    generic.score_block(structure, rows, moved, i, change)
+    add_scaled(scores, change, 1.0)
+    return True
+
+
+@implements(generic.add_gram, Arborescence, ArcRows)
+def _add_gram_hashed(structure, rows, i, direction, scale, scores):
+    return False  # a table of all weights would have to be cleared
+
+
+# --- outputs --------------------------------------------------------------------------------
+
+
+@implements(generic.decode, Arborescence)
+def _decode(structure, i, scores, work, labels):
+    m = words_of(structure, i)
+    size = m * (m + 1)
+    table = work[:size].reshape(m, m + 1)
+    masked_table(scores, structure.allowed, structure.parts_indptr[i], table)
+    if not best_tree(table, structure.single_root, work[size:], labels):
+        return -np.inf
+    total = 0.0
+    for d in range(m):
+        total += scores[d * (m + 1) + labels[d]]
+    return total
+
+
+@implements(generic.output_parts, Arborescence)
+def _output_parts(structure, i, labels, parts):
+    m = labels.shape[0]
+    for d in range(m):
+        parts[d] = d * (m + 1) + labels[d]
+    return m
+
+
+@implements(generic.embed, Arborescence)
+def _embed(structure, i, labels, out):
+    m = labels.shape[0]
+    out[:] = 0.0
+    for d in range(m):
+        out[d * (m + 1) + labels[d]] = 1.0
+
+
+@implements(generic.embed_truth, Arborescence)
+def _embed_truth(structure, i, out):
+    generic.embed(structure, i, structure.truth[structure.indptr[i] : structure.indptr[i + 1]], out)
+
+
+@implements(generic.add_loss, Arborescence)
+def _add_loss(structure, i, out):
+    m = words_of(structure, i)
+    first = structure.indptr[i]
+    for d in range(m):
+        true, cost = structure.truth[first + d], structure.costs[first + d]
+        for h in range(m + 1):
+            out[d * (m + 1) + h] += cost if h != true else 0.0
+
+
+@implements(generic.expected_loss, Arborescence)
+def _expected_loss(structure, i, mu):
+    m = words_of(structure, i)
+    first = structure.indptr[i]
+    total = 0.0
+    for d in range(m):
+        total += structure.costs[first + d] * (1.0 - mu[d * (m + 1) + structure.truth[first + d]])
+    return total
+
+
+@implements(generic.linear_prox, Arborescence)
+def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
+    return -np.inf
+
+
+# --- crf ------------------------------------------------------------------------------------
+
+
+@implements(generic.gibbs, Arborescence)
+def _gibbs(structure, i, scores, work, mu):
+    m = words_of(structure, i)
+    size = m * (m + 1)
+    table = work[:size].reshape(m, m + 1)
+    masked_table(scores, structure.allowed, structure.parts_indptr[i], table)
+    return tree_marginals(table, structure.single_root, work[size:], mu.reshape(m, m + 1))
+
+
+@compiled
+def arc_marginals(structure, rows, weights, first, last, out, values):
+    """Marginals of all arcs and the log partition function, for a range of examples."""
+    scores_buffer = np.empty(generic.largest_block(structure))
+    work = np.empty(generic.work_size(structure, rows))
+    for i in range(first, last):
+        low, high = structure.parts_indptr[i], structure.parts_indptr[i + 1]
+        scores = scores_buffer[: high - low]
+        generic.score_block(structure, rows, weights, i, scores)
+        values[i] = generic.gibbs(structure, i, scores, work, out[low:high])
+
+
+@compiled
+def arc_scores(structure, rows, weights, first, last, out):
+    """Scores of all arcs, for a range of examples."""
+    for i in range(first, last):
+        low, high = structure.parts_indptr[i], structure.parts_indptr[i + 1]
+        generic.score_block(structure, rows, weights, i, out[low:high])
