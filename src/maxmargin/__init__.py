@@ -28,10 +28,12 @@ _HOMES = {
     "PositionWise": "estimators.positionwise",
     "SequenceLabeler": "estimators.sequence",
     "StructuredPredictor": "estimators.structured",
+    "TreeParser": "estimators.tree",
     "UnseenLabelWarning": "_labels",
     "Check": "solvers.result",
     "Result": "solvers.result",
     "ModelFileError": "persistence",
+    "read_conllu": "conllu",
     "save": "persistence",
     "load": "persistence",
 }
@@ -65,6 +67,7 @@ __all__ = [
     "SharedPairs",
     "StructuredPredictor",
     "Subset",
+    "TreeParser",
     "UnseenLabelWarning",
     "__version__",
     "certificates",
@@ -72,6 +75,7 @@ __all__ = [
     "load",
     "metrics",
     "plot",
+    "read_conllu",
     "report",
     "save",
 ]
@@ -80,6 +84,7 @@ if TYPE_CHECKING:
     __version__: str
     from . import certificates, datasets_made, metrics, plot, report
     from ._labels import UnseenLabelWarning
+    from .conllu import read_conllu
     from .estimators.graph import GraphLabeler
     from .estimators.grid import GridLabeler
     from .estimators.latent import LatentPredictor
@@ -91,6 +96,7 @@ if TYPE_CHECKING:
     from .estimators.ranker import LabelRanker
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor
+    from .estimators.tree import TreeParser
     from .persistence import ModelFileError, load, save
     from .solvers.result import Check, Result
     from .structures.factor_graph import FactorGraph

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -96,7 +95,7 @@ def _open(path: Path) -> Any:
         zipped = file.read(2) == b"\x1f\x8b"
     if zipped:
         return gzip.open(path, "rt", encoding="utf-8", newline=None)
-    return io.open(path, encoding="utf-8", newline=None)
+    return open(path, encoding="utf-8", newline=None)
 
 
 def _sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:

@@ -1,17 +1,17 @@
 """The best directed spanning tree: Chu-Liu and Edmonds, with dense rows, in O(n^2).
 
-Words are 1, ..., n; node 0 is an artificial root. ``table[d, h]`` is the score of node h as the head
-of word d + 1, so row d holds the arcs *into* one word; minus infinity forbids an arc. A tree gives
-every word a head such that all chains of heads end at the root.
+Words are 1, ..., n; node 0 is an artificial root. ``table[d, h]`` is the score of node h as the
+head of word d + 1, so row d holds the arcs *into* one word; minus infinity forbids an arc. A tree
+gives every word a head such that all chains of heads end at the root.
 
 From any word, follow best arcs backwards. At the root, the words passed are done; at a word passed
 before, the cycle becomes one node: its row is the entrywise maximum of its members' rows, each less
 the member's best arc (Tarjan, Gabow). A contraction of k nodes costs k rows, so all of them O(n^2).
 
-*A single root* (exactly one word with head 0) is the same algorithm on pairs (number of arcs from the
-root, score), compared in that order: arcs from the root are taken where there is no other. As such an
-arc always ends a chain, none is ever part of a cycle, so the numbers never need to be stored, and
-nothing is lost to a large penalty.
+*A single root* (exactly one word with head 0) is the same algorithm on pairs (number of arcs from
+the root, score), compared in that order: arcs from the root are taken where there is no other. As
+such an arc always ends a chain, none is ever part of a cycle, so the numbers never need to be
+stored, and nothing is lost to a large penalty.
 
 References
 ----------

@@ -1,17 +1,18 @@
 """Distributions over directed spanning trees: log partition function and marginals of arcs.
 
-A tree has the probability ``exp(score) / Z``. With ``A[d, h]`` the exponential of an arc's score and
-T the Laplacian, ``T[d, d] = sum_h A[d, h]`` and ``T[d, h] = -A[d, h]``, the matrix-tree theorem says
-``Z = det T``, and ``P(h is the head of d) = A[d, h] (S[d, d] - S[h, d])`` with S the inverse of T.
+A tree has the probability ``exp(score) / Z``. With ``A[d, h]`` the exponential of an arc's score
+and T the Laplacian, ``T[d, d] = sum_h A[d, h]`` and ``T[d, h] = -A[d, h]``, the matrix-tree theorem
+says ``Z = det T``, and, with S the inverse of T,
+``P(h is the head of d) = A[d, h] (S[d, d] - S[h, d])``.
 
 *A single root*: T without the root's arcs rho is singular, and ``Z = det(T + rho 1'/n)``.
 
 Rows are scaled by their largest entry. The differences above lose digits where words are strongly
-tied into cycles; then (it is checked) marginals are computed without any subtraction, in logarithms:
-``P(h is the head of d)`` is proportional to ``A[d, h] u_h``, where u_h is the probability that a walk
-from h, each word going to a head in proportion to A, meets the root before d. One linear system for
-each word, by the elimination of Grassmann, Taksar and Heyman, makes that O(n^4), and exact for any
-scores.
+tied into cycles; then (it is checked) marginals are computed without any subtraction, in
+logarithms: ``P(h is the head of d)`` is proportional to ``A[d, h] u_h``, where u_h is the
+probability that a walk from h, each word going to a head in proportion to A, meets the root before
+d. One linear system for each word, by the elimination of Grassmann, Taksar and Heyman, makes that
+O(n^4), and exact for any scores.
 
 References
 ----------
@@ -48,7 +49,8 @@ def _swap_rows(matrix, a, b):
 
 @leaf
 def invert(matrix, pivots):
-    """Replace a matrix by its inverse (Gauss-Jordan); returns the log of |det|, -inf if singular."""
+    """Replace a matrix by its inverse (Gauss-Jordan); returns the log of |det|, -inf if
+    singular."""
     n = matrix.shape[0]
     log_det = 0.0
     for k in range(n):

@@ -1,11 +1,12 @@
 """Trees as lists of heads: checks, all of them, random ones, and small changes.
 
 ``heads[d]`` is the head of word d + 1: 0 for the artificial root, else a word 1, ..., n. With a
-single root these are the ``n^(n-1)`` directed trees on n nodes with any root; without, ``(n+1)^(n-1)``.
+single root these are the ``n^(n-1)`` directed trees on n nodes with any root; without,
+``(n+1)^(n-1)``.
 
-A *move* names a word and a new head for it. It is possible unless the head is the word itself or one
-of its descendants. With a single root, making a word the root hangs the old root below it, and the
-root itself cannot move otherwise; every tree can be reached from every other.
+A *move* names a word and a new head for it. It is possible unless the head is the word itself or
+one of its descendants. With a single root, making a word the root hangs the old root below it, and
+the root itself cannot move otherwise; every tree can be reached from every other.
 
 Random trees are drawn by Wilson's algorithm: loop-erased random walks.
 
@@ -207,8 +208,8 @@ def draw_uniform_trees(n, single_root, count, state):
 def draw_trees(weights, roots, count, state):
     """Many trees in proportion to the product of their arcs' weights, ``(count, n)``.
 
-    ``weights`` is ``(n, n + 1)``; ``roots`` is empty, or, for a single root, the probability of each
-    word to be the one with head 0.
+    ``weights`` is ``(n, n + 1)``; ``roots`` is empty, or, for a single root, the probability of
+    each word to be the one with head 0.
     """
     n = weights.shape[0]
     sums = np.empty((n, n + 1))

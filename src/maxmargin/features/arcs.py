@@ -2,17 +2,17 @@
 
 A sentence of m words has m (m + 1) possible arcs, and an arc some dozens of binary features, each a
 conjunction of attributes of the head and of the dependent. Stored, they would take gigabytes; here
-the memory is that of a few numbers a word. Every conjunction of attributes of *one* word is a 64-bit
-key, made once; a feature of an arc is ``key of the head xor key of the dependent``, hashed by one
-multiplication to a place in a table of ``2^bits`` weights.
+the memory is that of a few numbers a word. Every conjunction of attributes of *one* word is a
+64-bit key, made once; a feature of an arc is ``key of the head xor key of the dependent``, hashed
+by one multiplication to a place in a table of ``2^bits`` weights.
 
 A template is a string ``"form upos | upos upos+1"``: attributes of the head, then of the dependent;
-``+1`` and ``-1`` mean the next and the previous word. Every template gives a feature of its own and one
-together with direction and distance of the arc. Beside these, *between* features tell which tags occur
-between the two words (McDonald et al. 2005).
+``+1`` and ``-1`` mean the next and the previous word. Every template gives a feature of its own and
+one together with direction and distance of the arc. Beside these, *between* features tell which
+tags occur between the two words (McDonald et al. 2005).
 
-Rows are arcs, word by word: row ``start_i + d (m + 1) + h`` is the arc from node h (0 is the root) to
-word d + 1.
+Rows are arcs, word by word: row ``start_i + d (m + 1) + h`` is the arc from node h (0 is the root)
+to word d + 1.
 
 References
 ----------

@@ -1,11 +1,13 @@
-"""Directed spanning trees: ``y`` gives each of m words a head, 0 for an artificial root, without cycles.
+"""Directed spanning trees: ``y`` gives each of m words a head, 0 for an artificial root; no cycles.
 
-``phi(y)`` indicates the arcs, flat: part ``d (m + 1) + h`` says that node h is the head of word d + 1.
-The marginal polytope is that of arborescences, with ``single_root`` those where exactly one word has
-head 0. The loss is a sum over words, ``sum_d c_d 1[y_d != z_d]``, by default the share of wrong heads.
+``phi(y)`` indicates the arcs, flat: part ``d (m + 1) + h`` says that node h is the head of word
+d + 1. The marginal polytope is that of arborescences, with ``single_root`` those where exactly one
+word has head 0. The loss is a sum over words, ``sum_d c_d 1[y_d != z_d]``, by default the share of
+wrong heads.
 
-Every arc is a row ``psi`` of the feature store, and all arcs share the weights: ``score = w @ psi``.
-Arcs that are not allowed are in no tree: of the argmax, of the marginals, of the max-min players.
+Every arc is a row ``psi`` of the feature store, and all arcs share the weights: ``score = w @
+psi``. Arcs that are not allowed are in no tree: of the argmax, of the marginals, of the max-min
+players.
 """
 
 from __future__ import annotations
@@ -118,7 +120,7 @@ def _work_size(structure, rows):
     m = structure.longest
     table = m * (m + 1)
     kernel = max(arborescence_work(m), matrix_tree_work(m))
-    return max(4 * table + kernel + 2 * MOST_PIECES, rows.n_inputs)
+    return 9 * table + kernel + m + 2 * MOST_PIECES + rows.n_inputs
 
 
 # --- scores and weights ---------------------------------------------------------------------

@@ -1,0 +1,318 @@
+"""Sentences and their trees, as users have them, checked and packed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._validation import first_not_finite
+from ..conllu import Sentence, find_cycle
+from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
+from ..features.rows import Rows, pack_rows
+
+HIDDEN = -1
+_NAMES = ("form", "upos", "xpos")
+_REMEDY = (
+    "pass sentences as read_conllu reads them, lists of words, of (form, tag) pairs or of dicts; "
+    "or arrays of the features of all arcs, of shape (m + 1, m, n_features)"
+)
+
+
+class FeatureSpec(NamedTuple):
+    """How arcs get their features: by templates from words, or as given (no templates)."""
+
+    templates: tuple[str, ...]
+    between: str | None
+    bits: int
+    n_features: int
+
+
+class Sentences:
+    """Examples of one kind: words with attributes, or arrays of arc features."""
+
+    def __init__(self, X: Any):
+        listed = _as_list(X)
+        first = listed[0]
+        self.are_words = not (sp.issparse(first) or (isinstance(first, np.ndarray)))
+        take = _take_words if self.are_words else _take_array
+        self.examples: list[Any] = [take(example, i) for i, example in enumerate(listed)]
+        if self.are_words:
+            lengths = [len(next(iter(words.values()))) for words in self.examples]
+        else:
+            lengths = [_words_of(table.shape[0]) for table in self.examples]
+            _check_widths(self.examples)
+        self.lengths = np.array(lengths, np.int64)
+
+    @property
+    def indptr(self) -> np.ndarray:
+        """Where the words of each sentence start."""
+        return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+
+    @property
+    def parts_indptr(self) -> np.ndarray:
+        """Where the arcs of each sentence start."""
+        return np.concatenate([[0], np.cumsum(self.lengths * (self.lengths + 1))]).astype(np.int64)
+
+    def take(self, chosen: np.ndarray) -> Sentences:
+        """Some of the sentences."""
+        part = object.__new__(Sentences)
+        part.are_words = self.are_words
+        part.examples = [self.examples[i] for i in chosen]
+        part.lengths = self.lengths[chosen]
+        return part
+
+    def spec(self, templates: Any, between: str | None, bits: int) -> FeatureSpec:
+        """The features that these sentences have attributes for."""
+        if not self.are_words:
+            return FeatureSpec((), None, 0, self.examples[0].shape[1])
+        known = set.intersection(*(set(words) for words in self.examples))
+        if isinstance(templates, str):  # "auto"
+            chosen = tuple(t for t in TEMPLATES if attributes_of([t]) <= known)
+            between = between if between in known else None
+            if not chosen:
+                raise ValueError(
+                    "X: the words of all sentences have the attributes "
+                    f"{sorted(known)}, of which templates='auto' uses none; name them form, lemma, "
+                    "upos, xpos, feats, or pass templates=."
+                )
+        else:
+            chosen = tuple(templates)
+            wanted = attributes_of(chosen) | ({between} if between else set())
+            _check_attributes(self.examples, wanted)
+        return FeatureSpec(chosen, between, bits, 1 << bits)
+
+    def rows(self, spec: FeatureSpec) -> Rows | ArcRows:
+        """The feature store of all arcs."""
+        if not self.are_words:
+            sparse = any(sp.issparse(table) for table in self.examples)
+            stacked = sp.vstack(self.examples) if sparse else np.concatenate(self.examples)
+            return pack_rows(stacked, fit_intercept=False)
+        wanted = attributes_of(spec.templates) | ({spec.between} if spec.between else set())
+        _check_attributes(self.examples, wanted)
+        return pack_arcs(self.examples, spec.templates, spec.between, spec.bits)
+
+
+def _as_list(X: Any) -> list[Any]:
+    if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype != object:
+        raise ValueError(
+            f"X must be a list of sentences, but is one array of shape {X.shape}; if this is one "
+            "sentence, wrap it in a list: [X]."
+        )
+    bad = sp.issparse(X) or isinstance(X, (str, bytes, Mapping, Sentence))
+    if bad or not hasattr(X, "__iter__"):
+        raise ValueError(f"X must be a list of sentences; received {type(X).__name__}; {_REMEDY}.")
+    listed = list(X)
+    if not listed:
+        raise ValueError("X is empty; expected at least one sentence.")
+    return listed
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+def _take_words(example: Any, i: int) -> dict[str, Sequence[str]]:
+    """Texts of every attribute of every word."""
+    if isinstance(example, Sentence):
+        words = example.attributes()
+        if not len(example):
+            raise ValueError(f"X[{i}] has no words; leave it out of X and y.")
+        return dict(words)
+    if isinstance(example, (str, bytes, Mapping)) or not isinstance(example, (list, tuple)):
+        raise ValueError(
+            f"X[{i}] must be a sentence: a list of words; received {type(example).__name__}; "
+            f"{_REMEDY}."
+        )
+    if not example:
+        raise ValueError(f"X[{i}] has no words; leave it out of X and y.")
+    tokens = [_take_token(token, i, place) for place, token in enumerate(example)]
+    names = set(tokens[0])
+    for place, token in enumerate(tokens):
+        if set(token) != names:
+            raise ValueError(
+                f"X[{i}][{place}] has the attributes {sorted(token)} but X[{i}][0] has "
+                f"{sorted(names)}; expected the same for all words of a sentence."
+            )
+    return {name: [token[name] for token in tokens] for name in tokens[0]}
+
+
+def _take_token(token: Any, i: int, place: int) -> dict[str, str]:
+    if isinstance(token, str):
+        return {"form": token}
+    if isinstance(token, Mapping) and token and all(isinstance(name, str) for name in token):
+        return {name: str(value) for name, value in token.items()}
+    if isinstance(token, (tuple, list)) and 1 <= len(token) <= len(_NAMES):
+        return {name: str(value) for name, value in zip(_NAMES, token)}
+    raise ValueError(
+        f"X[{i}][{place}] must be a word: a str, (form, tag), (form, upos, xpos) or a dict of "
+        f"attributes; received {token!r}."
+    )
+
+
+def _check_attributes(examples: Sequence[Mapping[str, Any]], wanted: set[str]) -> None:
+    for i, words in enumerate(examples):
+        missing = sorted(wanted - set(words))
+        if missing:
+            raise ValueError(
+                f"X[{i}]: its words lack the attribute {missing[0]!r}, which the templates use; "
+                f"they have {sorted(words)}. Add it, or train with templates that do without."
+            )
+
+
+# --- arrays -----------------------------------------------------------------------------------
+
+
+def _words_of(n_arcs: int) -> int:
+    """The m with m (m + 1) arcs, or -1."""
+    m = (math.isqrt(4 * n_arcs + 1) - 1) // 2
+    return m if m * (m + 1) == n_arcs else -1
+
+
+def _take_array(example: Any, i: int) -> Any:
+    """Features of all arcs of a sentence, word by word; given they are head by head."""
+    if sp.issparse(example):
+        table = example.tocsr()
+        m = _words_of(table.shape[0])
+        if m < 1:
+            raise ValueError(
+                f"X[{i}] has {table.shape[0]} rows; expected (m + 1) * m for a sentence of m >= 1 "
+                "words: the arcs from the root, then those from the first word, and so on."
+            )
+        data = table.data
+    else:
+        array = np.asarray(example)
+        fits = (
+            array.ndim == 3 and array.dtype.kind in "fiub" and array.shape[0] == array.shape[1] + 1
+        )
+        if not fits or not array.shape[1]:
+            raise ValueError(
+                f"X[{i}] must be an array of numbers of shape (m + 1, m, n_features): node h, 0 "
+                f"for the root, as the head of word d; received shape {array.shape}, {array.dtype}."
+            )
+        m = array.shape[1]
+        data = table = array.reshape((m + 1) * m, -1)
+    first = first_not_finite(data)
+    if first >= 0:
+        row = (
+            first // table.shape[1]
+            if data is table
+            else int(np.searchsorted(table.indptr, first, side="right") - 1)
+        )
+        found = "NaN" if np.isnan(data.ravel()[first]) else "infinity (inf)"
+        raise ValueError(
+            f"X[{i}] contains {found} in the arc {row // m} -> {row % m + 1}; expected finite "
+            "numbers. Impute or drop it first."
+        )
+    order = np.arange((m + 1) * m).reshape(m + 1, m).T.ravel()
+    table = table[order]
+    return table if table.dtype in (np.float32, np.float64) else table.astype(np.float64)
+
+
+def _check_widths(tables: Sequence[Any]) -> None:
+    for i, table in enumerate(tables):
+        if table.shape[1] != tables[0].shape[1]:
+            raise ValueError(
+                f"X[{i}] has {table.shape[1]} features an arc but X[0] has {tables[0].shape[1]}; "
+                "expected as many in all sentences."
+            )
+    if not tables[0].shape[1]:
+        raise ValueError("X[0] has 0 features an arc; expected at least one.")
+
+
+# --- trees ------------------------------------------------------------------------------------
+
+
+def take_heads(
+    y: Any, lengths: np.ndarray, single_root: bool, *, name: str = "y", may_hide: bool = True
+) -> np.ndarray:
+    """Heads of all words, one sentence after another, checked; ``HIDDEN`` where not known."""
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
+        raise ValueError(f"{name} must be a list of lists of heads; received {type(y).__name__}.")
+    if len(y) != len(lengths):
+        raise ValueError(
+            f"X has {len(lengths)} sentences but {name} has {len(y)}; expected the heads of each."
+        )
+    rows = [np.empty(0, np.int64)]
+    for i, (row, length) in enumerate(zip(y, lengths.tolist())):
+        if row is None and may_hide:
+            row = [None] * length
+        heads = _take_row(row, f"{name}[{i}]")
+        if len(heads) != length:
+            raise ValueError(
+                f"{name}[{i}] has {len(heads)} heads but X[{i}] has {length} words; expected a "
+                "head for each word."
+            )
+        _check_tree(heads, f"{name}[{i}]", single_root, may_hide)
+        rows.append(heads)
+    return np.concatenate(rows)
+
+
+def _take_row(row: Any, where: str) -> np.ndarray:
+    if isinstance(row, (str, bytes, Mapping)) or not hasattr(row, "__len__"):
+        raise ValueError(f"{where} must be a list of heads; received {row!r}.")
+    heads = np.empty(len(row), np.int64)
+    for place, value in enumerate(row):
+        if value is None or value != value:  # not known; NaN is not equal to itself
+            heads[place] = HIDDEN
+            continue
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if isinstance(value, str) or not number.is_integer():
+            raise ValueError(
+                f"{where} holds {value!r} for word {place + 1}; expected the number of its head, 0 "
+                "for the root, or None where it is not known."
+            )
+        heads[place] = int(number)
+    return heads
+
+
+def _check_tree(heads: np.ndarray, where: str, single_root: bool, may_hide: bool) -> None:
+    m = len(heads)
+    for place in np.flatnonzero((heads < HIDDEN) | (heads > m)):
+        raise ValueError(
+            f"{where}: the head of word {place + 1} is {heads[place]}; expected 0 for the root or "
+            f"one of the {m} words."
+        )
+    if not may_hide and (heads == HIDDEN).any():
+        first = int(np.flatnonzero(heads == HIDDEN)[0])
+        raise ValueError(f"{where}: the head of word {first + 1} is not known; expected all heads.")
+    cycle = find_cycle(heads)
+    if cycle:
+        arcs = ", ".join(f"{heads[word - 1]} -> {word}" for word in cycle)
+        raise ValueError(
+            f"{where} is not a tree: the arcs {arcs} form a cycle. Correct the heads, or hide some "
+            "of them (None)."
+        )
+    roots = np.flatnonzero(heads == 0) + 1
+    if single_root and len(roots) > 1:
+        raise ValueError(
+            f"{where} has {len(roots)} roots: the arcs 0 -> {roots[0]} and 0 -> {roots[1]}; "
+            "expected one. Correct the heads, or use single_root=False."
+        )
+
+
+def known_arcs(heads: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Mask of the arcs that agree with what is known: a word with a known head has no other."""
+    size = int((lengths * (lengths + 1)).sum())
+    widths = np.repeat(lengths + 1, lengths)  # arcs of each word
+    starts = np.concatenate([[0], np.cumsum(widths)])[:-1]
+    allowed = np.repeat(heads == HIDDEN, widths)
+    known = heads != HIDDEN
+    allowed[starts[known] + heads[known]] = True
+    assert len(allowed) == size
+    return allowed
+
+
+def word_costs(heads: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """The loss of a wrong head: one over the number of words whose head is known; 0 elsewhere."""
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    known = (heads != HIDDEN).astype(np.float64)
+    counts = np.add.reduceat(known, indptr[:-1])
+    return known / np.repeat(np.maximum(counts, 1.0), lengths)

@@ -1,0 +1,377 @@
+"""Dependency parsing: the best directed spanning tree over the words of a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from .._kernels.passes import decode_blocks
+from .._validation import check_integer, check_n_jobs, check_sample_weight
+from ..features.arcs import parse_template
+from ..solvers.problem import Problem, for_groups
+from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
+from ..surrogates.crf import Crf
+from ..surrogates.max_margin import MaxMargin
+from ..surrogates.tree_saddle import tree_max_min
+from ._base import Settings, StructuredEstimator
+from ._docs import documented
+from ._tree_data import FeatureSpec, Sentences, known_arcs, take_heads
+
+# Share of the tolerance that evaluation may leave to the bracket of the max-min oracle.
+_ORACLE_SHARE = 0.02
+_MOST_BITS = 30
+
+
+@documented(
+    without=("fit_intercept", "class_weight", "classes"),
+    auto="""\"bcfw\" for max-margin and
+        max-min and "lbfgs" for a CRF""",
+    alpha_note="""C = 1 for the loss summed over the words: the mean number of words of a sentence
+        over the total weight, or 1 over it for a CRF.""",
+    extra="""\
+    oracle_iterations : int, default=10
+        Iterations of mirror-prox in a step of max-min. It starts where the sentence was left last,
+        and the certificate includes what its answer lacks.""",
+)
+class TreeParser(StructuredEstimator):
+    """Finds the head of every word of a sentence: a dependency tree.
+
+    Nodes are an artificial root 0 and the words 1, ..., m. An arc from head h to word d has
+    features ``psi_hd`` and scores ``v_hd = w @ psi_hd``; a tree y scores ``sum_d v_(y_d, d)``, and
+    the best one is found by the algorithm of Chu, Liu and Edmonds. Training minimises, with
+    ``L(y, z)`` the share of words with a wrong head::
+
+        alpha/2 |w|^2 + 1/n sum_i S(v_i, y_i)
+
+        max-margin:  S(v, y) = max_z [ L(z, y) + v(z) ] - v(y)
+        max-min:     S(v, y) = max_mu [ min_z E_mu L(z, .) + mu @ v ] - v(y)
+        crf:         S(v, y) = log sum_z exp(v(z)) - v(y) = -log p(y | x)
+
+    over all trees z, also those whose arcs cross, and distributions mu over them. Sums over trees
+    are determinants (matrix-tree theorem).
+
+    Parameters
+    ----------
+    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+    single_root : bool, default=True
+        Whether exactly one word has the root as its head.
+    templates : "auto" or list of str, default="auto"
+        Features of arcs between words: ``"form upos | upos+1"`` is the conjunction of form and tag
+        of the head with the tag of the word after the dependent, once by itself and once with
+        direction and distance. "auto" are those of :data:`maxmargin.features.arcs.TEMPLATES` whose
+        attributes all words have.
+    between : str or None, default="upos"
+        Attribute whose values between head and dependent are features, too.
+    hash_bits : int, default=20
+        Features are hashed into ``2 ** hash_bits`` weights.
+    %(parameters)s
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        Weights of the features of an arc.
+    templates_ : list of str
+        The templates in use; empty where X holds arrays.
+    between_ : str or None
+    n_features_in_ : int
+        Number of features of an arc, or ``2 ** hash_bits``.
+    %(attributes)s
+
+    Examples
+    --------
+    >>> from maxmargin import TreeParser
+    >>> X = [
+    ...     [("dogs", "NOUN"), ("bark", "VERB")],
+    ...     [("the", "DET"), ("cat", "NOUN"), ("ran", "VERB")],
+    ... ]
+    >>> y = [[2, 0], [2, 3, 0]]
+    >>> model = TreeParser(hash_bits=10, random_state=0).fit(X, y)
+    >>> model.predict([[("the", "DET"), ("dogs", "NOUN"), ("ran", "VERB")]])[0].tolist()
+    [2, 3, 0]
+    """
+
+    _switches = ("warm_start", "early_stopping", "single_root")
+
+    def __init__(
+        self,
+        surrogate: str = "max-margin",
+        *,
+        single_root: bool = True,
+        templates: Any = "auto",
+        between: str | None = "upos",
+        hash_bits: int = 20,
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        solver: str = "auto",
+        order: str = "permutation",
+        average: bool | float = True,
+        check_every: int | None = None,
+        oracle_iterations: int = 10,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.surrogate = surrogate
+        self.single_root = single_root
+        self.templates = templates
+        self.between = between
+        self.hash_bits = hash_bits
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.order = order
+        self.average = average
+        self.check_every = check_every
+        self.oracle_iterations = oracle_iterations
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    # --- settings ---------------------------------------------------------------------------
+
+    def _check_settings(self) -> Settings:
+        settings = super()._check_settings()
+        check_integer("oracle_iterations", self.oracle_iterations, 1)
+        bits = check_integer("hash_bits", self.hash_bits, 1)
+        if bits > _MOST_BITS:
+            raise ValueError(f"hash_bits must be at most {_MOST_BITS}; received {bits}.")
+        if self.between is not None and not isinstance(self.between, str):
+            raise ValueError(
+                f"between must be the name of an attribute or None; received {self.between!r}."
+            )
+        if isinstance(self.templates, str):
+            if self.templates != "auto":
+                raise ValueError(
+                    f"templates must be 'auto' or a list of templates; received {self.templates!r}."
+                )
+        elif not isinstance(self.templates, (list, tuple)) or not self.templates:
+            raise ValueError(
+                f"templates must be 'auto' or a list of templates; received {self.templates!r}."
+            )
+        else:
+            for template in self.templates:
+                parse_template(template)
+        return settings
+
+    def _check_solver_fits(self) -> None:
+        super()._check_solver_fits()
+        if self.surrogate == "crf" and self.solver not in ("auto", "lbfgs"):
+            raise ValueError(
+                f"solver={self.solver!r} would need the entropy of given marginals, which trees do "
+                "not have in closed form: with surrogate='crf' use solver='lbfgs' or 'auto'."
+            )
+
+    def _solver_name(self, problem: Any) -> str:
+        if self.solver != "auto":
+            return self.solver
+        return "lbfgs" if self.surrogate == "crf" else "bcfw"
+
+    def _make_surrogate(self, structure: Arborescence, tol: float) -> Any:
+        if self.surrogate == "max-min":
+            return tree_max_min(structure, int(self.oracle_iterations), _ORACLE_SHARE * tol)
+        return MaxMargin() if self.surrogate == "max-margin" else Crf()
+
+    # --- training ---------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> TreeParser:
+        """Train on sentences and their trees.
+
+        Parameters
+        ----------
+        X : list of n sentences
+            Each a :class:`maxmargin.conllu.Sentence`, a list of words (str), of pairs (form, tag)
+            or of dicts of attributes; or the features of all arcs: an array of shape
+            (m + 1, m, n_features), or a CSR matrix of its (m + 1) m rows.
+        y : list of n lists of m heads
+            ``y[i][d]`` is the head of word d + 1 of sentence i: 0 for the root, otherwise the
+            number of a word, counted from 1, as in CoNLL-U.
+        sample_weight : array of shape (n,), optional
+            Weights of the sentences; 2 is the same as having a sentence twice.
+
+        Returns
+        -------
+        self
+        """
+        settings = self._check_settings()
+        sentences = Sentences(X)
+        heads = take_heads(y, sentences.lengths, self.single_root, may_hide=False)
+        weights = check_sample_weight(sample_weight, len(sentences.lengths), "sentence")
+        spec = sentences.spec(self.templates, self.between, int(self.hash_bits))
+        used = np.flatnonzero(weights > 0)
+        train, held_out = self._split(len(used), settings.rng)
+        train, held_out = used[train], used[held_out]
+        part, shares = sentences.take(train), weights[train]
+        truth = _take(heads, sentences.indptr, train)
+        structure = pack_trees(truth, part.indptr, self.single_root)
+        mean_length = float(np.average(part.lengths, weights=shares))
+        problem = Problem(
+            structure,
+            self._make_surrogate(structure, settings.tol),
+            part.rows(spec),
+            self._alpha_for(shares.sum(), 1.0 if self.surrogate == "crf" else mean_length),
+            shares,
+            settings.n_threads,
+        )
+        validate = None
+        if len(held_out):
+            kept = sentences.take(held_out)
+            validate = self._validation(kept, spec, _take(heads, sentences.indptr, held_out))
+        self.coef_ = self._solve(problem, settings, validate).weights
+        self.templates_ = list(spec.templates)
+        self.between_ = spec.between
+        self.n_features_in_ = spec.n_features
+        return self
+
+    def _validation(self, kept: Sentences, spec: FeatureSpec, truth: np.ndarray) -> Any:
+        """Share of right heads on held-out sentences, by the weights of the moment."""
+        rows, structure = kept.rows(spec), pack_trees(truth, kept.indptr, self.single_root)
+        n_threads = check_n_jobs(self.n_jobs)
+
+        def right(weights: np.ndarray) -> float:
+            return float(np.mean(_parse(structure, rows, weights, n_threads) == truth))
+
+        return right
+
+    # --- prediction -------------------------------------------------------------------------
+
+    def _open(self, X: Any, partial_y: Any = None) -> tuple[Arborescence, Any]:
+        """Sentences for prediction: their structure and the features of their arcs."""
+        check_is_fitted(self, "coef_")
+        sentences = Sentences(X)
+        if sentences.are_words != bool(self.templates_):
+            wanted = "sentences of words" if self.templates_ else "arrays of arc features"
+            raise ValueError(f"X must hold {wanted}, as in training.")
+        if not sentences.are_words and sentences.examples[0].shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {sentences.examples[0].shape[1]} features an arc, but "
+                f"{type(self).__name__} was fitted with {self.n_features_in_}."
+            )
+        bits = self.n_features_in_.bit_length() - 1
+        spec = FeatureSpec(tuple(self.templates_), self.between_, bits, self.n_features_in_)
+        allowed = None
+        if partial_y is not None:
+            known = take_heads(partial_y, sentences.lengths, self.single_root, name="partial_y")
+            allowed = known_arcs(known, sentences.lengths)
+        truth = np.empty(0, np.int32)
+        structure = pack_trees(truth, sentences.indptr, self.single_root, allowed=allowed)
+        return structure, sentences.rows(spec)
+
+    def predict(self, X: Any, *, partial_y: Any = None) -> list[np.ndarray]:
+        """The best tree of each sentence.
+
+        Parameters
+        ----------
+        X : list of sentences
+        partial_y : list of lists of heads, optional
+            Heads that are already known, None (or -1) where they are not; None for a sentence of
+            which nothing is known.
+
+        Returns
+        -------
+        list of arrays of shape (m,)
+            The head of each word: 0 for the root, otherwise the number of a word, counted from 1.
+        """
+        structure, rows = self._open(X, partial_y)
+        found = _parse(structure, rows, self.coef_, check_n_jobs(self.n_jobs))
+        return np.split(found.astype(np.int64), structure.indptr[1:-1])
+
+    def decision_function(self, X: Any) -> list[np.ndarray]:
+        """Scores of all arcs.
+
+        Returns
+        -------
+        list of arrays of shape (m + 1, m)
+            ``[h, d]`` is the score of node h as the head of word d + 1, minus infinity where that
+            is the word itself.
+        """
+        structure, rows = self._open(X)
+        scores = np.empty(int(structure.parts_indptr[-1]))
+
+        def work(first: int, last: int) -> None:
+            arc_scores(structure, rows, self.coef_, first, last, scores)
+
+        for_groups(work, len(structure.indptr) - 1, check_n_jobs(self.n_jobs))
+        tables = _tables(scores, structure)
+        for table in tables:
+            m = table.shape[1]
+            table[np.arange(1, m + 1), np.arange(m)] = -np.inf
+        return tables
+
+    def predict_marginals(self, X: Any, *, partial_y: Any = None) -> list[np.ndarray]:
+        """Probabilities of all arcs when a tree has the probability ``exp(score) / Z``.
+
+        This is the model of a CRF; with the other surrogates the numbers are no calibrated
+        probabilities.
+
+        Parameters
+        ----------
+        X : list of sentences
+        partial_y : list of lists of heads, optional
+            Known heads, as in :meth:`predict`: the probabilities are those of trees that agree.
+
+        Returns
+        -------
+        list of arrays of shape (m + 1, m)
+            Every column, the heads of a word, sums to 1.
+        """
+        structure, rows = self._open(X, partial_y)
+        marginals = np.empty(int(structure.parts_indptr[-1]))
+        values = np.empty(len(structure.indptr) - 1)
+
+        def work(first: int, last: int) -> None:
+            arc_marginals(structure, rows, self.coef_, first, last, marginals, values)
+
+        for_groups(work, len(values), check_n_jobs(self.n_jobs))
+        return _tables(marginals, structure)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of words with the right head (UAS), sentences weighted by their length.
+
+        Words whose head is not known do not count.
+        """
+        structure, rows = self._open(X)
+        lengths = np.diff(structure.indptr)
+        truth = take_heads(y, lengths, self.single_root)
+        weights = np.repeat(check_sample_weight(sample_weight, len(lengths), "sentence"), lengths)
+        found = _parse(structure, rows, self.coef_, check_n_jobs(self.n_jobs))
+        known = truth >= 0
+        if not weights[known].any():
+            raise ValueError("y: no head is known; expected some to compare with.")
+        return float(np.average(found[known] == truth[known], weights=weights[known]))
+
+
+def _parse(structure: Arborescence, rows: Any, weights: np.ndarray, n_threads: int) -> np.ndarray:
+    """Heads of all words."""
+    heads = np.empty(int(structure.indptr[-1]), np.int32)
+    values = np.empty(len(structure.indptr) - 1)
+
+    def work(first: int, last: int) -> None:
+        decode_blocks(structure, rows, weights, first, last, heads, values)
+
+    for_groups(work, len(values), n_threads)
+    return heads
+
+
+def _tables(flat: np.ndarray, structure: Arborescence) -> list[np.ndarray]:
+    """Arcs of each sentence, head by dependent."""
+    parts = np.split(flat, structure.parts_indptr[1:-1])
+    lengths = np.diff(structure.indptr)
+    return [part.reshape(m, m + 1).T.copy() for part, m in zip(parts, lengths, strict=True)]
+
+
+def _take(flat: np.ndarray, indptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    return np.concatenate([flat[indptr[i] : indptr[i + 1]] for i in chosen])
