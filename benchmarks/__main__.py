@@ -20,6 +20,8 @@ NAMES = (
     "sinkhorn",
     "startup",
     "graphs",
+    "arborescence",
+    "ewt",
     "memory",
 )
 

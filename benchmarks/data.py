@@ -11,14 +11,19 @@ import numpy as np
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
-def load_npz(name: str) -> dict[str, np.ndarray]:
-    """All arrays of a data file."""
+def data_file(name: str) -> Path:
+    """Path of a data file."""
     chosen = os.environ.get("MAXMARGIN_DATA")
     folder = Path(chosen) if chosen else REPOSITORY.parent / "shared" / "data"
-    path = folder / f"{name}.npz"
+    path = folder / name
     if not path.is_file():
         raise SystemExit(f"{path} is missing: set MAXMARGIN_DATA to a folder that holds it")
-    with np.load(path, allow_pickle=False) as arrays:
+    return path
+
+
+def load_npz(name: str) -> dict[str, np.ndarray]:
+    """All arrays of a data file."""
+    with np.load(data_file(f"{name}.npz"), allow_pickle=False) as arrays:
         return {key: arrays[key] for key in arrays.files}
 
 

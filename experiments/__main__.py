@@ -6,7 +6,7 @@ import argparse
 import importlib
 import sys
 
-NAMES = ("table1", "table2", "line_search", "figure1", "figure2", "figure3", "extensions")
+NAMES = ("table1", "table2", "line_search", "figure1", "figure2", "figure3", "extensions", "ewt")
 
 
 def main(arguments: list[str] | None = None) -> None:

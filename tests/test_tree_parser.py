@@ -19,6 +19,7 @@ import realdata
 from maxmargin import TreeParser, load, read_conllu, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.tree_moves import enumerate_trees
+from maxmargin.estimators._tree_data import Sentences
 from maxmargin.features.arcs import TEMPLATES, attributes_of, pack_arcs
 from maxmargin.features.rows import pack_rows
 from maxmargin.structures.arborescence import pack_trees
@@ -94,7 +95,7 @@ def block_maps(structure, rows, weights, i, labels, other, scores, followed):
     return value, norm, loss
 
 
-@pytest.mark.parametrize("kind", ["dense", "hashed"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "hashed"])
 def test_the_structure_agrees_with_enumeration(kind):
     random = np.random.RandomState(0)
     X, y, _ = problem_data((4, 1, 3))
@@ -109,6 +110,7 @@ def test_the_structure_agrees_with_enumeration(kind):
         X = hashed_features(rows, X)
     else:
         flat = np.concatenate([x.transpose(1, 0, 2).reshape(-1, 4) for x in X])
+        flat = sp.csr_array(flat) if kind == "sparse" else flat
         rows = pack_rows(flat, fit_intercept=False, compress=False)
     allowed = random.rand(int((np.diff(indptr) * (np.diff(indptr) + 1)).sum())) < 0.8
     allowed[20:22] = True
@@ -136,7 +138,7 @@ def test_the_structure_agrees_with_enumeration(kind):
         off = ~np.eye(m, m + 1, 1, dtype=bool).ravel()  # without arcs from a word to itself
         table = (x @ moved).T.ravel()
         np.testing.assert_allclose(scores[off], table[off], atol=1e-10)
-        assert (norm < 0) == (kind == "dense")
+        assert (norm < 0) == (kind != "hashed")
         if norm < 0:
             np.testing.assert_allclose(followed[off], table[off], atol=1e-10)
 
@@ -167,13 +169,10 @@ def hashed_features(rows, X):
 # --- optimal values ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("surrogate", "solver"),
-    [("max-margin", "bcfw"), ("max-margin", "pairwise"), ("crf", "auto")],
-)
-def test_optimum_of_trees(surrogate, solver):
+@pytest.mark.parametrize("surrogate", ["max-margin", "crf"])
+def test_optimum_of_trees(surrogate):
     X, y, weights = problem_data()
-    model = TreeParser(surrogate, solver=solver, **EXACT).fit(X, y, sample_weight=weights)
+    model = TreeParser(surrogate, **EXACT).fit(X, y, sample_weight=weights)
     wanted = optimum(surrogate, X, y, weights)
     assert model.status_ == "converged"
     assert model.dual_ <= wanted + 1e-7
@@ -184,12 +183,12 @@ def test_optimum_of_trees(surrogate, solver):
 
 def test_max_min_brackets_the_optimum():
     X, y, weights = problem_data()
-    settings = {**EXACT, "tol": 1e-3}
+    settings = {**EXACT, "tol": 1e-2}
     model = TreeParser("max-min", oracle_iterations=20, **settings).fit(X, y, sample_weight=weights)
     wanted = optimum("max-min", X, y, weights)
     assert model.status_ == "converged"
     assert model.dual_ <= wanted + 1e-8 and model.primal_ >= wanted - 1e-8
-    assert model.gap_ <= 1e-3 * model.primal_
+    assert model.gap_ <= 1e-2 * model.primal_
 
 
 def test_a_fit_without_a_single_root():
@@ -198,6 +197,69 @@ def test_a_fit_without_a_single_root():
     wanted = optimum("max-margin", X, y, weights, single_root=False)
     assert model.primal_ == pytest.approx(wanted, abs=1e-6)
     assert model.dual_ == pytest.approx(wanted, abs=1e-6)
+
+
+# --- hidden heads -----------------------------------------------------------------------------
+
+
+def test_nothing_hidden_is_ordinary_training():
+    X, y, weights = problem_data()
+    model = TreeParser(alpha=ALPHA, random_state=0)
+    ordinary = clone(model).fit(X, y, weights)
+    switched = clone(model).set_params(hidden=True).fit(X, [heads.tolist() for heads in y], weights)
+    np.testing.assert_array_equal(ordinary.coef_, switched.coef_)
+    assert switched.status_ == "converged" and not hasattr(switched, "objective_")
+
+
+def latent_objective(model, X, y, weights):
+    """The objective with hidden heads at their best, with all trees enumerated."""
+    total = 0.0
+    for x, heads, weight in zip(X, y, weights, strict=True):
+        trees = enumerate_trees(len(heads), True)
+        scores = features_of_trees(x, trees) @ model.coef_
+        known = np.array([head is not None for head in heads])
+        true = np.array([-1 if head is None else head for head in heads])
+        loss = ((trees != true) & known).mean(axis=1)
+        fits = ((trees == true) | ~known).all(axis=1)
+        total += weight * ((loss + scores).max() - scores[fits].max())
+    return 0.5 * ALPHA * model.coef_ @ model.coef_ + total / weights.sum()
+
+
+def test_hidden_heads_are_latent():
+    X, y, weights = problem_data((4, 3, 4, 2, 3, 4), seed=5)
+    partial = [heads.tolist() for heads in y]
+    for i, d in ((0, 1), (0, 3), (1, 0), (2, 2), (5, 0), (5, 1)):
+        partial[i][d] = None
+    model = TreeParser(hidden=True, hidden_starts=2, alpha=ALPHA, tol=1e-4, random_state=0)
+    model.fit(X, partial, sample_weight=weights)
+    assert model.status_ == "stationary"
+    objectives = [entry.objective for entry in model.rounds_]
+    assert all(b <= a + 1e-12 for a, b in itertools.pairwise(objectives))
+    found = latent_objective(model, X, partial, weights)
+    assert model.objective_ == pytest.approx(found, abs=1e-10)
+    assert model.objective_ == min(model.start_objectives_)
+    ordinary = TreeParser(alpha=ALPHA, tol=1e-4, random_state=0).fit(X, y, weights)
+    # At the weights of complete training the objective is one of the values that could be had.
+    assert model.objective_ <= latent_objective(ordinary, X, partial, weights) + 0.05
+
+
+def test_hidden_heads_of_a_crf_are_summed_over():
+    X, y, weights = problem_data((3, 3, 2), seed=6)
+    partial = [[y[0][0], None, None], [None, y[1][1], y[1][2]], y[2].tolist()]
+    model = TreeParser("crf", hidden=True, alpha=ALPHA, tol=1e-8, random_state=0)
+    model.fit(X, partial, sample_weight=weights)
+    gradient, value = ALPHA * model.coef_, 0.5 * ALPHA * model.coef_ @ model.coef_
+    for x, heads, weight in zip(X, partial, weights / weights.sum(), strict=True):
+        trees = enumerate_trees(len(heads), True)
+        features = features_of_trees(x, trees)
+        scores = features @ model.coef_
+        fits = np.array([all(h is None or h == t for h, t in zip(heads, y)) for y in trees])
+        value += weight * (np.log(np.exp(scores).sum()) - np.log(np.exp(scores[fits]).sum()))
+        for part, sign in ((slice(None), 1.0), (fits, -1.0)):
+            p = np.exp(scores[part])
+            gradient = gradient + sign * weight * (p / p.sum()) @ features[part]
+    assert model.objective_ == pytest.approx(value, abs=1e-12)
+    assert gradient @ gradient / (2 * ALPHA) <= 1.01e-8 * value
 
 
 # --- prediction -------------------------------------------------------------------------------
@@ -250,14 +312,14 @@ def test_known_heads_are_kept(crf):
 
 
 def test_sparse_and_dense_arrays_are_the_same():
-    X, y, weights = problem_data()
-    X = [np.where(np.abs(x) > 0.5, x, 0.0) for x in X]
-    sparse = [sp.csr_array(x.reshape(-1, 4)) for x in X]
-    dense = TreeParser(alpha=ALPHA, max_iter=20, tol=0.0, random_state=0)
-    first = clone(dense).fit(X, y, weights)
-    second = clone(dense).fit(sparse, y, weights)
-    np.testing.assert_allclose(first.coef_, second.coef_, atol=1e-10)
-    assert [h.tolist() for h in first.predict(sparse)] == [h.tolist() for h in second.predict(X)]
+    X, _, _ = problem_data()
+    given = Sentences(X)
+    sparse = Sentences([sp.csr_array(x.reshape(-1, 4)) for x in X])
+    np.testing.assert_array_equal(given.lengths, sparse.lengths)
+    for x, dense, csr in zip(X, given.examples, sparse.examples, strict=True):
+        m = x.shape[1]
+        np.testing.assert_array_equal(dense, csr.toarray())
+        np.testing.assert_array_equal(dense.reshape(m, m + 1, 4), x.transpose(1, 0, 2))
 
 
 def test_a_weight_of_two_is_a_sentence_twice():
@@ -321,6 +383,7 @@ def test_search_over_parameters():
         ),
         ([[4, 4, 4, 0, 4], [2, 0, 0.5], [0], [3, 3, 0]], r"y\[1\] holds 0.5 for word 3"),
         ([[4, 4, 4, 0, 4], "abc", [0], [3, 3, 0]], r"y\[1\] must be a list of heads"),
+        ([[4, 4, 4, 0, 4], [2, 0, None], [0], [3, 3, 0]], "word 3 is not known; .*hidden=True"),
         ([[4, 4, 4, 0, 4]], r"X has 4 sentences but y has 1"),
         (None, "requires y to be passed"),
     ],

@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .._kernels.passes import decode_blocks
 from .._validation import first_not_finite
 from ..conllu import Sentence, find_cycle
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
 from ..features.rows import Rows, pack_rows
+from ..solvers.problem import for_groups
+from ..structures.arborescence import Arborescence
 
 HIDDEN = -1
 _NAMES = ("form", "upos", "xpos")
@@ -282,7 +285,10 @@ def _check_tree(heads: np.ndarray, where: str, single_root: bool, may_hide: bool
         )
     if not may_hide and (heads == HIDDEN).any():
         first = int(np.flatnonzero(heads == HIDDEN)[0])
-        raise ValueError(f"{where}: the head of word {first + 1} is not known; expected all heads.")
+        raise ValueError(
+            f"{where}: the head of word {first + 1} is not known; expected all heads. To train with "
+            "some heads hidden, use hidden=True."
+        )
     cycle = find_cycle(heads)
     if cycle:
         arcs = ", ".join(f"{heads[word - 1]} -> {word}" for word in cycle)
@@ -311,8 +317,17 @@ def known_arcs(heads: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def word_costs(heads: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The loss of a wrong head: one over the number of words whose head is known; 0 elsewhere."""
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    known = (heads != HIDDEN).astype(np.float64)
-    counts = np.add.reduceat(known, indptr[:-1])
-    return known / np.repeat(np.maximum(counts, 1.0), lengths)
+    """The loss of a wrong head: one over the number of words; 0 where the head is hidden."""
+    return (heads != HIDDEN) / np.repeat(lengths, lengths)
+
+
+def parse(structure: Arborescence, rows: Any, weights: np.ndarray, n_threads: int) -> np.ndarray:
+    """Heads of all words in the best trees."""
+    heads = np.empty(int(structure.indptr[-1]), np.int32)
+    values = np.empty(len(structure.indptr) - 1)
+
+    def work(first: int, last: int) -> None:
+        decode_blocks(structure, rows, weights, first, last, heads, values)
+
+    for_groups(work, len(values), n_threads)
+    return heads

@@ -7,17 +7,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._kernels.passes import decode_blocks
 from .._validation import check_integer, check_n_jobs, check_sample_weight
-from ..features.arcs import parse_template
+from ..features.arcs import ArcRows, parse_template
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.tree_saddle import tree_max_min
-from ._base import Settings, StructuredEstimator
+from ._base import Settings
 from ._docs import documented
-from ._tree_data import FeatureSpec, Sentences, known_arcs, take_heads
+from ._hidden import warn_without_labels
+from ._tree_data import HIDDEN, FeatureSpec, Sentences, known_arcs, parse, take_heads, word_costs
+from ._tree_hidden import HiddenHeads
 
 # Share of the tolerance that evaluation may leave to the bracket of the max-min oracle.
 _ORACLE_SHARE = 0.02
@@ -26,16 +27,18 @@ _MOST_BITS = 30
 
 @documented(
     without=("fit_intercept", "class_weight", "classes"),
-    auto="""\"bcfw\" for max-margin and
-        max-min and "lbfgs" for a CRF""",
+    auto="""\"pairwise\" for
+        max-margin on arrays, "bcfw" for max-margin on words and for max-min, "lbfgs" for a CRF""",
     alpha_note="""C = 1 for the loss summed over the words: the mean number of words of a sentence
         over the total weight, or 1 over it for a CRF.""",
+    hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
+        ``log sum_z exp(score(x, z)) - log sum_h exp(score(x, y, h))``, by gradients, one start""",
     extra="""\
     oracle_iterations : int, default=10
         Iterations of mirror-prox in a step of max-min. It starts where the sentence was left last,
         and the certificate includes what its answer lacks.""",
 )
-class TreeParser(StructuredEstimator):
+class TreeParser(HiddenHeads):
     """Finds the head of every word of a sentence: a dependency tree.
 
     Nodes are an artificial root 0 and the words 1, ..., m. An arc from head h to word d has
@@ -50,7 +53,7 @@ class TreeParser(StructuredEstimator):
         crf:         S(v, y) = log sum_z exp(v(z)) - v(y) = -log p(y | x)
 
     over all trees z, also those whose arcs cross, and distributions mu over them. Sums over trees
-    are determinants (matrix-tree theorem).
+    are determinants (matrix-tree theorem). With ``hidden=True`` some heads need not be known.
 
     Parameters
     ----------
@@ -66,6 +69,7 @@ class TreeParser(StructuredEstimator):
         Attribute whose values between head and dependent are features, too.
     hash_bits : int, default=20
         Features are hashed into ``2 ** hash_bits`` weights.
+    %(hidden)s
     %(parameters)s
 
     Attributes
@@ -78,6 +82,7 @@ class TreeParser(StructuredEstimator):
     n_features_in_ : int
         Number of features of an arc, or ``2 ** hash_bits``.
     %(attributes)s
+    %(hidden_attributes)s
 
     Examples
     --------
@@ -92,7 +97,7 @@ class TreeParser(StructuredEstimator):
     [2, 3, 0]
     """
 
-    _switches = ("warm_start", "early_stopping", "single_root")
+    _switches = ("warm_start", "early_stopping", "single_root", "hidden")
 
     def __init__(
         self,
@@ -102,6 +107,8 @@ class TreeParser(StructuredEstimator):
         templates: Any = "auto",
         between: str | None = "upos",
         hash_bits: int = 20,
+        hidden: bool = False,
+        hidden_starts: int = 1,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -124,6 +131,8 @@ class TreeParser(StructuredEstimator):
         self.templates = templates
         self.between = between
         self.hash_bits = hash_bits
+        self.hidden = hidden
+        self.hidden_starts = hidden_starts
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -178,7 +187,10 @@ class TreeParser(StructuredEstimator):
     def _solver_name(self, problem: Any) -> str:
         if self.solver != "auto":
             return self.solver
-        return "lbfgs" if self.surrogate == "crf" else "bcfw"
+        if self.surrogate == "crf":
+            return "lbfgs"
+        given = not isinstance(problem.rows, ArcRows)
+        return "pairwise" if given and self.surrogate == "max-margin" else "bcfw"
 
     def _make_surrogate(self, structure: Arborescence, tol: float) -> Any:
         if self.surrogate == "max-min":
@@ -208,15 +220,21 @@ class TreeParser(StructuredEstimator):
         """
         settings = self._check_settings()
         sentences = Sentences(X)
-        heads = take_heads(y, sentences.lengths, self.single_root, may_hide=False)
+        heads = take_heads(y, sentences.lengths, self.single_root, may_hide=bool(self.hidden))
         weights = check_sample_weight(sample_weight, len(sentences.lengths), "sentence")
         spec = sentences.spec(self.templates, self.between, int(self.hash_bits))
-        used = np.flatnonzero(weights > 0)
+        known = np.add.reduceat(heads != HIDDEN, sentences.indptr[:-1]) > 0
+        warn_without_labels(np.flatnonzero(~known), "sentence")
+        if not (known & (weights > 0)).any():
+            raise ValueError("y: no head of any sentence with a weight is known; expected some.")
+        used = np.flatnonzero((weights > 0) & known)
         train, held_out = self._split(len(used), settings.rng)
         train, held_out = used[train], used[held_out]
         part, shares = sentences.take(train), weights[train]
         truth = _take(heads, sentences.indptr, train)
-        structure = pack_trees(truth, part.indptr, self.single_root)
+        structure = pack_trees(
+            np.maximum(truth, 0), part.indptr, self.single_root, word_costs(truth, part.lengths)
+        )
         mean_length = float(np.average(part.lengths, weights=shares))
         problem = Problem(
             structure,
@@ -230,7 +248,11 @@ class TreeParser(StructuredEstimator):
         if len(held_out):
             kept = sentences.take(held_out)
             validate = self._validation(kept, spec, _take(heads, sentences.indptr, held_out))
-        self.coef_ = self._solve(problem, settings, validate).weights
+        if (truth == HIDDEN).any():
+            result = self._solve_hidden(problem, truth, settings, validate)
+        else:
+            result = self._solve(problem, settings, validate)
+        self.coef_ = result.weights
         self.templates_ = list(spec.templates)
         self.between_ = spec.between
         self.n_features_in_ = spec.n_features
@@ -239,10 +261,11 @@ class TreeParser(StructuredEstimator):
     def _validation(self, kept: Sentences, spec: FeatureSpec, truth: np.ndarray) -> Any:
         """Share of right heads on held-out sentences, by the weights of the moment."""
         rows, structure = kept.rows(spec), pack_trees(truth, kept.indptr, self.single_root)
+        known = truth != HIDDEN
         n_threads = check_n_jobs(self.n_jobs)
 
         def right(weights: np.ndarray) -> float:
-            return float(np.mean(_parse(structure, rows, weights, n_threads) == truth))
+            return float(np.mean((parse(structure, rows, weights, n_threads) == truth)[known]))
 
         return right
 
@@ -286,7 +309,7 @@ class TreeParser(StructuredEstimator):
             The head of each word: 0 for the root, otherwise the number of a word, counted from 1.
         """
         structure, rows = self._open(X, partial_y)
-        found = _parse(structure, rows, self.coef_, check_n_jobs(self.n_jobs))
+        found = parse(structure, rows, self.coef_, check_n_jobs(self.n_jobs))
         return np.split(found.astype(np.int64), structure.indptr[1:-1])
 
     def decision_function(self, X: Any) -> list[np.ndarray]:
@@ -347,23 +370,11 @@ class TreeParser(StructuredEstimator):
         lengths = np.diff(structure.indptr)
         truth = take_heads(y, lengths, self.single_root)
         weights = np.repeat(check_sample_weight(sample_weight, len(lengths), "sentence"), lengths)
-        found = _parse(structure, rows, self.coef_, check_n_jobs(self.n_jobs))
-        known = truth >= 0
+        found = parse(structure, rows, self.coef_, check_n_jobs(self.n_jobs))
+        known = truth != HIDDEN
         if not weights[known].any():
             raise ValueError("y: no head is known; expected some to compare with.")
         return float(np.average(found[known] == truth[known], weights=weights[known]))
-
-
-def _parse(structure: Arborescence, rows: Any, weights: np.ndarray, n_threads: int) -> np.ndarray:
-    """Heads of all words."""
-    heads = np.empty(int(structure.indptr[-1]), np.int32)
-    values = np.empty(len(structure.indptr) - 1)
-
-    def work(first: int, last: int) -> None:
-        decode_blocks(structure, rows, weights, first, last, heads, values)
-
-    for_groups(work, len(values), n_threads)
-    return heads
 
 
 def _tables(flat: np.ndarray, structure: Arborescence) -> list[np.ndarray]:

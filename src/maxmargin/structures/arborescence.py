@@ -20,6 +20,7 @@ from .._kernels import protocol as generic
 from .._kernels.arborescence import arborescence_work, best_tree, masked_table
 from .._kernels.jit import compiled, implements, leaf
 from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
+from .._kernels.maxima import largest
 from .._kernels.protocol import add_row, drain_row, prefetch_rows, score_rows
 from .._kernels.vector import add_scaled
 from ..features.arcs import ArcRows
@@ -271,3 +272,67 @@ def arc_scores(structure, rows, weights, first, last, out):
     for i in range(first, last):
         low, high = structure.parts_indptr[i], structure.parts_indptr[i + 1]
         generic.score_block(structure, rows, weights, i, out[low:high])
+
+
+@compiled
+def score_trees(structure, rows, weights, first, last, heads, values):
+    """Scores of given trees, for a range of examples."""
+    scores_buffer = np.empty(generic.largest_block(structure))
+    for i in range(first, last):
+        scores = scores_buffer[: generic.block_size(structure, i)]
+        generic.score_block(structure, rows, weights, i, scores)
+        m = words_of(structure, i)
+        total = 0.0
+        for d in range(m):
+            total += scores[d * (m + 1) + heads[structure.indptr[i] + d]]
+        values[i] = total
+
+
+@leaf
+def _softmax_step(structure, i, scores, direction):
+    """For every known head, its indicator less the probabilities of all; returns the last word."""
+    m = words_of(structure, i)
+    found = -1
+    direction[:] = 0.0
+    for d in range(m):
+        true = structure.truth[structure.indptr[i] + d]
+        if true < 0:
+            continue
+        found = d
+        row = scores[d * (m + 1) : (d + 1) * (m + 1)]
+        row[d + 1] = -np.inf
+        top = largest(row)
+        total = 0.0
+        for h in range(m + 1):
+            row[h] = np.exp(row[h] - top)
+            total += row[h]
+        for h in range(m + 1):
+            direction[d * (m + 1) + h] = (1.0 if h == true else 0.0) - row[h] / total
+    return found
+
+
+@compiled
+def choose_heads(structure, rows, order, sample_weight, weights):
+    """Stochastic gradients of a model of single words: each chooses its head by a softmax.
+
+    Words whose head is negative are not known, and make no difference. The step is one over the
+    mean squared norm of the features of an arc.
+    """
+    buffers = np.empty((3, generic.largest_block(structure)))
+    work = np.empty(generic.work_size(structure, rows))
+    square, count = 0.0, 0
+    for i in order:
+        if sample_weight[i] == 0.0:
+            continue
+        size = generic.block_size(structure, i)
+        scores, direction, arc = buffers[0, :size], buffers[1, :size], buffers[2, :size]
+        generic.score_block(structure, rows, weights, i, scores)
+        known = _softmax_step(structure, i, scores, direction)
+        if known < 0:
+            continue
+        arc[:] = 0.0
+        arc[known * (words_of(structure, i) + 1) + structure.truth[structure.indptr[i] + known]] = 1.0
+        square += generic.squared_norm(structure, rows, i, arc, work)
+        count += 1
+        if square > 0.0:
+            generic.add_block(structure, rows, weights, i, direction, count / square)

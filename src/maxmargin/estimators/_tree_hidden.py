@@ -1,0 +1,118 @@
+"""Trees with hidden heads: how they are completed, and where training starts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..solvers.lbfgs import HiddenLbfgs
+from ..solvers.loop import run
+from ..solvers.problem import Problem, for_groups
+from ..structures.arborescence import choose_heads, score_trees
+from ._base import Settings
+from ._hidden import HiddenLabels
+from ._tree_data import known_arcs, parse
+
+# Passes of the model of single words, from which the first completion comes.
+_START_PASSES = 3
+
+
+class HiddenTrees:
+    """The latent model of trees: a completion is the heads of all words.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a loss that is 0 at hidden heads.
+    allowed : bool array
+        Arcs that agree with what is known.
+    make_stepper : callable
+        A solver for a problem and a dual state.
+    """
+
+    def __init__(self, problem: Problem, allowed: np.ndarray, make_stepper: Callable):
+        self.problem = problem
+        self.clamped = problem.structure._replace(allowed=allowed)
+        self._make_stepper = make_stepper
+
+    def complete(self, weights: np.ndarray, before: Any) -> np.ndarray:
+        """The best trees that agree with the heads known."""
+        problem = self.problem
+        heads = parse(self.clamped, problem.rows, weights, problem.n_threads)
+        return before if before is not None and np.array_equal(heads, before) else heads
+
+    def truth_score(self, weights: np.ndarray, completion: np.ndarray) -> float:
+        """Mean score of some trees."""
+        problem = self.problem
+        values = np.empty(problem.n_examples)
+
+        def work(first: int, last: int) -> None:
+            score_trees(
+                problem.structure, problem.rows, weights, first, last, completion, values
+            )
+
+        for_groups(work, problem.n_examples, problem.n_threads)
+        return float(values @ problem.sample_weight) / problem.total_weight
+
+    def stepper(self, completion: np.ndarray, dual_state: Any) -> Any:
+        """The solver of the convex problem."""
+        changed = copy.copy(self.problem)
+        changed.structure = self.problem.structure._replace(truth=completion)
+        return self._make_stepper(changed, dual_state)
+
+
+class HiddenHeads(HiddenLabels):
+    """The part of :class:`TreeParser` that trains with hidden heads."""
+
+    def _solve_hidden(
+        self, problem: Problem, heads: np.ndarray, settings: Settings, validate: Any
+    ) -> Any:
+        lengths = np.diff(problem.structure.indptr)
+
+        def make_stepper(problem: Problem, dual_state: Any) -> Any:
+            return self._stepper(problem, settings, dual_state=dual_state)
+
+        model = HiddenTrees(problem, known_arcs(heads, lengths), make_stepper)
+        if self.surrogate == "crf":
+            return self._solve_likelihood(problem, model, settings, validate)
+        starts = self._starts(model, heads, settings)
+        return self._solve_latent(model, starts, problem, settings, validate)
+
+    def _solve_likelihood(
+        self, problem: Problem, model: HiddenTrees, settings: Settings, validate: Any
+    ) -> Any:
+        stepper = HiddenLbfgs(problem, model.clamped, dual_state=self._dual_for(problem))
+        result = run(
+            stepper,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            check_every=self.check_every,
+            callbacks=settings.callbacks,
+            validate=validate,
+            patience=self.n_iter_no_change,
+            verbose=settings.verbose,
+            name=type(self).__name__,
+        )
+        self._keep_certificate(result, problem)
+        self._keep_rounds(result.primal, [], [result.primal])
+        self._warn_unless_done(result.status, settings)
+        return result
+
+    def _starts(
+        self, model: HiddenTrees, heads: np.ndarray, settings: Settings
+    ) -> Iterator[np.ndarray]:
+        """Completions by a model of single words with known heads, then by that with noise."""
+        problem = model.problem
+        weights = np.zeros(problem.n_weights)
+        known = problem.structure._replace(truth=heads.astype(np.int32))
+        for _ in range(_START_PASSES):
+            order = settings.rng.permutation(problem.n_examples)
+            choose_heads(known, problem.rows, order, problem.sample_weight, weights)
+        yield model.complete(weights, None)
+        size = float(np.sqrt(np.mean(weights**2)))
+        for _ in range(1, self.hidden_starts):
+            noise = settings.rng.standard_normal(len(weights))
+            yield model.complete(weights + size * noise, None)
