@@ -1,7 +1,7 @@
 """Dependency trees on UD English EWT: three surrogates, and training with hidden heads.
 
-Gold tags, lemmas and features; the strength of the regularisation is chosen on the development part.
-UAS counts all words, punctuation included.
+Gold tags, lemmas and features; the strength of the regularisation is chosen on the development
+part. UAS counts all words, punctuation included.
 """
 
 from __future__ import annotations

@@ -286,8 +286,8 @@ def _check_tree(heads: np.ndarray, where: str, single_root: bool, may_hide: bool
     if not may_hide and (heads == HIDDEN).any():
         first = int(np.flatnonzero(heads == HIDDEN)[0])
         raise ValueError(
-            f"{where}: the head of word {first + 1} is not known; expected all heads. To train with "
-            "some heads hidden, use hidden=True."
+            f"{where}: the head of word {first + 1} is not known; expected all heads. To train "
+            "with some heads hidden, use hidden=True."
         )
     cycle = find_cycle(heads)
     if cycle:

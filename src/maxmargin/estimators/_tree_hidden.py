@@ -50,9 +50,7 @@ class HiddenTrees:
         values = np.empty(problem.n_examples)
 
         def work(first: int, last: int) -> None:
-            score_trees(
-                problem.structure, problem.rows, weights, first, last, completion, values
-            )
+            score_trees(problem.structure, problem.rows, weights, first, last, completion, values)
 
         for_groups(work, problem.n_examples, problem.n_threads)
         return float(values @ problem.sample_weight) / problem.total_weight

@@ -28,7 +28,8 @@ _MOST_BITS = 30
 @documented(
     without=("fit_intercept", "class_weight", "classes"),
     auto="""\"pairwise\" for
-        max-margin on arrays, "bcfw" for max-margin on words and for max-min, "lbfgs" for a CRF""",
+        max-margin on arrays, and "bcfw" for max-margin on words and for max-min""",
+    solver_note=" A CRF of trees has no other than the last.",
     alpha_note="""C = 1 for the loss summed over the words: the mean number of words of a sentence
         over the total weight, or 1 over it for a CRF.""",
     hidden_note="""; a CRF minimises the negative log likelihood of the known labels,

@@ -331,7 +331,9 @@ def choose_heads(structure, rows, order, sample_weight, weights):
         if known < 0:
             continue
         arc[:] = 0.0
-        arc[known * (words_of(structure, i) + 1) + structure.truth[structure.indptr[i] + known]] = 1.0
+        arc[known * (words_of(structure, i) + 1) + structure.truth[structure.indptr[i] + known]] = (
+            1.0
+        )
         square += generic.squared_norm(structure, rows, i, arc, work)
         count += 1
         if square > 0.0:
