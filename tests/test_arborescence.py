@@ -152,8 +152,8 @@ def test_ties_are_broken_the_same_way_every_time(data):
     if value > -np.inf:
         assert is_tree(heads, single)
         np.testing.assert_array_equal(heads, again)
-    # Differences of less than a tie decide nothing, larger ones do.
-    preferred = np.where(np.arange(n + 1) == n, table + 1e-9, table)
+    # The smallest difference decides; sums of such numbers are exact in any order.
+    preferred = np.where(np.arange(n + 1) == n, table + 2.0**-30, table)
     assert find([preferred], single)[1][0] == scores_of(preferred, TREES[n, single]).max()
 
 
