@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -276,6 +276,73 @@ def test_trees_by_name():
     page = check_page(report.html())
     assert "words with their right head" in page.text
     assert made.X[0][0][0] in page.text
+
+
+def test_arcs_without_a_tree():
+    """The baseline of trees: each word its best head, by the scores of the model."""
+    made = datasets_made.make_sentences(9)
+    model = TreeParser().fit(made.X, made.y)
+
+    def decision_function(X):
+        return [np.eye(len(x) + 1, len(x)) for x in X]  # the best head of word d is word d - 1
+
+    model.decision_function = decision_function
+    summary = Report("arcs").add(model, X_train=made.X, y_train=made.y, n_examples=0)
+    right = sum(int((np.arange(len(t)) == t).sum()) for t in made.y)
+    assert summary.baselines[1].score == pytest.approx(right / sum(map(len, made.y)))
+
+
+class SubsetSelector(TreeParser):
+    """Stands for the estimator of this name."""
+
+    def predict(self, X):
+        return [np.argsort(-np.asarray(x)[:, 0])[:2] for x in X]
+
+
+def test_subsets_by_name():
+    rng = np.random.RandomState(0)
+    X = [rng.randn(rng.randint(4, 7), 2) for _ in range(12)]
+    y = [np.argsort(-x[:, 0])[:2] for x in X]
+    y[0] = np.isin(np.arange(len(X[0])), y[0])  # a mask, with one mistake
+    y[0][np.argmin(y[0])], y[0][np.argmax(y[0])] = True, False
+    report = Report("subsets")
+    summary = report.add(SubsetSelector().fit(X, y), X_train=X, y_train=y)
+    assert summary.score == pytest.approx((11 + 0.5) / 12)
+    assert "with a plus" in check_page(report.html()).text.lower()
+
+
+class LatentPredictor(TreeParser):
+    """Stands for the estimator of this name."""
+
+    def predict(self, X):
+        return [{1, 2} for _ in X]
+
+    def distortions(self, X, y):
+        return np.array([0.0 if value == {2, 1} else 0.25 for value in y])
+
+
+def test_latent_outputs_by_name():
+    X, y = np.zeros((10, 1)), [{1, 2}] * 6 + [{3}] * 4
+    report = Report("latent")
+    summary = report.add(LatentPredictor().fit(X, y), X_train=X, y_train=y)
+    assert summary.score == pytest.approx(0.9) and summary.relative_gap is None
+    page = check_page(report.html())
+    assert "Certificate" not in page.headings and "['1', '2']" in page.text
+
+
+def test_labels_that_are_not_known_do_not_count(chain, words):
+    train, test = words
+    y = [list(labels) for labels in test.y]
+    for labels in y:
+        labels[0] = None
+    model = clone(chain).set_params(hidden=True)
+    vars(model).update({name: v for name, v in vars(chain).items() if name.endswith("_")})
+    summary = Report("hidden").add(
+        model, X_train=train.X, y_train=train.y, X_test=test.X, y_test=y, baselines=False
+    )
+    found = chain.predict(test.X)
+    right = sum(int((f[1:] == t[1:]).sum()) for f, t in zip(found, test.y, strict=True))
+    assert summary.score == pytest.approx(right / sum(len(t) - 1 for t in test.y))
 
 
 def test_formula_follows_the_surrogate(flat):

@@ -12,7 +12,14 @@ from ._markup import Html, count, join, number, plural, shorten, table, tag
 from ._model import certificate, convergence, definitions, formula, has_certificate, parameters
 from ._scores import Measure, advantage, interval
 from ._tasks import UNSEEN, Codes, Data, MultiLabelTask, OrdinalTask, Task, all_right, n_rows
-from ._tasks_orders import MatchingTask, OtherTask, RankingTask, SubsetTask, TreeTask
+from ._tasks_orders import (
+    LatentTask,
+    MatchingTask,
+    OtherTask,
+    RankingTask,
+    SubsetTask,
+    TreeTask,
+)
 from ._tasks_parts import GraphTask, GridTask, SequenceTask
 
 # Kinds of outputs by the names that users and the command line have for them, and by estimator.
@@ -27,6 +34,7 @@ TASKS: dict[str, type[Task]] = {
     "grid": GridTask,
     "tree": TreeTask,
     "subset": SubsetTask,
+    "latent": LatentTask,
     "other": OtherTask,
 }
 _ESTIMATORS = {
@@ -40,7 +48,7 @@ _ESTIMATORS = {
     "GridLabeler": "grid",
     "TreeParser": "tree",
     "SubsetSelector": "subset",
-    "LatentPredictor": "other",
+    "LatentPredictor": "latent",
     "StructuredPredictor": "other",
 }
 _MOST_COUNTS = 20

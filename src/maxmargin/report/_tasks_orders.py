@@ -203,14 +203,8 @@ class TreeTask(Task):
     def alone(self, train: Data, test: Data) -> Baseline | None:
         if not hasattr(self.model, "decision_function"):
             return None
-        scores = self.model.decision_function(test.X)
-        if np.ndim(scores[0]) != 2 or scores[0].shape != (len(test.truth[0]) + 1,) * 2:
-            return None
-        found = []
-        for s in scores:
-            s = np.array(s, float)
-            np.fill_diagonal(s, -np.inf)
-            found.append(s[:, 1:].argmax(axis=0))
+        # A row for each head, the root first, and a column for each word.
+        found = [np.argmax(scores, axis=0) for scores in self.model.decision_function(test.X)]
         return Baseline("the same arc scores, each word its best head", found)
 
     def facts(self, data: Data) -> list[tuple[str, str]]:
@@ -256,7 +250,7 @@ def _arc_name(distance: int) -> str:
 
 def words_of(sentence: Any, n: int) -> list[str]:
     """Words of a sentence, or numbers where it has none."""
-    tokens = getattr(sentence, "tokens", getattr(sentence, "forms", sentence))
+    tokens = getattr(sentence, "form", sentence)
     if isinstance(tokens, (list, tuple)) and len(tokens) == n:
         found = [word_of(token) for token in tokens]
         if all(word is not None for word in found):
@@ -377,6 +371,26 @@ class OtherTask(Task):
         says = tag("p", "predicted ", tag("code", shorten(predicted, 300)))
         return join(says, None if predicted == true else
                     tag("p", "true ", tag("code", shorten(true, 300))))  # fmt: skip
+
+
+class LatentTask(OtherTask):
+    """Outputs that depend on variables nobody observed; the model tells how far off it is."""
+
+    name = "prediction with latent variables"
+
+    def encode(self, X: Any, y: Any) -> Codes:
+        self._data = X, y  # the test data come last
+        return super().encode(X, y)
+
+    def predict(self, X: Any) -> Codes:
+        return super().encode(X, self.model.predict(X))
+
+    def measures(self, truth: Codes, found: Codes) -> list[Measure]:
+        right = 1.0 - np.asarray(self.model.distortions(*self._data), float)
+        return [Measure("one minus the distortion", right, np.ones(len(right)))]
+
+    def trivial(self, train: Data, test: Data) -> None:  # type: ignore[override]
+        return None
 
 
 def _listed(value: Any) -> Any:

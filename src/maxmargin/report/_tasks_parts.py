@@ -44,12 +44,23 @@ class PartsTask(Task):
 
     def _cut(self, labels: Any, sizes: list[int]) -> Codes:
         codes = np.asarray(LabelCodes(self.model.classes_).codes_or_minus_one(labels), np.int64)
+        return np.split(codes, np.cumsum(sizes)[:-1])
+
+    def _cut_truth(self, labels: Any, sizes: list[int]) -> Codes:
+        """Codes of true labels, of which some may not be known."""
+        cut = self._cut(labels, sizes)
+        unknown = np.zeros(sum(sizes), bool)
         void = getattr(self.model, "void", None)
         if void is not None:
             from ..estimators._graph_data import is_void
 
-            codes[is_void(labels, void)] = VOID
-        return np.split(codes, np.cumsum(sizes)[:-1])
+            unknown |= is_void(labels, void)
+        if getattr(self.model, "hidden", False):
+            from ..estimators._hidden import find_hidden
+
+            unknown |= find_hidden(labels, self.model.classes_)
+        parts = np.split(unknown, np.cumsum(sizes)[:-1])
+        return [np.where(u, VOID, codes) for u, codes in zip(parts, cut, strict=True)]
 
     def _frequent(self, train: Data) -> np.ndarray:
         found = self.label_counts(train)
@@ -80,7 +91,7 @@ class SequenceTask(PartsTask):
 
         labels, lengths = flatten_labels(y, take_list(X))
         check_lengths(lengths, open_sequences(X, self.model.vectorizer_).indptr)
-        return self._cut(labels, list(lengths))
+        return self._cut_truth(labels, list(lengths))
 
     def predict(self, X: Any) -> Codes:
         found = self.model.predict(X)
@@ -144,12 +155,11 @@ class GraphTask(PartsTask):
         flat = self.model._flat(y, graphs, "y")
         labels, lengths = flatten_labels(flat, graphs, self.noun, "node")
         check_lengths(lengths, node_starts(graphs), "node")
-        return self._cut(labels, list(lengths))
+        return self._cut_truth(labels, list(lengths))
 
     def predict(self, X: Any) -> Codes:
         found = [np.ravel(f) for f in self.model.predict(X)]
-        codes = LabelCodes(self.model.classes_).codes_or_minus_one(np.concatenate(found))
-        return np.split(np.asarray(codes, np.int64), np.cumsum([len(f) for f in found])[:-1])
+        return self._cut(np.concatenate(found), [len(f) for f in found])
 
     def rows(self, X: Any) -> Any:
         from ..features.graphs import row_numbers, stack_features
