@@ -19,6 +19,8 @@ from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
+import maxmargin
+
 from . import (
     GraphLabeler,
     GridLabeler,
@@ -126,6 +128,14 @@ def points() -> Lesson:
                   "60 pairs of pictures of the same points (made)")  # fmt: skip
 
 
+def sentences() -> Lesson:
+    """Dependency trees of sentences."""
+    made = [datasets_made.make_sentences(n, random_state=seed) for seed, n in ((0, 150), (1, 100))]
+    model = maxmargin.TreeParser(hash_bits=14, tol=0.05, random_state=0, verbose=1)
+    return Lesson(model, made[0].X, made[0].y, made[1].X, made[1].y,
+                  "150 sentences of a small grammar with their trees (made)")  # fmt: skip
+
+
 TOUR: tuple[tuple[str, Callable[[], Lesson]], ...] = (
     ("Words: read noisy digits", words),
     ("Classes: tell wines apart", wines),
@@ -135,6 +145,7 @@ TOUR: tuple[tuple[str, Callable[[], Lesson]], ...] = (
     ("Graphs: groups of people", networks),
     ("Rankings: who likes which drink", drinks),
     ("Matchings: the same points in two pictures", points),
+    *([("Trees: who depends on whom", sentences)] if "TreeParser" in maxmargin.__all__ else []),
 )
 
 
