@@ -211,6 +211,6 @@ def test_report_in_a_browser(tour, tmp_path):
 def test_options_of_the_demo(tmp_path, capsys):
     for wrong in (str(tmp_path / "no" / "r.html"), str(tmp_path)):
         with pytest.raises(SystemExit) as stopped:
-            demo.main(["--report", wrong])
+            demo.main(report=wrong)
         assert stopped.value.code == 2
         assert "--report" in capsys.readouterr().err

@@ -7,6 +7,7 @@ It prints one table and writes one report. All data ship with scikit-learn or ar
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import warnings
@@ -215,7 +216,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _parse(arguments: list[str] | None) -> Path | None:
+def _parse(arguments: list[str]) -> Path | None:
     parser = argparse.ArgumentParser(prog="maxmargin demo", description=__doc__)
     parser.add_argument(
         "--report", metavar="PATH", type=Path, default=Path(_DEFAULT_REPORT),
@@ -234,36 +235,41 @@ def _parse(arguments: list[str] | None) -> Path | None:
     return options.report
 
 
-def main(arguments: list[str] | None = None) -> None:
+def main(
+    arguments: list[str] | None = None, *, report: str | os.PathLike[str] | None = None
+) -> None:
     """Run the tour, print the table, write the report.
 
     Parameters
     ----------
     arguments : list of str, optional
-        As on a command line: ``["--report", "tour.html"]``; by default those of the process.
+        As on a command line: ``["--report", "tour.html"]``; by default none.
+    report : path, optional
+        Short for ``["--report", path]``.
     """
-    wanted = _parse(arguments)
+    given = [] if arguments is None else list(arguments)
+    wanted = _parse(given if report is None else [*given, "--report", os.fspath(report)])
     began = time.perf_counter()
     print("A tour of maxmargin. The first run compiles, which takes most of its time.\n",
           flush=True)  # fmt: skip
-    report = Report("A tour of maxmargin", introduction=_INTRODUCTION, generator=GENERATOR)
+    document = Report("A tour of maxmargin", introduction=_INTRODUCTION, generator=GENERATOR)
     for number, (title, make) in enumerate(TOUR, start=1):
         print(f"{number}/{len(TOUR)} {title}", flush=True)
         lesson = make()
         with warnings.catch_warnings(action="default"):
             lesson.model.fit(lesson.X_train, lesson.y_train)
-        report.add(title=title, **lesson._asdict())
+        document.add(title=title, **lesson._asdict())
     print()
-    _show_table(report.summaries)
+    _show_table(document.summaries)
     print("\nScores are on new data; a distance should be small, everything else large. The")
     print("baseline is the better one of two: a constant, and a linear SVM on every part alone.")
     print("Gap: the certificate. No weights at all have a training objective smaller than ours by")
     print("more than this share of it; computed from a feasible dual point, not estimated.")
     if wanted is not None:
-        path = report.save(free_path(wanted))
+        path = document.save(free_path(wanted))
         print(f"\nThe report with curves, tables and examples: {path}")
     print(f"Done in {time.perf_counter() - began:.0f} s.")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])
