@@ -131,7 +131,7 @@ def ranking(title: str, order: np.ndarray, items: list[str], off: np.ndarray | N
 
 
 def matching(true: np.ndarray, found: np.ndarray) -> Html:
-    """Points in two columns with lines between partners; wrong ones are dashed."""
+    """Points in two columns with lines between partners; true ones have the same colour."""
     n = len(true)
     height, left, right = 24 * n + 8, 24, 196
     parts = []
@@ -143,7 +143,8 @@ def matching(true: np.ndarray, found: np.ndarray) -> Html:
                          stroke="var(--bad)" if wrong else "var(--accent)",
                          class_="dash" if wrong else None))  # fmt: skip
         for x, anchor in ((left, "end"), (right, "start")):
-            parts.append(tag("circle", cx=x, cy=ya, r=6, class_=f"k{a % N_COLOURS}"))
+            colour = a if anchor == "end" else int(np.flatnonzero(true == a)[0])
+            parts.append(tag("circle", cx=x, cy=ya, r=6, class_=f"k{colour % N_COLOURS}"))
             aside = x - 10 if anchor == "end" else x + 10
             parts.append(tag("text", a, x=aside, y=ya, dy="0.33em", text_anchor=anchor))
     pairs = ", ".join(f"{a} with {b}" for a, b in enumerate(found))

@@ -102,7 +102,7 @@ class MatchingTask(Task):
     noun = "pair of point sets"
     part = "point"
     labels: list[str] = []  # type: ignore[assignment]
-    legend = "Dashed and red: a wrong partner."
+    legend = "True partners have the same colour. Dashed and red: a wrong partner."
 
     def encode(self, X: Any, y: Any) -> Codes:
         from ..estimators.matcher import take_matchings
