@@ -151,6 +151,7 @@ class Section:
         self.data_name = data_name
         self.title = title or (data_name or self.task.name.capitalize())
         self.n_examples = n_examples
+        self.heats = self.task.maps(self.train)
         self.summary = self._summarise()
 
     def _take(self, X: Any, y: Any, before: Any, which: str) -> Data:
@@ -200,7 +201,7 @@ class Section:
             card("What was trained", join(formula(self.model), parameters(self.model)), "half"),
             self._right_and_wrong(),
             *(card("What was learnt", heat_map(heat), "half" if len(heat.columns) <= _FEW else "")
-              for heat in self.task.maps(self.train)),
+              for heat in self.heats),
             card("Examples", self._examples(), ""),
         ]  # fmt: skip
         name = tag("p", f"Data: {self.data_name}", class_="soft") if self.data_name else None
@@ -211,7 +212,8 @@ class Section:
     def _right_and_wrong(self) -> Html | None:
         found = self.task.tables(self.test.truth, self.found)
         content = tag("div", found, class_="row") if found else None
-        return card("Right and wrong", content, "half" if len(found) == 1 else "")
+        beside = len(found) == 1 and self.heats and len(self.heats[0].columns) <= _FEW
+        return card("Right and wrong", content, "half" if beside else "")
 
     def _tiles(self) -> Html:
         s = self.summary
@@ -324,7 +326,10 @@ class Section:
         right = all_right(self.test.truth, self.found) == 1.0
         chosen = choose(right, self.n_examples)
         drawn = [self._example(i, bool(right[i])) for i in chosen]
-        return join(_legend(self.task), tag("div", drawn, class_="examples"))
+        return join(
+            _legend(self.task),
+            tag("div", drawn, class_="examples wide" if self.task.wide else "examples"),
+        )
 
     def _example(self, i: int, right: bool) -> Html:
         verdict = tag("span", "right" if right else "wrong",

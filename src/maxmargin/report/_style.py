@@ -125,6 +125,7 @@ table.heat td.true{outline:2px solid var(--good);outline-offset:-2px}
 .chips{display:flex;flex-wrap:wrap;gap:5px}
 .examples{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,460px),1fr));
  gap:16px 32px}
+.examples.wide{grid-template-columns:minmax(0,1fr)}
 .example{border-top:1px solid var(--line);padding:12px 0 0;min-width:0}
 .example>header{display:flex;flex-wrap:wrap;gap:4px 10px;align-items:baseline;font-size:14px;
  margin:0 0 8px;color:var(--soft)}

@@ -39,6 +39,7 @@ class Task:
     name = "multiclass classification"
     noun = "example"
     part = "label"
+    wide = False  # whether a drawing takes a whole line
 
     def __init__(self, model: Any, image_shape: tuple[int, ...] | None = None):
         self.model = model

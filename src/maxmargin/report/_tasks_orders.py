@@ -165,6 +165,7 @@ class TreeTask(Task):
     name = "dependency trees"
     noun = "sentence"
     part = "word"
+    wide = True
     labels: list[str] = []  # type: ignore[assignment]
     legend = "Dashed and red: a wrong arc. Dotted: the true one."
 
