@@ -24,7 +24,7 @@ test: $(DEV)  ## run the tests
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
-	    -c oldest.txt -e '.[dev,io,plot]'
+	    -c oldest.txt -e '.[dev,io,plot,cli,parquet]'
 	@.venv-oldest/bin/python -m pytest -n 2 --dist loadfile -q
 
 bench: $(DEV)  ## compare with other libraries on this machine
@@ -64,5 +64,5 @@ $(BASE): pyproject.toml | $(PY)
 
 $(DEV): pyproject.toml | $(PY)
 	@echo "installing maxmargin and its development tools into $(VENV)"
-	@$(PIP) -e '.[dev,io,plot,bench,lp,cli]'
+	@$(PIP) -e '.[dev,io,plot,bench,lp,cli,parquet]'
 	@touch $@ $(BASE)

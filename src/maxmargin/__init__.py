@@ -39,7 +39,7 @@ _HOMES = {
 }
 
 # Modules of their own, below the package.
-_MODULES = ("certificates", "datasets_made", "metrics", "plot", "report")
+_MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "report")
 
 __all__ = [
     "AffineMap",
@@ -71,6 +71,7 @@ __all__ = [
     "UnseenLabelWarning",
     "__version__",
     "certificates",
+    "datasets",
     "datasets_made",
     "load",
     "metrics",
@@ -82,7 +83,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     __version__: str
-    from . import certificates, datasets_made, metrics, plot, report
+    from . import certificates, datasets, datasets_made, metrics, plot, report
     from ._labels import UnseenLabelWarning
     from .conllu import read_conllu
     from .estimators.graph import GraphLabeler

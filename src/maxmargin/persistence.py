@@ -15,7 +15,7 @@ import types
 import uuid
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any, BinaryIO
@@ -33,8 +33,8 @@ FORMAT = "maxmargin-model"
 FORMAT_VERSION = 1
 
 # What zipfile, json, numpy and the decoder raise when bytes are not what they should be.
-_DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, struct.error)
-_DAMAGE += (
+DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, struct.error)
+DAMAGE += (
     EOFError,
     OSError,
     LookupError,
@@ -74,6 +74,17 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, dual: bool = Fal
     Constructor parameters that are functions, such as callbacks, are not saved: they are None in
     the loaded model. Functions other than callbacks are dropped with a warning.
     """
+    write_model(model, path, dual=dual)
+
+
+def write_model(
+    model: BaseEstimator,
+    path: str | os.PathLike[str],
+    *,
+    dual: bool = False,
+    notes: dict[str, Any] | None = None,
+) -> None:
+    """:func:`save`, with JSON documents beside the model, by the names of their members."""
     import maxmargin
 
     check_is_fitted(model)
@@ -87,7 +98,8 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, dual: bool = Fal
         members.update(encoder.arrays)
     else:
         members["model.skops"] = _dump_with_skops(model)
-    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    members.update(notes or {})
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, content in members.items():
             _write_member(archive, name, content)
 
@@ -112,13 +124,29 @@ def load(path: str | os.PathLike[str]) -> Any:
     ModelFileError
         If the file is damaged, is not a model file, or needs a newer version of this library.
     """
+    return _opened(path, _read_model)
+
+
+def read_note(path: str | os.PathLike[str], name: str) -> Any:
+    """A JSON document that :func:`write_model` put beside a model, or None."""
+
+    def read(archive: zipfile.ZipFile) -> Any:
+        if "header.json" not in archive.namelist():
+            raise ModelFileError("it is not a maxmargin model")
+        return json.loads(archive.read(name)) if name in archive.namelist() else None
+
+    return _opened(path, read)
+
+
+def _opened(path: str | os.PathLike[str], read: Callable[[zipfile.ZipFile], Any]) -> Any:
+    """What a function reads from the archive; damage becomes one kind of error."""
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                return _read_model(archive)
+                return read(archive)
         except ModelFileError as error:
             raise ModelFileError(f"cannot load {os.fspath(path)}: {error}") from error.__cause__
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise ModelFileError(
                 f"cannot load {os.fspath(path)}: the file is damaged or incomplete "
                 f"({type(error).__name__}: {error})"
@@ -129,7 +157,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 @contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file that takes the place of ``path`` when the block ends without an error."""
     target = os.path.realpath(path)
     folder = os.path.dirname(target)

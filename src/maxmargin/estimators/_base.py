@@ -165,17 +165,24 @@ class StructuredEstimator(BaseEstimator):
     ) -> Result:
         """Train, and keep the certificate."""
         stepper = self._stepper(problem, settings)
+        callbacks = settings.callbacks
+        recorder = vars(self).get("_recorder")  # see checkpoint.py
+        if recorder is not None:
+            recorder.attach(stepper)
+            callbacks = (*callbacks, recorder.hear)
         result = run(
             stepper,
             tol=settings.tol,
             max_iter=settings.max_iter,
             check_every=self.check_every,
-            callbacks=settings.callbacks,
+            callbacks=callbacks,
             validate=validate,
             patience=self.n_iter_no_change,
             verbose=settings.verbose,
             name=type(self).__name__,
         )
+        if recorder is not None:
+            result.history[:] = recorder.history
         self._keep_certificate(result, problem)
         if isinstance(stepper, SoftAgreement):
             self.bounds_ = stepper.bounds()

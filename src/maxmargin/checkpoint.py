@@ -1,0 +1,245 @@
+"""Interrupted fits that go on as if nothing had happened: the state of a solver in a file.
+
+A :class:`Recorder` is attached to the stepper of a fit (see ``solvers/loop.py``). Now and then it
+takes down everything that decides what the solver will do next: the dual state, weights and
+averages, the random numbers to come, and what the loop knows (best weights, last check). A later
+fit of the same problem that starts from it makes the same steps and checks as the first one would
+have made, so its model is the same bit for bit, however often it was killed in between.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import json
+import os
+import time
+import zipfile
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
+from .persistence import DAMAGE, replacing
+
+__all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
+
+_FORMAT = "maxmargin-checkpoint"
+_VERSION = 1
+
+
+class FitState(NamedTuple):
+    """A fit in the middle.
+
+    ``stepper`` and ``surrogate`` hold attributes by name, ``best`` the best weights with primal,
+    dual and oracle error, ``checked_calls`` the oracle calls at the last check, ``history`` the
+    checks so far, ``seconds`` the time spent.
+    """
+
+    stepper: dict[str, Any]
+    surrogate: dict[str, np.ndarray]
+    best: tuple[np.ndarray, float, float, float]
+    checked_calls: int
+    history: list
+    seconds: float
+
+
+class Recorder:
+    """Takes down the state of a fit, and starts a fit from such a state.
+
+    Parameters
+    ----------
+    write : callable
+        Called with a :class:`FitState`; must copy or write what it keeps.
+    every : float
+        Seconds between two calls.
+    start : FitState, optional
+        Where the fit starts; from the beginning by default.
+
+    Notes
+    -----
+    The loop asks a stepper for a check, then for steps until the next check is due. To start in
+    the middle, the stepper answers with the best weights known until the loop has come to the
+    last check that was recorded; its next answer to "advance" is the recorded state itself.
+    """
+
+    def __init__(
+        self, write: Callable[[FitState], None], every: float, start: FitState | None = None
+    ) -> None:
+        self._write = write
+        self._every = every
+        self._start = start
+        self.history: list = [] if start is None else list(start.history)
+        self._before = 0.0 if start is None else start.seconds
+        self._best = None if start is None else start.best
+        self._checked_calls = 0 if start is None else start.checked_calls
+        self._replaying = start is not None
+        self._at_check = self._checked_calls == 0  # where the loop begins
+        self._stepper: Any = None
+
+    def attach(self, stepper: Any) -> None:
+        """Follow a stepper from here on; called by an estimator before the loop starts."""
+        self._stepper = stepper
+        self._advance, self._check = stepper.advance, stepper.check
+        stepper.advance, stepper.check = self.advance, self.check
+        self._began = self._written = time.perf_counter()
+
+    def hear(self, check: Any) -> None:
+        """Take in a check of the loop: a callback of the fit."""
+        if not self._replaying:
+            self.history.append(check._replace(seconds=check.seconds + self._before))
+
+    def check(self) -> list:
+        """In the place of the stepper's own: remembers the best weights."""
+        from .solvers.problem import Evaluation
+
+        if self._replaying:
+            assert self._best is not None
+            return [(self._best[0], Evaluation(*self._best[1:]))]
+        candidates = self._check()
+        weights, found = min(candidates, key=lambda candidate: candidate[1].primal)
+        dual = max(candidate[1].dual for candidate in candidates)
+        if self._best is not None:
+            dual = max(dual, self._best[2])
+        if self._best is None or found.primal < self._best[1]:
+            self._best = weights.copy(), found.primal, dual, found.oracle_error
+        else:
+            self._best = (*self._best[:2], dual, self._best[3])
+        self._checked_calls = self._stepper.oracle_calls
+        return candidates
+
+    def advance(self, seconds: float, most: int) -> None:
+        """In the place of the stepper's own: writes the state when it is time."""
+        if self._replaying:
+            self._replay()
+            return
+        self._advance(seconds, most)
+        if time.perf_counter() - self._written >= self._every:
+            self._write(self.state())
+            self._written = time.perf_counter()
+
+    def _replay(self) -> None:
+        """First to the last check, then to the state itself."""
+        assert self._start is not None
+        stepper = self._stepper
+        if not self._at_check:
+            self._at_check = True
+            stepper.oracle_calls = self._checked_calls
+            return
+        vars(stepper).update(self._start.stepper)
+        surrogate = getattr(stepper.problem, "surrogate", None)
+        for name, values in self._start.surrogate.items():
+            getattr(surrogate, name)[...] = values  # kernels work on these in place
+        self._replaying = False
+
+    def state(self) -> FitState:
+        """The present state; its arrays are those that the solver works on."""
+        hidden = {"problem", "advance", "check"}
+        stepper = self._stepper
+        kept = {
+            name: value
+            for name, value in vars(stepper).items()
+            if name not in hidden and not callable(value)
+        }
+        surrogate = getattr(stepper.problem, "surrogate", None)
+        arrays = {
+            name: value
+            for name in getattr(surrogate, "_fields", ())
+            if isinstance(value := getattr(surrogate, name), np.ndarray)
+        }
+        if self._best is None:
+            raise RuntimeError("a fit has no state before its first check")
+        seconds = self._before + time.perf_counter() - self._began
+        best, checked = self._best, self._checked_calls
+        return FitState(kept, arrays, best, checked, list(self.history), seconds)
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+class _StateEncoder(Encoder):
+    """Also objects of this package, by their attributes; an array that occurs twice stays one."""
+
+    def __init__(self) -> None:
+        super().__init__(dual=True)
+        self._known: dict[int, tuple[Any, Any]] = {}
+
+    def _encode_numpy(self, value: Any, where: str) -> Any:
+        if isinstance(value, np.ndarray):
+            if id(value) not in self._known:
+                self._known[id(value)] = value, super()._encode_numpy(value, where)
+            return self._known[id(value)][1]
+        return super()._encode_numpy(value, where)
+
+    def _encode_object(self, value: Any, kind: type, where: str) -> Any:
+        try:
+            return super()._encode_object(value, kind, where)
+        except TypeError:
+            if not kind.__module__.startswith(TRUSTED_PACKAGE):
+                raise
+        fields = value._asdict() if hasattr(value, "_fields") else dict(vars(value))
+        return {"state": [kind.__module__, kind.__qualname__, self._fields(fields, where)]}
+
+
+class _StateDecoder(Decoder):
+    def decode(self, node: Any) -> Any:
+        if not (isinstance(node, dict) and "state" in node):
+            return super().decode(node)
+        module, name, fields = node["state"]
+        if not module.startswith(TRUSTED_PACKAGE):
+            raise ModelFileError(f"it names {module}.{name}, which is not of this package")
+        cls: Any = getattr(importlib.import_module(module), name)
+        if not isinstance(cls, type) or cls.__module__ != module:
+            raise ModelFileError(f"{module}.{name} is no class of this package")
+        values = self._fields(fields)
+        if hasattr(cls, "_fields"):
+            return cls(**values)
+        made = cls.__new__(cls)
+        vars(made).update(values)
+        return made
+
+
+def write_checkpoint(
+    path: str | os.PathLike[str], note: dict[str, Any], state: FitState | None
+) -> None:
+    """Write a state and a note (JSON) beside it; an older file is replaced at once, or not."""
+    encoder = _StateEncoder()
+    fields = None if state is None else [encoder.encode(part, "checkpoint") for part in state]
+    header = {"format": _FORMAT, "format_version": _VERSION, "note": note}
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("header.json", json.dumps(header))
+        archive.writestr("state.json", json.dumps(fields))
+        for name, array in encoder.arrays.items():
+            with archive.open(name, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], FitState | None]:
+    """Read what :func:`write_checkpoint` wrote."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            header = json.loads(archive.read("header.json"))
+            if header.get("format") != _FORMAT or header.get("format_version") != _VERSION:
+                raise ModelFileError("it is no checkpoint of this version of maxmargin")
+            known: dict[str, np.ndarray] = {}
+
+            def read_array(name: str) -> np.ndarray:
+                if name not in known:
+                    content = io.BytesIO(archive.read(name))
+                    known[name] = np.lib.format.read_array(content, allow_pickle=False)
+                return known[name]
+
+            fields = json.loads(archive.read("state.json"))
+            decoder = _StateDecoder(read_array)
+            state = None if fields is None else FitState(*map(decoder.decode, fields))
+            return header["note"], state
+    except FileNotFoundError:
+        raise
+    except ModelFileError as error:
+        raise ModelFileError(f"cannot continue from {os.fspath(path)}: {error}") from None
+    except DAMAGE as error:
+        raise ModelFileError(
+            f"cannot continue from {os.fspath(path)}: it is damaged ({type(error).__name__}: "
+            f"{error}); remove it and start anew"
+        ) from error

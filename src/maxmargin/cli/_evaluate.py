@@ -1,0 +1,54 @@
+"""``maxmargin evaluate MODEL DATA``."""
+
+from __future__ import annotations
+
+import click
+
+from ..files import FileError
+from ..files.prepare import follow
+from ._model_file import read_model_file
+from ._options import json_option, read_data, reading_options
+from ._output import print_json
+from ._tasks import certificate_of, scores_of
+from ._train import print_scores
+
+_HELP = """Scores of MODEL on the labelled examples of DATA, beside a trivial baseline.
+
+\b
+  maxmargin evaluate flowers.mm test.csv
+  maxmargin evaluate flowers.mm test.csv --json
+
+The baseline looks at no features: the most frequent class of the training data, and the like. The
+last line is the certificate of the training objective, which says nothing about new data.
+"""
+
+
+@click.command("evaluate", help=_HELP, short_help="Scores on a file with labels.")
+@click.argument("model_path", metavar="MODEL")
+@click.argument("data")
+@json_option
+@reading_options
+def command(model_path, data, as_json, **reading):
+    """Read, predict, compare."""
+    opened = read_model_file(model_path)
+    X, y = follow(read_data(data, opened.task, **reading), opened.recipe)
+    if y is None:
+        raise FileError(f"{data}: holds no labels, which scores need; use 'maxmargin predict'")
+    scores = scores_of(opened.task, opened.model, X, y, opened.baseline)
+    certificate = certificate_of(opened.model)
+    if as_json:
+        print_json({
+            "model": model_path,
+            "task": opened.task,
+            "data": data,
+            "n_examples": len(y),
+            "scores": [score._asdict() for score in scores],
+            "baseline": opened.baseline["says"],
+            "certificate": certificate,
+        })  # fmt: skip
+        return
+    print_scores(scores, opened.baseline)
+    click.echo(
+        f"{len(y)} examples. Training: {certificate['status']}, within "
+        f"{certificate['relative_gap']:.2%} of the optimum at alpha {certificate['alpha']:.3g}"
+    )

@@ -1,0 +1,112 @@
+"""Fits that survive: what was done is written down now and then, and need not be done again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ..checkpoint import FitState, Recorder, read_checkpoint, write_checkpoint
+from ._output import note
+
+
+class Fits:
+    """A series of fits with one checkpoint file.
+
+    Parameters
+    ----------
+    make : callable
+        Returns a new estimator with the parameters of the command.
+    path : str or None
+        The checkpoint file; None keeps none.
+    every : float
+        Seconds between two checkpoints.
+    fingerprint : str
+        Of the data and of all parameters that change the result.
+    resume : bool
+        Go on from the file, if there is one.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Any],
+        path: str | None,
+        every: float,
+        fingerprint: str,
+        resume: bool,
+    ) -> None:
+        self.new_model = make
+        self.interrupted = False
+        self._path, self._every, self._fingerprint = path, every, fingerprint
+        self._scores: list[float] = []
+        self._start: FitState | None = None
+        self._warned = False
+        if resume and path is not None and os.path.exists(path):
+            self._read(path)
+
+    def _read(self, path: str) -> None:
+        found, self._start = read_checkpoint(path)
+        if found["fingerprint"] != self._fingerprint:
+            raise ValueError(
+                f"{path} belongs to other data or other options; repeat the command as it was, or "
+                "start anew with --force"
+            )
+        self._scores = list(found["scores"])
+        if self._start is not None:
+            note(
+                f"continuing from {path}: {len(self._scores)} fits done, "
+                f"{self._start.seconds:.0f} s into the next"
+            )
+
+    def known_score(self, number: int) -> float | None:
+        """The score of a fit of the path that was finished before an interruption."""
+        return self._scores[number] if number < len(self._scores) else None
+
+    def keep_score(self, score: float) -> None:
+        """A fit of the path is finished."""
+        self._scores.append(score)
+
+    def fit(self, model: Any, X: Any, y: Any, name: str = "") -> Any:
+        """Train; a state read from the file belongs to the first fit that is not yet done."""
+        start, self._start = self._start, None
+        if self._path is not None:
+            model._recorder = Recorder(self._write, self._every, start)
+        try:
+            model.fit(X, y)
+        finally:
+            vars(model).pop("_recorder", None)
+        self.interrupted = model.status_ == "interrupted"
+        return model
+
+    def _write(self, state: FitState) -> None:
+        assert self._path is not None
+        about = {"fingerprint": self._fingerprint, "scores": self._scores, "time": time.time()}
+        try:
+            write_checkpoint(self._path, about, state)
+        except OSError as error:
+            if not self._warned:  # training matters more than its insurance
+                note(f"warning: no checkpoint could be written: {error.strerror or error}")
+            self._warned = True
+
+    def forget(self) -> None:
+        """Remove the checkpoint: everything is done."""
+        if self._path is not None:
+            with suppress(OSError):
+                os.remove(self._path)
+
+
+def fingerprint_of(parts: list[str], files: list[str]) -> str:
+    """Hash of texts and of the contents of files."""
+    digest = hashlib.sha256("\0".join(parts).encode())
+    for path in files:
+        digest.update(b"\0file")
+        if path.startswith("@"):
+            digest.update(path.encode())
+            continue
+        with open(path, "rb") as file:
+            while chunk := file.read(1 << 20):
+                digest.update(chunk)
+    return digest.hexdigest()

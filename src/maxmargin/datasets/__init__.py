@@ -1,0 +1,189 @@
+"""Data sets by name: those of scikit-learn, of a local folder, and of OpenML.
+
+The folder is ``MAXMARGIN_DATA``, or ``shared/data`` beside a source checkout. What is fetched goes
+to the cache folder (``XDG_CACHE_HOME`` or ``~/.cache``, below ``maxmargin/data``) and is found
+there without a network later.
+
+Examples
+--------
+>>> from maxmargin import datasets
+>>> data = datasets.load("iris")
+>>> data.task, data.X.shape, sorted(set(data.y.tolist()))
+('multiclass', (150, 4), ['setosa', 'versicolor', 'virginica'])
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import Examples
+from ._registry import ENTRIES, Entry
+
+__all__ = ["Dataset", "DatasetError", "cache_folder", "data_folder", "fetch", "load", "names"]
+
+
+class DatasetError(ValueError):
+    """A data set is not known, not there, or not what it should be."""
+
+
+@dataclass
+class Dataset:
+    """A data set.
+
+    Attributes
+    ----------
+    name, task, description : str
+    X, y
+        As the estimator of the task takes them: :class:`~maxmargin.MulticlassClassifier`,
+        :class:`~maxmargin.SequenceLabeler` and so on.
+    splits : dict of index arrays
+        Such as ``{"train": ..., "test": ...}`` where there is an official split; ``"fold 0"`` and
+        so on for folds. Empty otherwise.
+    feature_names, label_names : list or None
+    """
+
+    name: str
+    task: str
+    description: str
+    X: Any
+    y: Any
+    splits: dict[str, np.ndarray] = field(default_factory=dict)
+    feature_names: list[str] | None = None
+    label_names: list | None = None
+    _rows: Any = None  # columns of tokens, for files in the manner of CoNLL
+
+    def take(self, split: str) -> tuple[Any, Any]:
+        """``X`` and ``y`` of a split."""
+        if split not in self.splits:
+            known = ", ".join(self.splits) or "none"
+            raise DatasetError(f"{self.name} has no split {split!r}; it has {known}")
+        which = self.splits[split]
+        return _take(self.X, which), _take(self.y, which)
+
+    def examples(self, task: str, part: str = "all") -> Examples:
+        """The same as what the readers of files return, for the command line."""
+        from ._convert import as_examples
+
+        return as_examples(self, task, part)
+
+
+def _take(values: Any, which: np.ndarray) -> Any:
+    return [values[i] for i in which] if isinstance(values, list) else values[which]
+
+
+def names(task: str | None = None) -> list[str]:
+    """Names of all data sets, or of those of a task."""
+    return [entry.name for entry in ENTRIES.values() if task in (None, entry.task)]
+
+
+def data_folder() -> Path | None:
+    """The local folder with data, or None."""
+    chosen = os.environ.get("MAXMARGIN_DATA")
+    if chosen:
+        return Path(chosen)
+    beside = Path(__file__).resolve().parents[4] / "shared" / "data"
+    return beside if beside.is_dir() else None
+
+
+def cache_folder() -> Path:
+    """Where fetched data is kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "maxmargin" / "data"
+
+
+def entry_of(name: str) -> Entry:
+    """What is known about a data set before it is read."""
+    if name not in ENTRIES:
+        import difflib
+
+        near = difflib.get_close_matches(name, ENTRIES, n=1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise DatasetError(f"there is no data set {name!r}; {hint}All: {', '.join(ENTRIES)}")
+    return ENTRIES[name]
+
+
+def local_files(entry: Entry) -> list[Path] | None:
+    """The files of a data set in the local folder, checked; None if any is missing."""
+    folder = data_folder()
+    if folder is None or not entry.files:
+        return None
+    found = []
+    for name, expected in entry.files:
+        path = folder / name
+        if not path.is_file():
+            return None
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if digest != expected:
+            raise DatasetError(
+                f"{path} is damaged or another version: its SHA-256 is {digest[:12]}..., expected "
+                f"{expected[:12]}...; replace the file"
+            )
+        found.append(path)
+    return found
+
+
+def is_available(entry: Entry) -> bool:
+    """Whether a data set can be read without a network."""
+    from ._openml import is_cached
+
+    folder = data_folder()
+    if entry.source == "scikit-learn":
+        return True
+    if folder and entry.files and all((folder / name).is_file() for name, _ in entry.files):
+        return True
+    return entry.openml is not None and is_cached(entry, cache_folder())
+
+
+def load(name: str) -> Dataset:
+    """Read a data set; fetch it first if that is possible and necessary.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`names`.
+
+    Raises
+    ------
+    DatasetError
+        If there is no such data set, or it is not here and cannot be fetched; files whose checksum
+        is not the known one are refused.
+    """
+    entry = entry_of(name)
+    if entry.source == "scikit-learn":
+        from ._bundled import load_bundled
+
+        return load_bundled(entry)
+    files = local_files(entry)
+    if files is not None:
+        from ._local import load_local
+
+        return load_local(entry, files)
+    if entry.openml is not None:
+        from ._openml import load_openml
+
+        return load_openml(entry, cache_folder())
+    folder = data_folder()
+    where = "MAXMARGIN_DATA is not set" if folder is None else f"{folder} does not hold them"
+    wanted = ", ".join(file for file, _ in entry.files)
+    raise DatasetError(
+        f"{name} needs the files {wanted}, and {where}; put them into a folder and set "
+        "MAXMARGIN_DATA to it"
+    )
+
+
+def fetch(name: str) -> str:
+    """Make sure that a data set is here, and return where: a path, or "scikit-learn"."""
+    entry = entry_of(name)
+    if entry.source == "scikit-learn":
+        return "scikit-learn"
+    files = local_files(entry)
+    if files is not None:
+        return str(files[0])
+    load(name)
+    return str(cache_folder())

@@ -1,0 +1,323 @@
+"""From what a reader returns to ``X`` and ``y`` of an estimator, and the same way again later.
+
+:func:`learn` looks at the training data and returns a *recipe*: a JSON document with everything
+that new data needs (columns, categories, means and scales, names of labels). It is kept in the
+model file. :func:`follow` applies it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import table_features as tables
+from ._source import FileError
+from ._types import Examples, Graphs, Matrix, Sentences, Sequences, Table, Trees
+from .tokens import token_features
+
+FLAT = ("multiclass", "ordinal", "multilabel", "ranking")
+
+
+@dataclass
+class Choices:
+    """What a user may say about the columns of a file."""
+
+    target: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    scale: bool = True
+    group: str | None = None
+    order: tuple[str, ...] = ()
+
+
+@dataclass
+class Prepared:
+    """Training data, the recipe that made it, and parameters that its estimator needs."""
+
+    X: Any
+    y: Any
+    recipe: dict[str, Any]
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+def learn(examples: Examples, task: str, choices: Choices) -> Prepared:
+    """Features and labels of training data, and how they were made."""
+    prepared = _learn_form(examples, task, choices)
+    prepared.recipe["task"] = task
+    if prepared.y is None:
+        raise FileError(f"{examples.path}: holds no labels, which training needs")
+    if task == "ordinal" and choices.order:
+        prepared.params["classes"] = _ordered(examples.path, prepared.y, choices.order)
+    if task == "graph" and any("void" in set(np.asarray(labels).tolist()) for labels in prepared.y):
+        prepared.params["void"] = "void"
+    return prepared
+
+
+def _learn_form(examples: Examples, task: str, choices: Choices) -> Prepared:
+    if isinstance(examples, Table):
+        return _learn_table(examples, task, choices)
+    if isinstance(examples, Matrix):
+        _need_task(examples.path, task, FLAT, "a matrix with labels")
+        return _learn_matrix(examples, task, choices)
+    if isinstance(examples, Sentences):
+        _need_task(examples.path, task, ("sequence",), "columns of tokens")
+        width = len(examples.rows[0][0])
+        if width < 2:
+            raise FileError(
+                f"{examples.path}: line {examples.lines[0]}: tokens have one column; expected at "
+                "least a word and its label, in the last one"
+            )
+        recipe: dict[str, Any] = {"form": "sentences", "width": width}
+        return Prepared(*_sentences(examples, recipe), recipe)
+    if isinstance(examples, Trees):
+        _need_task(examples.path, task, ("tree",), "dependency trees")
+        return Prepared(examples.tokens, examples.heads, {"form": "trees"})
+    _need_task(examples.path, task, ("sequence", "graph"), "sequences or graphs of numbers")
+    recipe = {"form": "sequences" if isinstance(examples, Sequences) else "graphs"}
+    stacked = _stack(examples)
+    recipe["n_features"] = stacked.shape[1]
+    recipe |= _scaling(stacked, choices.scale)
+    return Prepared(*_packed(examples, recipe), recipe)
+
+
+def follow(examples: Examples, recipe: dict[str, Any]) -> tuple[Any, Any]:
+    """Features and, where the file has them, labels of new data."""
+    form = recipe["form"]
+    kinds: dict[str, type] = {
+        "table": Table, "matrix": Matrix, "sentences": Sentences, "sequences": Sequences,
+        "graphs": Graphs, "trees": Trees,
+    }  # fmt: skip
+    if not isinstance(examples, kinds[form]):
+        raise FileError(
+            f"{examples.path}: is a file of {type(examples).__name__.lower()}, but the model was "
+            f"trained on one of {form}; give data in the format of the training data"
+        )
+    if isinstance(examples, Table):
+        return _table(examples, recipe)
+    if isinstance(examples, Matrix):
+        return _matrix(examples, recipe)
+    if isinstance(examples, Sentences):
+        return _sentences(examples, recipe)
+    if isinstance(examples, Trees):
+        return examples.tokens, examples.heads
+    return _packed(examples, recipe)
+
+
+def _need_task(path: str, task: str, tasks: tuple[str, ...], what: str) -> None:
+    if task not in tasks:
+        raise FileError(
+            f"{path}: holds {what}, for task {' or '.join(tasks)}; received task {task}"
+        )
+
+
+def _ordered(path: str, y: np.ndarray, order: tuple[str, ...]) -> list:
+    kind = type(y.tolist()[0])
+    try:
+        classes = [kind(name) for name in order]
+    except ValueError:
+        raise FileError(f"--order: {order} cannot be labels of {path}, which are numbers") from None
+    unknown = sorted(set(y.tolist()) - set(classes))
+    if unknown:
+        raise FileError(f"--order does not name {unknown[0]!r}, which is a label of {path}")
+    return classes
+
+
+# --- standardisation ---------------------------------------------------------------------------
+
+
+def _scaling(X: Any, wanted: bool, which: np.ndarray | None = None) -> dict[str, Any]:
+    """Means and scales of the columns of a dense matrix; nothing for a sparse one."""
+    if not wanted or sp.issparse(X):
+        return {}
+    center, scale = X.mean(axis=0), X.std(axis=0)
+    scale[scale <= 1e-12 * np.maximum(1.0, np.abs(center))] = 1.0  # a constant column
+    if which is not None:
+        center[~which], scale[~which] = 0.0, 1.0
+    return {"center": center.tolist(), "scale": scale.tolist()}
+
+
+def _scaled(X: Any, recipe: dict[str, Any]) -> Any:
+    if "center" not in recipe:
+        return X
+    return (X - np.array(recipe["center"])) / np.array(recipe["scale"])
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+def _learn_table(table: Table, task: str, choices: Choices) -> Prepared:
+    _need_task(table.path, task, (*FLAT, "sequence"), "a table")
+    targets = tables.find_targets(table, task, choices.target)
+    if task in ("multiclass", "ordinal", "sequence") and len(targets) != 1:
+        raise FileError(
+            f"{table.path}: task {task} needs one column of labels; found {len(targets)}, use "
+            "--target to name one (or task multilabel)"
+        )
+    recipe: dict[str, Any] = {"form": "table", "targets": targets}
+    unused = {*targets, *choices.drop}
+    if task == "sequence":
+        recipe["group"] = choices.group or "sequence"
+        if recipe["group"] not in table.names:
+            raise FileError(
+                f"{table.path}: task sequence needs a column that numbers the sequences; name it "
+                f"with --group (there is no column {recipe['group']!r})"
+            )
+        unused.add(recipe["group"])
+    unknown = sorted(set(choices.drop) - set(table.names))
+    if unknown:
+        raise FileError(f"{table.path}: --drop: there is no column {unknown[0]!r}")
+    recipe["task"] = task
+    recipe["columns"] = tables.learn_columns(table, unused, set(choices.categorical))
+    recipe["feature_names"] = tables.feature_names(recipe["columns"])
+    matrix, _ = tables.build(table, recipe["columns"])
+    recipe |= _scaling(matrix, choices.scale, tables.is_scaled(recipe["columns"]))
+    X, y = _table(table, recipe)
+    return Prepared(X, y, recipe, _label_params(task, recipe))
+
+
+def _label_params(task: str, recipe: dict[str, Any]) -> dict[str, Any]:
+    params: dict[str, Any] = {}
+    if task == "multilabel" and recipe.get("label_names"):
+        params["classes"] = recipe["label_names"]
+    if task == "ranking":
+        params["y_format"] = recipe["y_format"]
+        if recipe.get("items"):
+            params["items"] = recipe["items"]
+    return params
+
+
+def _table(table: Table, recipe: dict[str, Any]) -> tuple[Any, Any]:
+    matrix, unseen = tables.build(table, recipe["columns"])
+    if unseen:
+        warnings.warn(
+            f"{table.path}: {unseen} values of categorical columns were never seen in training; "
+            "their indicators are all 0",
+            stacklevel=2,
+        )
+    X = _scaled(matrix, recipe)
+    has_labels = all(name in table.names for name in recipe["targets"])
+    y = _table_labels(table, recipe) if has_labels else None
+    if recipe["task"] != "sequence":
+        return X, y
+    if recipe["group"] not in table.names:
+        raise FileError(f"{table.path}: column {recipe['group']!r}, of the sequences, is missing")
+    groups = table.column(recipe["group"])
+    cuts = np.flatnonzero(groups[1:] != groups[:-1]) + 1
+    if len({*groups[cuts - 1], groups[-1]}) != len(cuts) + 1:
+        raise FileError(
+            f"{table.path}: the rows of a sequence must stand together; sort by {recipe['group']!r}"
+        )
+    return np.split(X, cuts), None if y is None else np.split(y, cuts)
+
+
+def _table_labels(table: Table, recipe: dict[str, Any]) -> Any:
+    """Labels of a table; what is learnt about them goes into the recipe."""
+    task, targets = recipe["task"], recipe["targets"]
+    if task == "multilabel":
+        y, names, unseen = tables.indicator_of(table, targets, recipe.get("label_names"))
+        recipe.setdefault("label_names", names)
+        _warn_unseen(table.path, unseen)
+        return y
+    if task == "ranking":
+        y, recipe["y_format"], items = tables.rankings_of(table, targets)
+        recipe.setdefault("items", items)
+        return y
+    y, kind = tables.labels_of(table, targets[0], recipe.get("label_kind"))
+    recipe.setdefault("label_kind", kind)
+    return y
+
+
+def _warn_unseen(path: str, unseen: int) -> None:
+    if unseen:
+        warnings.warn(
+            f"{path}: {unseen} labels are unknown to the model and were left out", stacklevel=3
+        )
+
+
+# --- matrices, sentences, sequences, graphs ----------------------------------------------------
+
+
+def _learn_matrix(data: Matrix, task: str, choices: Choices) -> Prepared:
+    recipe: dict[str, Any] = {"form": "matrix", "task": task, "n_features": data.X.shape[1]}
+    recipe["feature_names"] = data.feature_names
+    y = data.y
+    if y is not None and (task == "multilabel") != (np.ndim(y) == 2) and task != "ranking":
+        found = "sets of labels" if np.ndim(y) == 2 else "one label an example"
+        raise FileError(f"{data.path}: holds {found}, which does not go with task {task}")
+    if task == "multilabel" and y is not None:
+        recipe["label_names"] = data.label_names or [str(k) for k in range(y.shape[1])]
+    if task == "ranking":
+        recipe["y_format"] = data.y_format
+        if data.y_format is None:
+            raise FileError(f"{data.path}: holds no rankings; use a table or npz for task ranking")
+    recipe |= _scaling(data.X, choices.scale)
+    return Prepared(_scaled(data.X, recipe), y, recipe, _label_params(task, recipe))
+
+
+def _matrix(data: Matrix, recipe: dict[str, Any]) -> tuple[Any, Any]:
+    X, wanted = data.X, recipe["n_features"]
+    if sp.issparse(X) and X.shape[1] != wanted:
+        if X.shape[1] > wanted:
+            warnings.warn(
+                f"{data.path}: has features up to number {X.shape[1] - 1}, the model knows those "
+                f"up to {wanted - 1}; the others were left out",
+                stacklevel=2,
+            )
+            X = X[:, :wanted]
+        else:  # rows end with their last feature that is not 0
+            X = sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], wanted))
+    if X.shape[1] != wanted:
+        raise FileError(
+            f"{data.path}: has {X.shape[1]} features, but the model was trained on {wanted}"
+        )
+    y = data.y
+    if recipe["task"] == "multilabel" and y is not None:
+        y = _known_labels(data, recipe["label_names"])
+    return _scaled(X, recipe), y
+
+
+def _known_labels(data: Matrix, known: list) -> np.ndarray:
+    """The indicator matrix in the order of the labels that a model knows."""
+    names = data.label_names or [str(k) for k in range(data.y.shape[1])]
+    place = {name: column for column, name in enumerate(names)}
+    indicator = np.zeros((len(data.y), len(known)), np.int8)
+    for column, name in enumerate(known):
+        if name in place:
+            indicator[:, column] = data.y[:, place[name]]
+    unseen = sum(int(data.y[:, place[name]].sum()) for name in set(names) - set(known))
+    _warn_unseen(data.path, unseen)
+    return indicator
+
+
+def _sentences(data: Sentences, recipe: dict[str, Any]) -> tuple[Any, Any]:
+    width, found = recipe["width"], len(data.rows[0][0])
+    if found not in (width, width - 1):
+        raise FileError(
+            f"{data.path}: tokens have {found} columns, but the model was trained on {width} (the "
+            f"last one the label; without labels {width - 1})"
+        )
+    X = [token_features([row[: width - 1] for row in rows]) for rows in data.rows]
+    if found < width:
+        return X, None
+    return X, [np.array([row[-1] for row in rows], object) for rows in data.rows]
+
+
+def _stack(data: Sequences | Graphs) -> Any:
+    features = [x[0] if isinstance(data, Graphs) else x for x in data.X]
+    return sp.vstack(features, "csr") if sp.issparse(features[0]) else np.vstack(features)
+
+
+def _packed(data: Any, recipe: dict[str, Any]) -> tuple[Any, Any]:
+    width = (data.X[0][0] if isinstance(data, Graphs) else data.X[0]).shape[1]
+    if width != recipe["n_features"]:
+        raise FileError(
+            f"{data.path}: has {width} features, but the model was trained on "
+            f"{recipe['n_features']}"
+        )
+    if isinstance(data, Graphs):
+        return [(_scaled(x[0], recipe), *x[1:]) for x in data.X], data.y
+    return [_scaled(x, recipe) for x in data.X], data.y
