@@ -27,6 +27,8 @@ __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
 _VERSION = 1
+# What a checkpoint is called while it is written; left behind where that was interrupted.
+UNFINISHED = ".unfinished"
 
 
 class FitState(NamedTuple):
@@ -207,7 +209,10 @@ def write_checkpoint(
     encoder = _StateEncoder()
     fields = None if state is None else [encoder.encode(part, "checkpoint") for part in state]
     header = {"format": _FORMAT, "format_version": _VERSION, "note": note}
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+    with (
+        replacing(path, UNFINISHED) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+    ):
         archive.writestr("header.json", json.dumps(header))
         archive.writestr("state.json", json.dumps(fields))
         for name, array in encoder.arrays.items():

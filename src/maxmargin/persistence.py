@@ -157,15 +157,21 @@ def _opened(path: str | os.PathLike[str], read: Callable[[zipfile.ZipFile], Any]
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``path`` when the block ends without an error."""
+def replacing(path: str | os.PathLike[str], suffix: str | None = None) -> Iterator[BinaryIO]:
+    """A file that takes the place of ``path`` when the block ends without an error.
+
+    Until then it has a name of its own; with a ``suffix`` a fixed one, beside ``path``, so that
+    what a killed process left there is written over by the next.
+    """
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"cannot save {os.fspath(path)}: there is no folder {folder}")
     temporary = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
+    if suffix is not None:
+        temporary = target + suffix
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "xb" if suffix is None else "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ..checkpoint import FitState, Recorder, read_checkpoint, write_checkpoint
+from ..checkpoint import UNFINISHED, FitState, Recorder, read_checkpoint, write_checkpoint
 from ._output import note
 
 
@@ -94,8 +94,9 @@ class Fits:
     def forget(self) -> None:
         """Remove the checkpoint: everything is done."""
         if self._path is not None:
-            with suppress(OSError):
-                os.remove(self._path)
+            for path in (self._path, self._path + UNFINISHED):
+                with suppress(OSError):
+                    os.remove(path)
 
 
 def fingerprint_of(parts: list[str], files: list[str]) -> str:

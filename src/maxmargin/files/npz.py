@@ -37,14 +37,16 @@ def read_npz(
     """Read the arrays of a task; ``part`` "train" or "test" selects by ``is_train``."""
     name = os.fspath(path)
     check_file(path, max_size)
+    if not zipfile.is_zipfile(path):
+        raise FileError(f"{name}: this is no whole npz archive; fetch or write the file again")
     try:
         with np.load(path, allow_pickle=False) as archive:
             arrays = {key: archive[key] for key in archive.files}
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, AttributeError, TypeError) as error:
         raise FileError(f"{name}: this is no whole npz archive ({error})") from None
-    except ValueError as error:
+    except ValueError:
         raise FileError(
-            f"{name}: {error}; arrays of objects are not read, save numbers or texts"
+            f"{name}: holds arrays of objects (pickles), which are not read; save numbers or texts"
         ) from None
     return from_arrays(name, arrays, task, part)
 

@@ -13,9 +13,9 @@ from ._source import MAX_SIZE, FileError, read_text
 from ._types import Matrix
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
-_LINE = re.compile(
-    rf"(?:{_NUMBER}(?:,{_NUMBER})*)?(?:\s+qid:\d+)?(?:\s+\d+:{_NUMBER})*\s*(?:#.*)?$"
-)
+_REST = rf"(?:\s+qid:\d+)?(?:\s+\d+:{_NUMBER})*\s*(?:#.*)?$"
+_ONE_LABEL = re.compile(rf"(?:{_NUMBER})?{_REST}")
+_LABELS = re.compile(rf"(?:{_NUMBER}(?:,{_NUMBER})*)?{_REST}")
 
 
 def read_svmlight(
@@ -40,7 +40,7 @@ def read_svmlight(
             io.BytesIO(text.encode()), multilabel=multilabel, zero_based=True, dtype=np.float64
         )
     except (ValueError, TypeError, OverflowError) as error:
-        raise _located(name, text, error) from None
+        raise _located(name, text, _LABELS if multilabel else _ONE_LABEL, error) from None
     if not X.shape[0]:
         raise FileError(f"{name}: holds no examples")
     names = [f"feature {column}" for column in range(X.shape[1])]
@@ -59,10 +59,10 @@ def read_svmlight(
     return Matrix(name, X, indicator, names, [int(v) if whole else v for v in labels])
 
 
-def _located(path: str, text: str, error: Exception) -> FileError:
+def _located(path: str, text: str, form: re.Pattern, error: Exception) -> FileError:
     """The error of the parser, with the line that is to blame."""
     for number, line in enumerate(text.split("\n"), start=1):
-        if not _LINE.match(line):
+        if not form.match(line):
             shown = line.strip()[:60]
             return FileError(
                 f"{path}: line {number}: {shown!r} is not of the form 'label index:value ...' "

@@ -1,0 +1,313 @@
+"""The command line, command by command: what it prints, writes, and returns."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click", reason="needs the extra cli")
+
+import maxmargin
+from maxmargin.cli import main
+
+SENTENCES = "the DET\nold ADJ\ncat NOUN\nruns VERB\n\na DET\ndog NOUN\nsleeps VERB\n\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder, capsys):
+    """Run a command in an empty folder: exit code, output, errors."""
+
+    def run_command(*words):
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_command
+
+
+@pytest.fixture
+def iris(folder):
+    assert main(["datasets", "fetch", "iris", "-o", "iris.csv"]) == 0
+    return "iris.csv"
+
+
+def numbers_table(path, rng, n=40, header="u,v,w"):
+    """Three columns of numbers; returns them."""
+    X = rng.randn(n, 3).round(3)
+    return X, [",".join(map(str, row)) for row in X.tolist()]
+
+
+def test_help_is_a_tour(run):
+    code, out, _ = run("--help")
+    assert code == 0
+    for word in ("demo", "train", "predict", "evaluate", "inspect", "datasets", "reproduce"):
+        assert re.search(rf"^  {word} ", out, flags=re.MULTILINE), word
+    assert out.count("maxmargin train") >= 3 and "Exit codes" in out
+    code, out, _ = run("train", "--help")
+    assert code == 0 and "--resume" in out and "same bits" in " ".join(out.split())
+    code, out, _ = run("--version")
+    assert code == 0 and out.startswith("maxmargin")
+
+
+def test_from_a_table_to_predictions(run, iris):
+    code, out, err = run("train", "multiclass", iris, "-o", "iris.mm", "--holdout", "0.3")
+    assert code == 0 and "wrote iris.mm" in out and "proven to be within" in out
+    assert "105 examples, 4 features; labels: label; numbers standardised" in err
+    code, out, _ = run("evaluate", "iris.mm", iris, "--json")
+    report = json.loads(out)
+    accuracy = report["scores"][0]
+    assert code == 0 and accuracy["measure"] == "accuracy" and accuracy["value"] > 0.9
+    assert accuracy["baseline"] == pytest.approx(1 / 3)
+    code, out, _ = run("predict", "iris.mm", iris)
+    lines = out.splitlines()
+    assert code == 0 and lines[0] == "prediction" and len(lines) == 151
+    truth = maxmargin.datasets.load("iris").y
+    assert np.mean(np.array(lines[1:]) == truth) == pytest.approx(accuracy["value"])
+    code, out, _ = run("predict", "iris.mm", iris, "--json")
+    assert json.loads(out)["predictions"] == lines[1:]
+
+
+def test_model_file_is_one_of_the_library(run, iris):
+    run("train", "multiclass", iris, "-o", "iris.mm", "--no-scale", "-q")
+    model = maxmargin.load("iris.mm")
+    data = maxmargin.datasets.load("iris")
+    same = maxmargin.MulticlassClassifier(random_state=0).fit(data.X, data.y)
+    assert np.array_equal(model.coef_, same.coef_)
+    maxmargin.save(same, "plain.mm")
+    code, _, err = run("predict", "plain.mm", iris)
+    assert code == 2 and "was not made by 'maxmargin train'" in err
+
+
+def test_inspect(run, iris):
+    run("train", "multiclass", iris, "-o", "iris.mm", "-q")
+    code, out, _ = run("inspect", "iris.mm", "--json", "--top", "2")
+    found = json.loads(out)
+    assert code == 0 and found["classes"] == ["setosa", "versicolor", "virginica"]
+    assert found["certificate"]["gap"] <= 0.01 * found["certificate"]["primal"]
+    model = maxmargin.load("iris.mm")
+    strongest = found["features"]["virginica"]
+    assert len(strongest) == 2 and strongest[0]["feature"].startswith("petal")
+    assert abs(strongest[0]["weight"]) == np.abs(model.coef_[2]).max()
+    code, out, _ = run("inspect", "iris.mm")
+    assert code == 0 and "petal" in out and "converged" in out
+
+
+def test_path_of_alphas(run, iris):
+    words = ("train", "multiclass", iris, "-o", "a.mm", "--alpha", "auto", "--folds", "3", "--json")
+    code, out, _ = run(*words)
+    found = json.loads(out)
+    path = found["alpha_path"]
+    assert code == 0 and len(path) == 7
+    assert path[2]["alpha"] == pytest.approx(1 / 150)
+    best = max(point["mean"] for point in path)
+    chosen = [point for point in path if point["alpha"] == found["certificate"]["alpha"]]
+    assert chosen[0]["mean"] == best
+    assert all(p["mean"] < best for p in path if p["alpha"] > chosen[0]["alpha"])
+    code, out, _ = run(*words[:-1], "--force")
+    assert code == 0 and "3-fold path" in out and out.count("<- chosen") == 1
+
+
+def test_scores_of_the_path_are_those_of_separate_fits(run, iris):
+    from sklearn.model_selection import StratifiedKFold
+
+    _, out, _ = run(
+        "train", "multiclass", iris, "-o", "a.mm", "--alpha", "auto", "--folds", "3", "--json",
+        "--tol", "1e-4",
+    )  # fmt: skip
+    point = json.loads(out)["alpha_path"][2]
+    data = maxmargin.datasets.load("iris")
+    data.X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    folds = StratifiedKFold(3, shuffle=True, random_state=0).split(data.X, data.y)
+    scores = [
+        maxmargin.MulticlassClassifier(alpha=point["alpha"], tol=1e-4, random_state=0)
+        .fit(data.X[train], data.y[train])
+        .score(data.X[test], data.y[test])
+        for train, test in folds
+    ]
+    # A warm start ends within the same tolerance, not at the same weights: one example a fold.
+    assert point["mean"] == pytest.approx(np.mean(scores), abs=1 / 150 + 1e-9)
+
+
+def test_sequences(run, folder):
+    (folder / "train.conll").write_text(SENTENCES * 8)
+    (folder / "new.conll").write_bytes(b"the\r\nold\r\ndog\r\nruns\r\n")
+    code, out, _ = run("train", "sequence", "train.conll", "-o", "t.mm", "--test", "train.conll")
+    assert code == 0 and re.search(r"accuracy +1 ", out)
+    code, out, _ = run("predict", "t.mm", "new.conll")
+    assert code == 0 and out == "the DET\nold ADJ\ndog NOUN\nruns VERB\n"
+    code, out, _ = run("inspect", "t.mm", "--json")
+    pairs = [pair["pair"] for pair in json.loads(out)["pairs"]]
+    assert code == 0 and "DET -> NOUN" in pairs
+    code, out, err = run("evaluate", "t.mm", "new.conll")
+    assert code == 2 and "holds no labels" in err
+
+
+def test_ordered_classes(run, folder):
+    _, rows = numbers_table("", np.random.RandomState(0))
+    names = ["low", "medium", "high"]
+    lines = [
+        f"{row},{names[int(np.digitize(float(row.split(',')[0]), [-0.5, 0.5]))]}" for row in rows
+    ]
+    (folder / "a.csv").write_text("\n".join(["u,v,w,label", *lines]))
+    code, _, err = run(
+        "train", "ordinal", "a.csv", "-o", "o.mm", "--order", "low,medium,high",
+        "--surrogate", "max-margin",
+    )  # fmt: skip
+    assert code == 0, err
+    assert maxmargin.load("o.mm").classes_.tolist() == names
+    code, out, _ = run("evaluate", "o.mm", "a.csv", "--json")
+    distance = json.loads(out)["scores"][0]
+    assert distance["measure"] == "mean distance" and distance["value"] < distance["baseline"]
+    code, _, err = run("train", "ordinal", "a.csv", "-o", "p.mm", "--order", "low,high")
+    assert code == 2 and "--order does not name 'medium'" in err
+
+
+def test_sets_of_labels(run, folder):
+    X, rows = numbers_table("", np.random.RandomState(0))
+    lines = []
+    for x in X:
+        labels = ",".join(str(k + 3) for k in np.flatnonzero(x > 0))
+        lines.append(labels + "".join(f" {k}:{v}" for k, v in enumerate(x)))
+    (folder / "a.svm").write_text("\n".join(lines))
+    code, out, err = run("train", "multilabel", "a.svm", "-o", "m.mm", "--set", "edges=none")
+    assert code == 0, err
+    code, out, _ = run("predict", "m.mm", "a.svm")
+    found = [set(row[0].split(";")) - {""} for row in csv.reader(out.splitlines()[1:])]
+    truth = [{str(k + 3) for k in np.flatnonzero(x > 0)} for x in X]
+    assert np.mean([a == b for a, b in zip(found, truth, strict=True)]) > 0.8
+    code, out, _ = run("evaluate", "m.mm", "a.svm", "--json")
+    values = {score["measure"]: score["value"] for score in json.loads(out)["scores"]}
+    assert values["whole sets right"] == np.mean(
+        [a == b for a, b in zip(found, truth, strict=True)]
+    )
+
+
+def test_rankings(run, folder):
+    X, rows = numbers_table("", np.random.RandomState(0))
+    ranks = np.argsort(np.argsort(-X, axis=1), axis=1) + 1
+    lines = [f"{row},{','.join(map(str, rank))}" for row, rank in zip(rows, ranks, strict=True)]
+    (folder / "a.csv").write_text("\n".join(["u,v,w,rank:tea,rank:ale,rank:rum", *lines]))
+    code, _, err = run("train", "ranking", "a.csv", "-o", "r.mm")
+    assert code == 0, err
+    code, out, _ = run("predict", "r.mm", "a.csv")
+    assert out.splitlines()[0] == "rank:tea,rank:ale,rank:rum"
+    found = np.array([line.split(",") for line in out.splitlines()[1:]], int)
+    code, out, _ = run("evaluate", "r.mm", "a.csv", "--json")
+    values = {score["measure"]: score["value"] for score in json.loads(out)["scores"]}
+    assert values["items at their place"] == np.mean(found == ranks) > 0.8
+    assert 0.8 < values["Kendall's tau"] <= 1
+
+
+def test_graphs(run, folder):
+    rng = np.random.RandomState(0)
+    y = np.repeat(rng.randint(2, size=12), 3)
+    np.savez(
+        "g.npz", X=y[:, None] + 0.3 * rng.randn(36, 1), y=y, class_names=["sea", "land"],
+        node_offsets=np.arange(13) * 3, edges=np.tile([[0, 1], [1, 2], [0, 2]], (12, 1)),
+        edge_offsets=np.arange(13) * 3,
+    )  # fmt: skip
+    code, out, err = run(
+        "train", "graph", "g.npz", "-o", "g.mm", "--set", "pairwise=potts", "--tol", "0.1"
+    )
+    assert code == 0, err
+    code, out, _ = run("predict", "g.mm", "g.npz")
+    lines = out.splitlines()
+    assert lines[0] == "graph,node,prediction" and len(lines) == 37
+    found = [line.split(",")[2] for line in lines[1:]]
+    assert np.mean(np.array(found) == np.array(["sea", "land"])[y]) > 0.9
+    code, out, _ = run("inspect", "g.mm")
+    assert code == 0 and "land - land" in out
+
+
+def test_nothing_is_overwritten_without_force(run, iris):
+    run("train", "multiclass", iris, "-o", "iris.mm", "-q")
+    before = open("iris.mm", "rb").read()
+    code, _, err = run("train", "multiclass", iris, "-o", "iris.mm", "--alpha", "1")
+    assert code == 2 and "iris.mm exists already; --force replaces it" in err
+    assert open("iris.mm", "rb").read() == before
+    code, _, err = run("predict", "iris.mm", iris, "-o", iris)
+    assert code == 2 and "exists already" in err
+    assert run("train", "multiclass", iris, "-o", "iris.mm", "--alpha", "1", "--force")[0] == 0
+    assert open("iris.mm", "rb").read() != before
+    assert run("predict", "iris.mm", iris, "-o", "out.csv")[0] == 0
+    assert open("out.csv").read().splitlines()[0] == "prediction"
+
+
+def test_exit_code_of_a_fit_that_did_not_converge(run, iris):
+    words = (
+        "train",
+        "multiclass",
+        iris,
+        "-o",
+        "a.mm",
+        "--tol",
+        "1e-9",
+        "--max-iter",
+        "2",
+        "--force",
+    )
+    code, out, err = run(*words)
+    assert code == 0 and "warning: MulticlassClassifier did not converge in 2 passes" in err
+    assert "max_iter" in out
+    assert run(*words, "--strict")[0] == 3
+
+
+def test_quiet_says_nothing(run, iris):
+    assert run("train", "multiclass", iris, "-o", "a.mm", "-q") == (0, "", "")
+
+
+def test_data_sets(run):
+    code, out, _ = run("datasets", "list", "--task", "multiclass", "--json")
+    found = {entry["name"]: entry for entry in json.loads(out)}
+    assert code == 0 and found["iris"]["where"] == "scikit-learn"
+    code, out, _ = run("datasets", "list")
+    assert code == 0 and "ud_english_ewt" in out
+    code, out, _ = run("datasets", "path", "--json")
+    assert code == 0 and set(json.loads(out)) == {"local", "cache"}
+    code, _, err = run("datasets", "fetch", "irs")
+    assert code == 2 and "did you mean 'iris'" in err
+    code, out, _ = run("train", "multiclass", "@iris", "-o", "a.mm")
+    assert code == 0
+    code, _, err = run("train", "sequence", "@iris", "-o", "b.mm")
+    assert code == 2 and "data set iris is for task multiclass" in err
+
+
+def test_reproduce(run, monkeypatch):
+    code, out, _ = run("reproduce")
+    assert code == 0 and "table1" in out.split()
+    code, _, err = run("reproduce", "table9")
+    assert code == 2 and "there is no experiment 'table9'; there are table1" in err
+    import experiments.__main__ as experiments
+
+    calls = []
+    monkeypatch.setattr(experiments, "main", calls.append)
+    assert run("reproduce", "table1", "--quick", "--splits", "2")[0] == 0
+    assert calls == [["table1", "--splits", "2", "--quick"]]
+
+
+def test_reproduce_needs_the_sources(run, monkeypatch):
+    import maxmargin.cli._reproduce as module
+
+    monkeypatch.setattr(module, "__file__", "/nowhere/a/b/c/d.py")
+    code, _, err = run("reproduce", "table1")
+    assert code == 2 and "part of the source checkout" in err
+
+
+def test_demo(run, monkeypatch):
+    from maxmargin import demo
+
+    calls = []
+    monkeypatch.setattr(demo, "main", lambda report=None: calls.append(report))
+    assert run("demo", "--report", "a.html")[0] == 0
+    assert calls == ["a.html"]

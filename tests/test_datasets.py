@@ -1,0 +1,169 @@
+"""Data sets by name: those that are always there, those of a folder, those that must be fetched."""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+
+import numpy as np
+import pytest
+
+import realdata
+from maxmargin import datasets
+from maxmargin.datasets import DatasetError
+from maxmargin.datasets._convert import export
+from maxmargin.files import read
+
+
+def test_names():
+    everything = datasets.names()
+    assert len(everything) == len(set(everything)) > 30
+    assert {"iris", "wine", "digits"} <= set(datasets.names("multiclass"))
+    assert datasets.names("graph") == ["snakes", "msrc21"]
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "shape"),
+    [
+        ("iris", "multiclass", (150, 4)),
+        ("wine", "multiclass", (178, 13)),
+        ("breast_cancer", "multiclass", (569, 30)),
+        ("digits", "multiclass", (1797, 64)),
+        ("diabetes", "ordinal", (442, 10)),
+    ],
+)
+def test_bundled(name, task, shape):
+    data = datasets.load(name)
+    assert (data.task, data.X.shape, len(data.y)) == (task, shape, shape[0])
+    assert len(data.feature_names) == shape[1] and data.splits == {}
+    assert datasets.fetch(name) == "scikit-learn"
+
+
+def test_steps_of_diabetes_are_equally_frequent():
+    counts = np.bincount(datasets.load("diabetes").y)[1:]
+    assert len(counts) == 5 and counts.max() - counts.min() <= 8
+
+
+def test_unknown_names_are_answered_with_a_hint():
+    with pytest.raises(DatasetError, match="did you mean 'yeast'"):
+        datasets.load("yest")
+
+
+FOLDER = [
+    ("yeast", (2417, 103), {"train": 1500, "test": 917}),
+    ("rcv1", (6000, 47236), {"train": 3000, "test": 3000}),
+    ("satimage", (6435, 36), {"train": 4435, "test": 2000}),
+    ("abalone", (4177, 10), {}),
+    ("ranking_wine", (178, 13), {}),
+]
+
+
+@pytest.mark.parametrize(("name", "shape", "splits"), FOLDER)
+def test_matrices_of_the_folder(name, shape, splits, monkeypatch):
+    file = datasets.entry_of(name).files[0][0]
+    monkeypatch.setenv("MAXMARGIN_DATA", str(realdata.data_file(file).parent))
+    data = datasets.load(name)
+    assert data.X.shape == shape and len(data.y) == shape[0]
+    assert {key: len(part) for key, part in data.splits.items()} == splits
+    assert datasets.fetch(name).endswith(file)
+    if splits:
+        X, y = data.take("test")
+        assert X.shape[0] == len(y) == splits["test"]
+        with pytest.raises(DatasetError, match="has no split 'validation'; it has train, test"):
+            data.take("validation")
+
+
+def test_sequences_and_graphs_of_the_folder(monkeypatch):
+    folder = realdata.data_file("ocr_letters.npz").parent
+    for name in ("conll2000_test.txt.gz", "snakes.npz"):
+        realdata.data_file(name)
+    monkeypatch.setenv("MAXMARGIN_DATA", str(folder))
+    words = datasets.load("ocr")
+    assert "".join(words.y[0]) == "ommanding" and words.X[0].shape == (9, 128)
+    assert len(words.splits["test"]) == 626 and len(words.splits["train"]) == 6251
+    snakes = datasets.load("snakes")
+    nodes, edges, features = snakes.X[0]
+    assert nodes.shape[1] == 27 and len(edges) == len(features)
+    assert edges.max() == len(nodes) - 1 and len(nodes) == len(snakes.y[0])
+    chunks = datasets.load("conll2000")
+    assert [len(part) for part in chunks.splits.values()] == [8936, 2012]
+    assert len(chunks.X[0]) == len(chunks.y[0]) and chunks.X[0][0]["word"] == "Confidence"
+
+
+def test_a_file_with_another_checksum_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAXMARGIN_DATA", str(tmp_path))
+    (tmp_path / "ord_stocks.npz").write_bytes(b"something else")
+    with pytest.raises(DatasetError, match=r"damaged or another version: its SHA-256 is [0-9a-f]+"):
+        datasets.load("stocks")
+
+
+def test_what_is_not_here_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("MAXMARGIN_DATA", str(tmp_path))
+    with pytest.raises(DatasetError, match=r"needs the files ord_stocks\.npz.*MAXMARGIN_DATA"):
+        datasets.load("stocks")
+
+
+def test_offline_is_said_plainly(tmp_path, monkeypatch):
+    import sklearn.datasets
+
+    def unreachable(*args, **kwargs):
+        raise urllib.error.URLError("Name or service not known")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", unreachable)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("MAXMARGIN_DATA", str(tmp_path))
+    with pytest.raises(DatasetError) as caught:
+        datasets.load("emotions")
+    assert re.search("not reachable from here .*go online once", str(caught.value))
+    assert "\n" not in str(caught.value)
+
+
+def test_what_was_fetched_stays(tmp_path, monkeypatch):
+    import sklearn.datasets
+    from sklearn.utils import Bunch
+
+    calls = []
+
+    def answer(name, version, **options):
+        calls.append((name, version))
+        target = np.array([["TRUE", "FALSE"], ["FALSE", "TRUE"]], object)
+        return Bunch(
+            data=np.array([[1.0], [2.0]]), target=target, feature_names=["x"],
+            target_names=["calm", "angry"],
+        )  # fmt: skip
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", answer)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("MAXMARGIN_DATA", str(tmp_path))
+    entry = datasets.entry_of("emotions")
+    assert not datasets.is_available(entry)
+    for _ in range(2):
+        data = datasets.load("emotions")
+        assert data.y.tolist() == [[1, 0], [0, 1]] and data.label_names == ["calm", "angry"]
+    assert calls == [("emotions", 4)] and datasets.is_available(entry)
+
+
+@pytest.mark.parametrize(("name", "suffix"), [("iris", ".csv"), ("diabetes", ".npz")])
+def test_export_can_be_read_again(name, suffix, tmp_path):
+    from maxmargin.files.prepare import Choices, learn
+
+    data = datasets.load(name)
+    path = tmp_path / f"{name}{suffix}"
+    export(data, path)
+    found = learn(read(path, data.task), data.task, Choices(scale=False))
+    assert np.array_equal(found.X, data.X) and found.y.tolist() == data.y.tolist()
+    with pytest.raises(DatasetError, match="cannot be written as .conll"):
+        export(data, tmp_path / "a.conll")
+
+
+def test_export_of_sequences_and_graphs(tmp_path):
+    rng = np.random.RandomState(0)
+    X, y = [rng.randn(3, 2), rng.randn(1, 2)], [np.array(list("aba")), np.array(["b"])]
+    export(datasets.Dataset("words", "sequence", "", X, y), tmp_path / "a.npz")
+    found = read(tmp_path / "a.npz", "sequence")
+    assert all(map(np.array_equal, found.X, X)) and all(map(np.array_equal, found.y, y))
+    graphs = [(x, np.array([[0, len(x) - 1]])) for x in X]
+    graphs[1] = (X[1], np.empty((0, 2), np.int64))
+    export(datasets.Dataset("images", "graph", "", graphs, y), tmp_path / "b.npz")
+    found = read(tmp_path / "b.npz", "graph")
+    assert [edges.tolist() for _, edges in found.X] == [[[0, 2]], []]
