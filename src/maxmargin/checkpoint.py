@@ -197,7 +197,7 @@ class _StateDecoder(Decoder):
         values = self._fields(fields)
         if hasattr(cls, "_fields"):
             return cls(**values)
-        made = cls.__new__(cls)
+        made: Any = object.__new__(cls)
         vars(made).update(values)
         return made
 
