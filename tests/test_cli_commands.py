@@ -304,6 +304,6 @@ def test_demo(run, monkeypatch):
     from maxmargin import demo
 
     calls = []
-    monkeypatch.setattr(demo, "main", lambda report=None: calls.append(report))
+    monkeypatch.setattr(demo, "main", calls.append)
     assert run("demo", "--report", "a.html")[0] == 0
-    assert calls == ["a.html"]
+    assert calls == [["--report", "a.html"]]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-
 import click
 
 
-@click.command("demo", short_help="A tour: every kind of model, one table.")
-@click.option("--report", default=None, metavar="FILE.html",
-              help="Where the tour writes its report.")  # fmt: skip
-def command(report):
-    """Train every kind of model on small data, and print one table.
+@click.command(
+    "demo",
+    short_help="A tour: every kind of model, one table.",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("rest", nargs=-1, type=click.UNPROCESSED)
+def command(rest):
+    """Train every kind of model on small data, print one table and write a report.
 
     \b
       maxmargin demo
@@ -19,7 +20,4 @@ def command(report):
     """
     from .. import demo
 
-    known = inspect.signature(demo.main).parameters
-    if report is not None and "report" not in known:
-        raise click.UsageError("this version of the tour writes no report")
-    demo.main(**({} if report is None else {"report": report}))
+    demo.main(list(rest))
