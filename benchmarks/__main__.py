@@ -22,6 +22,7 @@ NAMES = (
     "graphs",
     "arborescence",
     "ewt",
+    "latent",
     "memory",
 )
 

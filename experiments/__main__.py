@@ -6,7 +6,18 @@ import argparse
 import importlib
 import sys
 
-NAMES = ("table1", "table2", "line_search", "figure1", "figure2", "figure3", "extensions", "ewt")
+NAMES = (
+    "table1",
+    "table2",
+    "line_search",
+    "figure1",
+    "figure2",
+    "figure3",
+    "extensions",
+    "ewt",
+    "latent_table1",
+    "buffy",
+)
 
 
 def main(arguments: list[str] | None = None) -> None:

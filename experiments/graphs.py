@@ -96,15 +96,18 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(text.replace("},", "},\n") + "\n", encoding="utf-8")
 
 
-def write_report(folder: Path, name: str, title: str, about: str, table: str) -> None:
+def write_report(
+    folder: Path, name: str, title: str, about: str, table: str, figure: bool = True
+) -> None:
     """Put the table into ``<name>.md`` between its marks; other text there is kept."""
     path = folder / f"{name}.md"
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     made = machine()
+    picture = f"![{title}]({name}.svg)\n\n" if figure else ""
     block = (
         f"{begin}\n    OMP_NUM_THREADS=1 python -m experiments {name}\n\n"
         f"{made['processor']}, Python {made['python']}, numpy {made['numpy']}, numba "
-        f"{made['numba']}; one thread, CPU seconds.\n\n![{title}]({name}.svg)\n\n{table}\n\n"
+        f"{made['numba']}; one thread, CPU seconds.\n\n{picture}{table}\n\n"
         f"Raw numbers: [{name}.json]({name}.json).\n{end}"
     )
     text = path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 _HOMES = {
     "AffineMap": "structures.latent",
     "AnyPairs": "structures.latent",
-    "Arborescence": "structures.spaces",
-    "DAG": "structures.spaces",
+    "Arborescence": "structures.set_spaces",
+    "DAG": "structures.set_spaces",
     "HiddenStates": "structures.latent",
     "LabelSequence": "structures.spaces",
     "Latent": "structures.latent",
     "LatentPredictor": "estimators.latent",
     "Permutation": "structures.spaces",
     "SharedPairs": "structures.latent",
-    "Subset": "structures.spaces",
+    "Subset": "structures.set_spaces",
     "FactorGraph": "structures.factor_graph",
     "GraphLabeler": "estimators.graph",
     "GridLabeler": "estimators.grid",
@@ -102,7 +102,8 @@ if TYPE_CHECKING:
     from .solvers.result import Check, Result
     from .structures.factor_graph import FactorGraph
     from .structures.latent import AffineMap, AnyPairs, HiddenStates, Latent, SharedPairs
-    from .structures.spaces import DAG, Arborescence, LabelSequence, Permutation, Subset
+    from .structures.set_spaces import DAG, Arborescence, Subset
+    from .structures.spaces import LabelSequence, Permutation
 
 
 def __getattr__(name: str) -> Any:

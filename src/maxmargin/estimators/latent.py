@@ -184,6 +184,8 @@ class LatentPredictor(BaseEstimator):
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
         problem = self.latent.pack(X, y)
         shares = check_sample_weight(sample_weight, problem.n_examples)
         self.alpha_ = 2.0 / shares.sum() if isinstance(self.alpha, str) else float(self.alpha)
@@ -256,6 +258,8 @@ class LatentPredictor(BaseEstimator):
         check_choice("search", self.search, SEARCHES)
         check_choice("inference", self.inference, INFERENCES)
         check_switch("greedy", self.greedy)
+        check_callbacks(self.callbacks)
+        check_integer("verbose", int(self.verbose), 0)
         check_integer("n_iter", self.n_iter, 1)
         check_integer("n_inference", self.n_inference, 1)
         check_integer("n_restarts", self.n_restarts, 1)

@@ -112,13 +112,25 @@ def _choose(store, i, values):
 
 
 @compiled
-def ascend(store, weights, shares, alpha, order, most_steps, scratch, values):
-    """Visit examples once; returns the sum of their gaps at the visits."""
-    total = shares.sum()
+def ascend(store, weights, shares, alpha, orders, most_steps, goal, scratch, values):
+    """Passes over examples, one for each row of ``orders``, until the gap met on the way of one is
+    at most ``goal``; returns that gap."""
+    met = np.inf
+    for order in orders:
+        met = _visit_all(store, weights, shares, alpha, order, most_steps, scratch, values)
+        if met <= goal:
+            break
+    return met
+
+
+@leaf
+def _visit_all(store, weights, shares, alpha, order, most_steps, scratch, values):
+    """Visit examples once; returns the mean of their gaps at the visits."""
+    total = 0.0
+    for i in range(shares.shape[0]):
+        total += shares[i]
     gaps = 0.0
     for i in order:
-        if shares[i] == 0.0:
-            continue
         for step in range(most_steps):
             slacks(store, weights, i, values)
             best, away, gain, rest = _choose(store, i, values)

@@ -110,12 +110,12 @@ class Session:
             self.objective == MARGIN, self._values,
         )  # fmt: skip
 
-    def ascend(self) -> float:
-        """One pass over what is remembered; returns the gap met on the way."""
-        order = self.examples[self.rng.permutation(len(self.examples))]
-        return ascend(
-            self.store, self.weights, self.shares, self.alpha, order, _MOST_STEPS, self._scratch,
-            self._values,
+    def ascend(self, passes: int, goal: float = 0.0) -> None:
+        """Passes over what is remembered, until the gap met on the way is at most ``goal``."""
+        orders = np.array([self.rng.permutation(self.examples) for _ in range(passes)])
+        ascend(
+            self.store, self.weights, self.shares, self.alpha, orders, _MOST_STEPS, goal,
+            self._scratch, self._values,
         )  # fmt: skip
 
     def dual(self) -> float:
@@ -166,9 +166,7 @@ def _solve(session: Session, how: Any, tol: float, goal: float, guard: Any) -> t
         if (near and (value <= goal or value - dual <= 1e-9 * abs(value))) or guard.requested:
             break
         session.remember(found, rows)
-        for _ in range(_PASSES):
-            if session.ascend() <= 0.1 * (value - dual):
-                break
+        session.ascend(_PASSES, 0.1 * (value - dual))
     return value, dual
 
 
@@ -252,8 +250,7 @@ def train_random(
             draw = how or Random(n_samples(at), int(rng.randint(2**31)), greedy)
             value, found, rows = session.search(at, draw)
             session.remember(found, rows)
-            for _ in range(passes):
-                session.ascend()
+            session.ascend(passes)
             at = session.weights
             status = reporter.report(float(done), value, -np.inf, session.searches)
             if status is not None:

@@ -32,7 +32,8 @@ from .latent_matching import pack_matchings
 from .latent_pairs import pack_pairs
 from .latent_problem import LatentProblem
 from .latent_python import pack_python
-from .spaces import LabelSequence, Permutation, _Sets
+from .set_spaces import Sets
+from .spaces import LabelSequence, Permutation
 
 __all__ = ["AffineMap", "AnyPairs", "HiddenStates", "Latent", "SharedPairs"]
 
@@ -142,7 +143,7 @@ class Latent(BaseEstimator):
                 raise ValueError(f"X has {len(X)} examples but y has {len(y)}; expected as many.")
         space, superset = self.latent_space, self.superset
         if isinstance(space, SharedPairs):
-            _needs(self.structure, _Sets, space)
+            _needs(self.structure, Sets, space)
             _check_superset(superset, AnyPairs, space)
             return pack_pairs(self.structure, superset is not None, X, y)
         if isinstance(space, AffineMap):
@@ -174,7 +175,7 @@ def _examples(values: Any, name: str) -> list:
 
 def _needs(structure: Any, kind: type, space: Any) -> None:
     if not isinstance(structure, kind):
-        names: dict[type, str] = {_Sets: "Arborescence, DAG or Subset"}
+        names: dict[type, str] = {Sets: "Arborescence, DAG or Subset"}
         raise TypeError(
             f"{type(space).__name__} needs a structure of kind "
             f"{names.get(kind, kind.__name__)}; received {type(structure).__name__}."

@@ -17,7 +17,7 @@ from .._kernels.pair_map import (
     worst_pairs_all,
 )
 from .latent_problem import LISTED, Found, LatentProblem, Random, Rows
-from .spaces import DAG, Arborescence, Subset, _Sets
+from .set_spaces import DAG, Arborescence, Sets, Subset
 
 
 def shared_pairs(n: int) -> np.ndarray:
@@ -29,7 +29,7 @@ def shared_pairs(n: int) -> np.ndarray:
     return np.array(rows, np.int32).reshape(-1, 2)
 
 
-def pack_pairs(structure: _Sets, has_superset: bool, X: list, y: list | None) -> PairProblem:
+def pack_pairs(structure: Sets, has_superset: bool, X: list, y: list | None) -> PairProblem:
     """Check bits and sets, and pack them."""
     space = structure.packed()
     n = space.n_elements
@@ -38,7 +38,7 @@ def pack_pairs(structure: _Sets, has_superset: bool, X: list, y: list | None) ->
             f"the latent space is empty for X[0] and all others: of {n} elements no two pairs "
             "share one; expected a structure with at least 3 elements."
         )
-    bits = np.array([_bits(x, f"X[{i}]", n) for i, x in enumerate(X)], np.uint8)
+    bits = np.array([_bits(x, i, n) for i, x in enumerate(X)], np.uint8)
     sets = np.zeros((len(X), space.width + 1), np.int32)
     if y is not None:
         for i, output in enumerate(y):
@@ -46,8 +46,12 @@ def pack_pairs(structure: _Sets, has_superset: bool, X: list, y: list | None) ->
     return PairProblem(structure, has_superset, bits, sets)
 
 
-def _bits(x: Any, where: str, n: int) -> np.ndarray:
+def _bits(x: Any, i: int, n: int) -> np.ndarray:
     n_pairs = n * (n - 1) // 2
+    if isinstance(x, np.ndarray) and x.dtype.kind in "biu" and x.shape == (n_pairs,):
+        if x.min() >= 0 and x.max() <= 1:
+            return x
+    where = f"X[{i}]"
     try:
         values = np.asarray(x, float)
     except (TypeError, ValueError):
@@ -68,7 +72,7 @@ def _bits(x: Any, where: str, n: int) -> np.ndarray:
 class PairProblem(LatentProblem):
     """Compiled oracles of :class:`maxmargin.SharedPairs`."""
 
-    def __init__(self, structure: _Sets, has_superset: bool, X: np.ndarray, Y: np.ndarray):
+    def __init__(self, structure: Sets, has_superset: bool, X: np.ndarray, Y: np.ndarray):
         self.structure = structure
         self.space = structure.packed()
         self.X, self.Y = X, Y

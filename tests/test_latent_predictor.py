@@ -1,0 +1,403 @@
+"""The front door of latent variables: manners, files, promises, and errors that name the place."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+import maxmargin
+from latent_models import SPACES, NoLatent, OwnPairs, examples, loss
+from maxmargin import (
+    DAG,
+    AffineMap,
+    AnyPairs,
+    Arborescence,
+    HiddenStates,
+    LabelSequence,
+    Latent,
+    LatentPredictor,
+    Permutation,
+    SharedPairs,
+    Subset,
+    certificates,
+)
+from maxmargin.solvers import interrupt
+
+TREES = Latent(SPACES["trees"], SharedPairs(), superset=AnyPairs())
+X, Y = examples("trees", 12)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return LatentPredictor(TREES, "all", alpha=0.05, random_state=0).fit(X, Y)
+
+
+# --- manners -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trainer", ["random", "all", "lssvm"])
+def test_same_seed_same_model_and_clone(trainer):
+    model = LatentPredictor(TREES, trainer, alpha=0.05, random_state=3).fit(X, Y)
+    again = clone(model).fit(X.tolist(), [y.tolist() for y in Y])
+    assert np.array_equal(again.coef_, model.coef_) and again.objective_ == model.objective_
+    assert model.score(X, Y) > 0.8
+    assert model.n_iter_ >= 1 and model.n_searches_ >= len(X) and len(model.history_) >= 2
+    assert model.get_params()["latent__structure__n_nodes"] == 3
+    assert model.alpha_ == 0.05 and LatentPredictor(TREES).fit(X, Y).alpha_ == 2 / 12
+
+
+def test_random_training_has_the_objective_of_its_kind():
+    """With many samples of a small space the sampled objective is the enumerated one."""
+    latent = Latent(SPACES["trees"], SharedPairs())
+    model = LatentPredictor(latent, alpha=0.05, n_samples=500, greedy=False, random_state=0)
+    model.fit(X, Y)
+    losses = [loss(SPACES["trees"], x, y, model.coef_, "all") for x, y in zip(X, Y, strict=True)]
+    expected = 0.025 * model.coef_ @ model.coef_ + np.mean(losses)
+    # A structure is missed by 500 draws of 540 now and then: the sampled maximum is not larger.
+    assert 0.9 * expected <= model.objective_ <= expected + 1e-9
+
+
+def test_grid_search():
+    search = GridSearchCV(
+        LatentPredictor(TREES, n_iter=5, random_state=0), {"alpha": [0.01, 10.0]}, cv=2
+    )
+    search.fit(list(X), list(Y))
+    assert search.best_params_ == {"alpha": 0.01}
+
+
+def test_weight_zero_is_absence_and_weights_scale(fitted):
+    shares = np.ones(12)
+    shares[4] = 0.0
+    kept = np.flatnonzero(shares)
+    common = {"latent": Latent(Subset(4, 2), NoLatent()), "trainer": "lssvm", "alpha": 0.1}
+    rows = np.random.RandomState(0).randn(12, 4, 3)
+    chosen = [[i % 3, 3] for i in range(12)]
+    one = LatentPredictor(**common, tol=1e-8, random_state=0).fit(rows, chosen, shares)
+    two = LatentPredictor(**common, tol=1e-8, random_state=0)
+    two.fit(rows[kept], [chosen[i] for i in kept], 5.0 * np.ones(11))
+    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-4)
+
+
+def test_subgradient_lowers_the_objective_too():
+    model = LatentPredictor(TREES, alpha=0.1, solver="subgradient", n_iter=15, random_state=0)
+    model.fit(X, Y)
+    assert model.objective_ < 0.7 and model.score(X, Y) > 0.7
+
+
+def test_formula_of_the_sample_size_is_used(fitted):
+    model = LatentPredictor(TREES, alpha=0.1, n_samples="formula", n_iter=5, random_state=0)
+    problem = TREES.pack(X, Y)
+    beta = 1 - (2 / 3) ** 2
+    assert model._n_samples(problem, np.zeros(15)) == math.ceil(
+        0.5 * math.log(12) / math.log(1 / beta)
+    )
+    assert model._n_samples(problem, np.ones(15)) == 100  # beyond its domain: capped
+    assert model.fit(X, Y).score(X, Y) > 0.7
+
+
+@pytest.mark.parametrize("trainer", ["random", "lssvm"])
+def test_callbacks_stop_and_interrupts_keep_the_weights(trainer, monkeypatch):
+    monkeypatch.setattr(interrupt, "_asked_at", -10.0)  # twice within a second ends everything
+    stopped = LatentPredictor(TREES, trainer, callbacks=lambda c: c.passes < 2, random_state=0)
+    stopped.fit(X, Y)
+    assert stopped.status_ == "stopped" and stopped.n_iter_ == 2
+    model = LatentPredictor(
+        TREES, trainer, callbacks=lambda c: os.kill(os.getpid(), signal.SIGINT), random_state=0
+    )
+    model.fit(X, Y)
+    assert model.status_ == "interrupted" and len(model.coef_) == 15 and model.n_iter_ <= 2
+
+
+def test_a_refused_fit_leaves_the_model(fitted):
+    model = LatentPredictor(TREES, random_state=0).fit(X, Y)
+    before = model.coef_
+    with pytest.raises(ValueError, match="y"):
+        model.fit(X, Y[:3])
+    assert model.coef_ is before
+
+
+def test_random_inference_is_repeatable_and_below_the_exact_one(fitted):
+    model = clone(fitted).set_params(inference="random", n_inference=3)
+    model.coef_ = fitted.coef_
+    assert np.array_equal(model.predict(X), model.predict(X))
+    assert (model.decision_function(X) <= fitted.decision_function(X) + 1e-12).all()
+    model.set_params(n_inference=200)
+    np.testing.assert_allclose(model.decision_function(X), fitted.decision_function(X))
+
+
+def test_explanations_and_scores(fitted):
+    outputs, latents = fitted.predict(X, return_latent=True)
+    assert fitted.explain(X, outputs) == latents
+    np.testing.assert_allclose(
+        fitted.score(X, Y),
+        1 - np.mean([SPACES["trees"].distortion(a, b) for a, b in zip(Y, outputs)]),
+    )
+    shares = np.arange(12.0)
+    assert fitted.score(X, Y, shares) == pytest.approx(
+        1 - np.average(fitted.distortions(X, Y), weights=shares)
+    )
+
+
+def _points(n, seed=0):
+    rng = np.random.RandomState(seed)
+    return [(rng.randn(3, 2), rng.randn(3, 2)) for _ in range(n)]
+
+
+SAVED = {
+    "trees": (TREES, X, Y),
+    "acyclic": (Latent(SPACES["acyclic"], SharedPairs()), *examples("acyclic", 4)),
+    "matchings": (
+        Latent(Permutation(), AffineMap((1.0,), (0.0, 0.1))),
+        _points(4),
+        [[0, 1, 2]] * 4,
+    ),
+    "chains": (Latent(LabelSequence(2), HiddenStates(2)), [np.eye(3)] * 2, [[0, 1, 1]] * 2),
+}
+
+
+@pytest.mark.parametrize("kind", SAVED)
+def test_files(kind, tmp_path):
+    latent, inputs, outputs = SAVED[kind]
+    model = LatentPredictor(latent, n_iter=3, random_state=0).fit(inputs, outputs)
+    maxmargin.save(model, tmp_path / "model")
+    loaded = maxmargin.load(tmp_path / "model")
+    assert repr(loaded) == repr(model)
+    assert loaded.history_ == model.history_ and loaded.objective_ == model.objective_
+    for one, two in zip(loaded.predict(inputs), model.predict(inputs), strict=True):
+        assert np.array_equal(one, two)
+
+
+def test_the_page_runs_from_top_to_bottom():
+    page = Path(__file__).resolve().parent.parent / "docs" / "latent.md"
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 4
+    names: dict[str, object] = {"__name__": "document"}
+    for code in blocks:
+        exec(compile(code, "latent.md", "exec"), names)
+
+
+# --- promises ------------------------------------------------------------------------------------
+
+
+def test_sample_size_by_hand():
+    assert certificates.sample_size(100, 0.0, 3.0, 2 / 3) == math.ceil(2.302585 / 0.405465)
+    limit = 1 / math.sqrt(128 * 9 * math.log(3))
+    assert certificates.largest_norm(3.0, 2 / 3) == pytest.approx(limit)
+    inner = 2 / 3 + math.exp(-1 / (128 * 9 * 0.02**2))
+    expected = math.ceil(0.5 * math.log(100) / math.log(1 / inner))
+    assert certificates.sample_size(100, 0.02, 3.0, 2 / 3) == expected
+    assert math.isnan(certificates.sample_size(100, 1.001 * limit, 3.0, 2 / 3))
+    assert certificates.sample_size(100, 0.999 * limit, 3.0, 2 / 3) > 100
+
+
+def test_bounds_by_hand(fitted):
+    w, n, r = fitted.coef_, 12, 9 * 60
+    found = certificates.generalisation_bound(fitted, X, Y, 1, delta=0.1)
+    square, gamma2 = w @ w, 1.0  # two edges make one pair
+    deviation = 4 * square * gamma2 * math.log(r * n / square) + math.log(2 * n / 0.1)
+    empirical = []
+    for x, y in zip(X, Y, strict=True):
+        from latent_models import tables
+
+        outputs, features = tables(SPACES["trees"], x)
+        d = np.array([SPACES["trees"].distortion(y, z) for z in outputs])[:, None]
+        scores = features @ w
+        margins = scores[d[:, 0] == 0].max() - scores
+        empirical.append((d * (margins <= 1)).max())
+    expected = np.mean(empirical) + square / n + math.sqrt(deviation / 22)
+    assert found.value == pytest.approx(expected, abs=1e-12)
+    assert found.vacuous == (expected >= 1) and found.holds
+    assert found.constants["r"] == r and found.constants["gamma"] == 1.0
+    assert "vacuous" in str(found)
+    relaxed = certificates.generalisation_bound(fitted, X, Y, 2, delta=0.1)
+    assert relaxed.terms["empirical"] <= found.terms["empirical"]  # a larger margin
+
+
+def test_third_bound_by_hand(fitted):
+    model = clone(fitted)
+    model.coef_ = np.zeros(15)
+    model.coef_[3] = 1e-3
+    beta, delta, n, r = 0.6, 0.05, 12, 540
+    found = certificates.generalisation_bound(model, X, Y, 3, beta=beta, random_state=0)
+    assert found.constants["T"] == certificates.sample_size(n, 1e-3, 1.0, beta)
+    assert found.constants["s"] == 1 and found.constants["l"] == 15
+    assert found.constants["r_superset"] == math.comb(15, 2)
+    orderings = 3 * math.sqrt((math.log(15) + 2 * math.log(n * r) + math.log(4 / delta)) / n)
+    sets = math.sqrt(3 * math.log(15 * (n * 105 + 1) + 1) * math.log(13) ** 3 / n)
+    assert found.terms["orderings"] == pytest.approx(orderings)
+    assert found.terms["random sets"] == pytest.approx(sets / math.log(1 / beta))
+    assert found.value == pytest.approx(sum(found.terms.values())) and found.holds
+    model.coef_ = np.ones(15)
+    outside = certificates.generalisation_bound(model, X, Y, 3, beta=beta, random_state=0)
+    assert not outside.holds and outside.vacuous and "not met" in str(outside)
+
+
+def test_gibbs_distortion(fitted):
+    model = clone(fitted)
+    model.coef_ = 0.05 * fitted.coef_
+    found = certificates.gibbs_distortion(model, X, Y, n_draws=300, random_state=0)
+    square = model.coef_ @ model.coef_
+    assert found.scale == pytest.approx(math.sqrt(8 * math.log(540 * 12 / square)))
+    assert found.low < found.value < found.high and found.high - found.low < 0.1
+    rng, distortions = np.random.RandomState(5), []
+    for _ in range(300):
+        model.coef_ = found.scale * 0.05 * fitted.coef_ + rng.randn(15)
+        distortions.append(model.distortions(X, Y).mean())
+    spread = np.std(distortions) / math.sqrt(300)
+    assert abs(np.mean(distortions) - found.value) < 5 * spread
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_beta_of_uniform_permutations(n):
+    """Claim ii: at most 2/3; the truth is one minus the share of derangements."""
+    rng = np.random.RandomState(n)
+    points = [(rng.randn(n, 2), rng.randn(n, 2)) for _ in range(2)]
+    model = LatentPredictor(Latent(Permutation(), AffineMap((1.0,), (0.0, 0.1))))
+    model.coef_ = np.array([1.0])
+    truths = [rng.permutation(n) for _ in range(2)]
+    found = certificates.estimate_beta(
+        model, points, truths, n_draws=2000, greedy=False, random_state=0
+    )
+    derangements = {2: 1, 3: 2, 4: 9, 5: 44}[n] / math.factorial(n)
+    assert found.low <= 1 - derangements <= found.high and 1 - derangements <= 2 / 3 + 1e-12
+    assert found.mean == pytest.approx(1 - derangements, abs=5 * 0.5 / math.sqrt(4000))
+
+
+def test_beta_of_climbs_with_good_weights_is_larger():
+    bits, chosen = examples("subsets", 12)
+    model = LatentPredictor(Latent(SPACES["subsets"], SharedPairs()), random_state=0)
+    model.fit(bits, chosen)
+    uniform = certificates.estimate_beta(model, bits, chosen, greedy=False, random_state=0)
+    climbs = certificates.estimate_beta(model, bits, chosen, random_state=0)
+    assert uniform.mean == 1.0  # two sets of 3 of 5 elements always share one
+    assert climbs.mean == 1.0
+    trees = TREES.pack(X, Y)
+    model = LatentPredictor(TREES)
+    model.coef_ = np.random.RandomState(0).randn(15)
+    uniform = certificates.estimate_beta(model, X, Y, greedy=False, random_state=0)
+    climbs = certificates.estimate_beta(model, X, Y, random_state=0)
+    assert uniform.mean == pytest.approx(trees.uniform_beta(), abs=0.05)
+    # Good for some truths, bad for others: a climb ends at few outputs.
+    assert np.ptp(climbs.shares) > 0.5 > np.ptp(uniform.shares) and climbs.worst > uniform.worst
+    graphs = Latent(DAG(4, 2), SharedPairs()).pack([np.zeros(66)])
+    assert graphs.uniform_beta() == pytest.approx(1 - 73 / 443)
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+class EmptyFor(NoLatent):
+    def enumerate(self, x):
+        return [] if x[0][0] == 7 else [0]
+
+
+class Leaves(NoLatent):
+    def moves(self, x, h):
+        return [h + 1]
+
+
+class WrongMoves(Subset):
+    def moves(self, y):
+        return [[0, 1, 2]]
+
+
+class Fewer(OwnPairs):
+    def enumerate(self, x):
+        return super().enumerate(x)[1:]
+
+
+ROWS, CHOSEN = np.ones((2, 4, 3)), [[0, 1], [1, 2]]
+SEVEN = ROWS.copy()
+SEVEN[1, 0, 0] = 7
+BITS = np.zeros((2, 10), int)
+
+
+@pytest.mark.parametrize(
+    ("latent", "inputs", "outputs", "message"),
+    [
+        (TREES, X[:2], [Y[0], [1, 0, 0]], r"y\[1\] is not a tree: the edge \(\d, \d\) is on a cyc"),
+        (TREES, X[:2], [Y[0]], "X has 2 examples but y has 1"),
+        (TREES, X[:2, :4], Y[:2], r"X\[0\] has shape \(4,\); expected 15 bits"),
+        (TREES, 2 * X[:2] + 1, Y[:2], r"X\[0\] holds 3.0 at pair|X\[0\] holds .*expected 0 or 1"),
+        (TREES, [], [], "X is empty"),
+        (TREES, X[:1], None, "requires y"),
+        (Latent(Arborescence(1), SharedPairs()), [[0]], [[-1]], "at least 2 nodes"),
+        (Latent(Arborescence(2), SharedPairs()), [[0]], [[-1, 0]], r"is empty for X\[0"),
+        (Latent(Subset(4, 2), EmptyFor()), SEVEN, CHOSEN, r"latent space is empty for X\[1\]"),
+        (Latent(Subset(4, 2), Leaves()), ROWS, CHOSEN, r"latent_space.moves leaves .* for X\[0\]"),
+        (Latent(WrongMoves(4, 2), NoLatent()), ROWS, CHOSEN, r"structure.moves leaves .*X\[0\]"),
+        (
+            Latent(Subset(5, 2), OwnPairs(5), superset=Fewer(5)), BITS, CHOSEN,
+            r"superset does not contain the latent space of X\[0\]",
+        ),
+        (
+            Latent(Subset(5, 2), SharedPairs(), superset=SharedPairs()), BITS, CHOSEN,
+            "does not contain the latent space",
+        ),
+        (
+            Latent(Permutation(), AffineMap(), superset=AffineMap((1.0,))), _points(1), [[0, 1, 2]],
+            "superset does not contain the latent space: it lacks the map",
+        ),
+        (Latent(Permutation(), AffineMap()), [3], [[0]], r"X\[0\] must be a pair"),
+        (Latent(Permutation(), AffineMap()), _points(1), [[0, 1, 1]], r"y\[0\] is not a perm"),
+        (Latent(LabelSequence(2), HiddenStates()), [np.eye(2)], [[0, 5]], r"y\[0\] holds 5 at pos"),
+        (
+            Latent(LabelSequence(2), HiddenStates()), [np.full((2, 2), np.nan)], [[0, 1]],
+            r"X\[0\] contains NaN",
+        ),
+    ],
+)  # fmt: skip
+def test_bad_data(latent, inputs, outputs, message):
+    with pytest.raises(ValueError, match=message):
+        LatentPredictor(latent).fit(inputs, outputs)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"trainer": "some"}, "trainer must be one of 'random', 'all', 'lssvm'"),
+        ({"alpha": 0.0}, "alpha must be a finite number > 0"),
+        ({"n_iter": 0}, "n_iter must be an integer >= 1"),
+        ({"n_samples": 0}, "n_samples must be an integer >= 1"),
+        ({"n_samples": "many"}, "n_samples must be an integer >= 1"),
+        ({"beta": 1.0}, "beta must be < 1"),
+        ({"greedy": "no"}, "greedy must be True or False"),
+        ({"inference": "best"}, "inference must be one of"),
+        ({"n_restarts": 0}, "n_restarts must be an integer >= 1"),
+        ({"trainer": "all", "solver": "subgradient"}, "is for trainer='random'"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        LatentPredictor(TREES, **parameters).fit(None, None)
+
+
+def test_wrong_kinds():
+    with pytest.raises(TypeError, match="latent must be a Latent"):
+        LatentPredictor(SPACES["trees"]).fit(X, Y)
+    with pytest.raises(TypeError, match="SharedPairs needs a structure of kind Arborescence"):
+        LatentPredictor(Latent(Permutation(3), SharedPairs())).fit(X, Y)
+    with pytest.raises(TypeError, match="lacks enumerate, features"):
+        LatentPredictor(Latent(Subset(4, 2), object())).fit(ROWS, CHOSEN)
+    with pytest.raises(NotFittedError):
+        LatentPredictor(TREES).predict(X)
+    model = LatentPredictor(TREES, n_iter=1, random_state=0).fit(X, Y)
+    model.set_params(latent=Latent(Subset(5, 2), SharedPairs()))
+    with pytest.raises(ValueError, match="needs 10 weights, but .* fitted with 15"):
+        model.predict(BITS)
+    large = Latent(Permutation(), AffineMap((1.0,), (0.0, 0.1)))
+    points = [(np.random.RandomState(0).randn(8, 2),) * 2]
+    with pytest.raises(ValueError, match="Use trainer='random' or 'lssvm'"):
+        LatentPredictor(large, "all").fit(points, [np.arange(8)])
+    with pytest.raises(ValueError, match="use trainer='lssvm' or 'random'"):
+        LatentPredictor(Latent(LabelSequence(2), HiddenStates()), "all").fit([np.eye(2)], [[0, 1]])
