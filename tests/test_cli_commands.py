@@ -226,6 +226,33 @@ def test_graphs(run, folder):
     assert code == 0 and "land - land" in out
 
 
+def test_trees(run, folder):
+    columns = "{}\t{}\t_\t{}\t_\t_\t{}\t_\t_\t_"
+    words = [("The", "DET", 2), ("cat", "NOUN", 3), ("ran", "VERB", 0)]
+    sentence = "\n".join(columns.format(k, *word) for k, word in enumerate(words, 1)) + "\n\n"
+    (folder / "a.conllu").write_text(sentence * 3)
+    (folder / "b.conllu").write_text(re.sub(r"\d\t_\t_\t_\n", "_\t_\t_\t_\n", sentence))
+    code, _, err = run("train", "tree", "a.conllu", "-o", "t.mm", "--set", "hash_bits=10")
+    assert code == 0, err
+    code, out, _ = run("predict", "t.mm", "b.conllu")
+    assert code == 0 and out == sentence
+    code, out, _ = run("evaluate", "t.mm", "a.conllu", "--json")
+    values = {score["measure"]: score["value"] for score in json.loads(out)["scores"]}
+    assert values == {"heads right": 1.0, "whole trees right": 1.0}
+    assert run("evaluate", "t.mm", "b.conllu")[0] == 2
+
+
+def test_report(run, iris):
+    pytest.importorskip("maxmargin.report")
+    words = ("train", "multiclass", iris, "-o", "a.mm", "--holdout", "0.3", "--report", "a.html")
+    code, _, err = run(*words)
+    assert code == 0, err
+    text = open("a.html", encoding="utf-8").read()
+    assert text.startswith("<!") and "iris.csv" in text
+    code, _, err = run(*words[:4], "b.mm", *words[5:])
+    assert code == 2 and "a.html exists already" in err
+
+
 def test_nothing_is_overwritten_without_force(run, iris):
     run("train", "multiclass", iris, "-o", "iris.mm", "-q")
     before = open("iris.mm", "rb").read()

@@ -95,6 +95,18 @@ def test_sequences_and_graphs_of_the_folder(monkeypatch):
     assert len(chunks.X[0]) == len(chunks.y[0]) and chunks.X[0][0]["word"] == "Rockwell"
 
 
+def test_trees_of_the_folder(tmp_path):
+    dev = realdata.data_file("ud_english_ewt_dev.conllu.gz")
+    trees = load_local(datasets.entry_of("ud_english_ewt_trees"), [dev, dev, dev])
+    assert [len(part) for part in trees.splits.values()] == [2001] * 3
+    assert sum(map(len, trees.y)) == 3 * 25147 and trees.X[0][0] == ("From", "ADP")
+    part = trees.examples("tree", "test")
+    assert part.heads[0].tolist() == trees.y[4002].tolist() and len(part) == 2001
+    trees._rows = trees._rows[:5]
+    export(trees, tmp_path / "a.conllu")
+    assert read(tmp_path / "a.conllu", "tree").tokens == trees.X[:5]
+
+
 def test_a_file_with_another_checksum_is_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("MAXMARGIN_DATA", str(tmp_path))
     (tmp_path / "ord_stocks.npz").write_bytes(b"something else")

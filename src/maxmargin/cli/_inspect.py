@@ -53,7 +53,7 @@ def _print(content: dict[str, Any]) -> None:
     rows = [
         ("task", f"{content['task']} ({content['estimator']}, {content['surrogate']})"),
         ("trained on", f"{data['n_examples']} examples of {data['file']}"),
-        ("classes", f"{len(classes)}: {shown}"),
+        *([("classes", f"{len(classes)}: {shown}")] if classes else []),
         *((name, value) for name, value in content["certificate"].items()),
     ]
     print_table(("", content["model"]), [(name, _short(value)) for name, value in rows])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..files import Examples, Graphs, Matrix, Sentences, Sequences
+from ..files import Examples, Graphs, Matrix, Sentences, Sequences, Trees
 from . import Dataset, DatasetError
 
 
@@ -21,6 +21,9 @@ def as_examples(data: Dataset, task: str, part: str = "all") -> Examples:
         raise DatasetError(f"data set {data.name} has no part {part!r}; it has {known}")
     which = np.arange(len(data.y)) if part == "all" else data.splits[part]
     name = f"@{data.name}"
+    if data.task == "tree":
+        chosen = [[values[i] for i in which] for values in (data.X, data.y, data._rows)]
+        return Trees(name, *chosen)
     if data._rows is not None:
         return Sentences(name, [data._rows[i] for i in which], [0] * len(which))
     if data.task in ("sequence", "graph"):
@@ -36,14 +39,16 @@ def export(data: Dataset, path: str | os.PathLike[str]) -> None:
     suffix = os.path.splitext(path)[1].lower()
     if suffix == ".npz":
         _export_npz(data, path)
-    elif suffix in (".conll", ".txt") and data._rows is not None:
+    elif suffix in (".conll", ".txt") and data.task == "sequence" and data._rows is not None:
         _export_text(path, "\n".join("\n".join(map(" ".join, s)) + "\n" for s in data._rows))
+    elif suffix == ".conllu" and data.task == "tree":
+        _export_text(path, "".join("\n".join(lines) + "\n\n" for lines, _ in data._rows))
     elif suffix == ".csv" and data.task in ("multiclass", "ordinal", "multilabel", "ranking"):
         _export_csv(data, path)
     else:
         raise DatasetError(
             f"{data.name} (task {data.task}) cannot be written as {suffix or 'this'}; use .npz, "
-            ".csv for tables, or .conll for tokens"
+            ".csv for tables, .conll for tokens, or .conllu for trees"
         )
 
 
@@ -78,7 +83,7 @@ def _export_npz(data: Dataset, path: Any) -> None:
 
     arrays: dict[str, Any] = {}
     if data._rows is not None:
-        raise DatasetError(f"{data.name} holds words; write it as .conll")
+        raise DatasetError(f"{data.name} holds words; write it as .conll or .conllu")
     if data.task in ("sequence", "graph"):
         sizes = np.cumsum([0, *map(len, data.y)])
         arrays["y"] = np.concatenate(data.y)

@@ -9,13 +9,15 @@ import numpy as np
 from ..files.conll import read_conll
 from ..files.npz import from_arrays
 from ..files.tokens import token_features
-from ..files.trees import read_tagged
+from ..files.trees import read_tagged, read_trees
 from . import Dataset
 from ._registry import Entry
 
 
 def load_local(entry: Entry, files: list[Path]) -> Dataset:
     """Read the files of a data set, whose checksums were seen to be right."""
+    if entry.task == "tree":
+        return _trees(entry, files)
     if entry.name in ("conll2000", "ud_english_ewt"):
         return _sentences(entry, files)
     with np.load(files[0], allow_pickle=False) as archive:
@@ -84,12 +86,28 @@ def _sentences(entry: Entry, files: list[Path]) -> Dataset:
     rows = [sentence for part in parts for sentence in part]
     X = [token_features([token[:-1] for token in sentence]) for sentence in rows]
     y = [np.array([token[-1] for token in sentence], object) for sentence in rows]
-    names = ("train", "test") if len(parts) == 2 else ("train", "validation", "test")
-    bounds = np.cumsum([0, *map(len, parts)])
-    splits = {
+    splits = _by_file([len(part) for part in parts])
+    found = Dataset(entry.name, entry.task, entry.description, X, y, splits)
+    found._rows = rows
+    return found
+
+
+def _by_file(sizes: list[int]) -> dict[str, np.ndarray]:
+    """Splits of data sets that have a file for each."""
+    names = ("train", "test") if len(sizes) == 2 else ("train", "validation", "test")
+    bounds = np.cumsum([0, *sizes])
+    return {
         name: np.arange(first, last)
         for name, first, last in zip(names, bounds[:-1], bounds[1:], strict=True)
     }
+
+
+def _trees(entry: Entry, files: list[Path]) -> Dataset:
+    """Sentences as pairs (form, tag), and the heads of their words."""
+    parts = [read_trees(path) for path in files]
+    X = [tokens for part in parts for tokens in part.tokens]
+    y = [heads for part in parts for heads in part.heads or []]
+    splits = _by_file([len(part) for part in parts])
     found = Dataset(entry.name, entry.task, entry.description, X, y, splits)
-    found._rows = rows
+    found._rows = [lines for part in parts for lines in part.lines]
     return found

@@ -259,10 +259,14 @@ _OPENML = (
     ("vowel", "multiclass", "spoken vowels: 990 examples, 11 classes", 2),
 )
 
+_TREES = next(files for name, _, _, files, _ in _FOLDER if name == "ud_english_ewt")
+_TREE_TEXT = "dependency trees: the same 16622 sentences, heads of 254818 words"
+
 ENTRIES: dict[str, Entry] = {
     **{n: Entry(n, task, "scikit-learn", text) for n, task, text in _BUNDLED},
     **{
         n: Entry(n, task, "folder", text, files, openml) for n, task, text, files, openml in _FOLDER
     },
+    "ud_english_ewt_trees": Entry("ud_english_ewt_trees", "tree", "folder", _TREE_TEXT, _TREES),
     **{n: Entry(n, task, "openml", text, (), (n, v)) for n, task, text, v in _OPENML},
 }
