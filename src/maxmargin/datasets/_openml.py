@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,12 @@ def _download(entry: Entry, path: Path) -> None:
 
     name, version = entry.openml  # type: ignore[misc]
     path.parent.mkdir(parents=True, exist_ok=True)
+    folder = str(path.parent / "openml")
+    options = {"version": version, "as_frame": False, "parser": "liac-arff", "data_home": folder}
     try:
-        found = fetch_openml(name, version=version, as_frame=False, parser="liac-arff",
-                             data_home=str(path.parent / "openml"))  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about tries that are repeated
+            found = fetch_openml(name, n_retries=1, **options)
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", error)
         raise DatasetError(
