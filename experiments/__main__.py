@@ -17,6 +17,7 @@ NAMES = (
     "ewt",
     "latent_table1",
     "buffy",
+    "hidden_letters",
 )
 
 

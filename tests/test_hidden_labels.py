@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
+from pathlib import Path
 
 import cvxpy as cp
 import numpy as np
@@ -333,3 +335,12 @@ def test_bad_input():
         fit(hidden="yes")
     with pytest.raises(ValueError, match=r"partial_y\[0\]\[0\] names -1"):
         fit(y=Y).predict(X[:1], partial_y=[[-1, 0, 1]])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_the_page_on_hidden_labels_runs():
+    page = Path(__file__).resolve().parent.parent / "docs" / "hidden.md"
+    block = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)[0]
+    names: dict[str, object] = {}
+    exec(compile(block, "docs/hidden.md", "exec"), names)
+    assert names["model"].status_ == "stationary"

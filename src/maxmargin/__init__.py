@@ -28,6 +28,7 @@ _HOMES = {
     "PositionWise": "estimators.positionwise",
     "SequenceLabeler": "estimators.sequence",
     "StructuredPredictor": "estimators.structured",
+    "SubsetSelector": "estimators.subset",
     "TreeParser": "estimators.tree",
     "UnseenLabelWarning": "_labels",
     "Check": "solvers.result",
@@ -67,6 +68,7 @@ __all__ = [
     "SharedPairs",
     "StructuredPredictor",
     "Subset",
+    "SubsetSelector",
     "TreeParser",
     "UnseenLabelWarning",
     "__version__",
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from .estimators.ranker import LabelRanker
     from .estimators.sequence import SequenceLabeler
     from .estimators.structured import StructuredPredictor
+    from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
     from .persistence import ModelFileError, load, save
     from .solvers.result import Check, Result

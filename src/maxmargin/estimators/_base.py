@@ -38,6 +38,8 @@ SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
 SOLVERS = ("auto", "bcfw", "pairwise", "subgradient", "lbfgs")
 # Marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
 _DUAL_BYTES = 1e9
+# What a fit with hidden labels leaves, and one without does not.
+_OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")
 # A solver starts from the dual state of the previous fit, if that is wanted.
 PREVIOUS: Any = object()
 
@@ -245,7 +247,7 @@ class StructuredEstimator(BaseEstimator):
         self.n_iter_ = max(1, math.ceil(result.passes - 1e-9))
         self.n_oracle_calls_ = result.oracle_calls
         self.history_ = result.history
-        for name in ("objective_", "rounds_", "start_objectives_"):  # of a fit with hidden labels
+        for name in _OF_HIDDEN:
             if hasattr(self, name):
                 delattr(self, name)
         in_weights = isinstance(result.dual_state, np.ndarray)

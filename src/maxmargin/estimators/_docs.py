@@ -132,7 +132,7 @@ HIDDEN = """\
         Whether labels in ``y`` may be hidden: None, and -1 if all other labels are non-negative
         integers; what ``classes`` names is a label in any case. Hidden labels are variables of the
         model that nobody observed, and no mistakes: see the objective below ``hidden_starts``, and
-        docs/hidden.md. Without hidden labels the switch makes no difference to a fit.
+        docs/hidden.md. Without hidden labels it makes no difference to a fit.%(hidden_extra)s
     hidden_starts : int, default=1
         From how many completions of the hidden labels to start; the lowest objective wins. The
         first is by a model of the known labels alone, the others are that with noise. With y the
@@ -140,6 +140,11 @@ HIDDEN = """\
         all, training minimises ``S(x, y) = max_z [ L(z, y) + score(x, z) ] - max_h score(x, y, h)``
         (max-min likewise)%(hidden_note)s. That is not convex: it is solved by rounds that complete
         the hidden labels and then train on them, and the objective never rises."""
+
+UNPROVEN = """
+    unproven_completions_ : int
+        Of how many examples the last completion is not proven to be the best. The objective counts
+        the completions that were found: it is an upper bound where they are not."""
 
 HIDDEN_ATTRIBUTES = """\
     objective_ : float
@@ -150,7 +155,7 @@ HIDDEN_ATTRIBUTES = """\
     rounds_ : list of Round
         Objective, certificate and time after every round of such a fit; none for a CRF.
     start_objectives_ : array
-        Objectives reached from each start."""
+        Objectives reached from each start.%(unproven_note)s"""
 
 _PARTS = {
     "hidden": HIDDEN,
@@ -189,6 +194,8 @@ def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str)
             "where": "rows of X",
             "bounds_note": "",
             "hidden_note": "",
+            "hidden_extra": "",
+            "unproven_note": "",
             "max_iter": ", default=1000",
             "max_iter_note": "",
             "precomputed": _PRECOMPUTED,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Number
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,14 +22,26 @@ from ..inference.decode import Decoded
 from ..structures.factor_graph import FactorGraph, check_memory
 from ..structures.graph import COUNT, TREE, Graphs
 from ..structures.graph_packing import Layout, plan_layout
+from ._hidden import find_hidden, warn_without_labels
 from ._sequence_data import check_lengths, encode_positions, flatten_labels
 
 VOID = -1
+HIDDEN = -2
+
+
+class Parts(NamedTuple):
+    """Graphs to train on: their nodes, and which rows of features these use."""
+
+    graphs: list
+    sizes: np.ndarray  # numbers of nodes
+    nodes: np.ndarray
+    rows: np.ndarray
+    row_of_node: np.ndarray  # in ``rows``
 
 
 @dataclass
 class LabelledGraphs:
-    """Graphs with the codes of their labels, -1 where a node is void, and their weights."""
+    """Graphs with the codes of their labels, VOID and HIDDEN where there is none, and weights."""
 
     graphs: list[NodeGraph]
     indptr: np.ndarray
@@ -40,6 +52,15 @@ class LabelledGraphs:
         """Number of labelled nodes of each graph."""
         cumulated = np.concatenate([[0], np.cumsum(self.truth >= 0)])
         return np.diff(cumulated[self.indptr])
+
+    def n_kept(self) -> np.ndarray:
+        """Number of nodes of each graph that are not void."""
+        cumulated = np.concatenate([[0], np.cumsum(self.truth != VOID)])
+        return np.diff(cumulated[self.indptr])
+
+    def without_hidden(self) -> LabelledGraphs:
+        """The same with hidden nodes void."""
+        return replace(self, truth=np.where(self.truth == HIDDEN, VOID, self.truth))
 
     def counts(self, n_classes: int) -> np.ndarray:
         """Weighted frequency of each class."""
@@ -77,14 +98,32 @@ def is_void(labels: Any, void: Any) -> np.ndarray:
 
 
 def label_graphs(
-    graphs: list[NodeGraph], y: Any, declared: Any, void: Any, sample_weight: Any, unit: str
+    graphs: list[NodeGraph],
+    y: Any,
+    declared: Any,
+    void: Any,
+    sample_weight: Any,
+    unit: str,
+    hidden: bool = False,
 ) -> tuple[LabelledGraphs, np.ndarray]:
-    """Encode the labels; also the classes. Labels of graphs of weight 0 are not looked at."""
+    """Encode the labels; also the classes. Labels of graphs of weight 0 are not looked at.
+
+    With ``hidden``, None and -1 (if that is not void) are labels that are not known.
+    """
     labels, lengths = flatten_labels(y, graphs, unit, "node")
     indptr = node_starts(graphs)
     check_lengths(lengths, indptr, "node")
     weights = check_sample_weight(sample_weight, len(graphs), unit)
-    counted = np.flatnonzero(np.repeat(weights > 0, lengths) & ~is_void(labels, void))
+    looked_at = np.repeat(weights > 0, lengths) & ~is_void(labels, void)
+    unknown = np.zeros(len(labels), bool)
+    if hidden:
+        unknown[looked_at] = find_hidden(labels[looked_at], declared)
+    counted = np.flatnonzero(looked_at & ~unknown)
+    if hidden and not len(counted):
+        raise ValueError(
+            f"all nodes of the {unit}s that count are hidden or void; at least one must have a "
+            "label."
+        )
     if not len(counted):
         raise ValueError(
             f"all nodes of the {unit}s that count are void ({plain(void)!r}); at least one must "
@@ -94,7 +133,38 @@ def label_graphs(
     codes = LabelCodes.from_labels(labels[counted], declared, lambda at: place(int(counted[at])))
     truth = np.full(len(labels), VOID, np.int32)
     truth[counted] = encode_positions(codes, labels[counted], counted, indptr)
-    return LabelledGraphs(graphs, indptr, truth, weights), codes.classes
+    truth[unknown] = HIDDEN
+    data = LabelledGraphs(graphs, indptr, truth, weights)
+    if hidden:
+        without = (data.n_labelled() == 0) & (data.n_kept() > 0) & (weights > 0)
+        warn_without_labels(np.flatnonzero(without), unit)
+    return data, codes.classes
+
+
+def take_parts(data: LabelledGraphs, train: np.ndarray, n_states: int, tie: str) -> Parts:
+    """Some graphs without their void nodes."""
+    row_of = row_numbers(data.graphs)
+    graphs: list = []
+    nodes: list = []
+    rows: list = []
+    row_of_node: list = []
+    n_rows = 0
+    for i in train.tolist():
+        span = data.nodes(i)
+        keep = data.truth[span] != VOID
+        graph = data.graphs[i]
+        try:
+            graphs.append(graph.factor_graph(n_states, tie, keep))
+        except ValueError as error:
+            raise ValueError(f"X[{i}]: {error}") from None
+        nodes.append(np.arange(span.start, span.stop)[keep])
+        own = graph.n_rows == graph.n_nodes
+        rows.append(row_of[nodes[-1]] if own else row_of[span][:1])
+        row_of_node.append(n_rows + np.arange(len(nodes[-1])) * own)
+        n_rows += len(rows[-1])
+    sizes = np.array([len(part) for part in nodes])
+    flat = (np.concatenate(part) for part in (nodes, rows, row_of_node))
+    return Parts(graphs, sizes, *flat)
 
 
 # --- weights of the factors -----------------------------------------------------------------

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, place_in_sequences, plain, warn_unseen
+from ..structures.multilabel import HIDDEN
+from ._hidden_label_sets import hidden_entries
 
 # How the labels came, and how predictions go back.
 ARRAY, SPARSE, COLLECTIONS = "array", "sparse", "collections"
@@ -37,27 +39,50 @@ class LabelSets(NamedTuple):
 _NO_LABELS = np.empty(0, object)
 
 
-def read_label_sets(y: Any, n_rows: int) -> LabelSets:
-    """Take apart an indicator matrix or a list of collections; refuse what is neither."""
+def read_label_sets(y: Any, n_rows: int, hidden: bool = False) -> LabelSets:
+    """Take apart an indicator matrix or a list of collections; refuse what is neither.
+
+    With ``hidden``, entries of a matrix may be hidden, and so marked in the indicator.
+    """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     if sp.issparse(y):
-        found = _from_matrix(_dense_indicator(y), SPARSE)
+        found = _from_matrix(_dense_indicator(y, hidden), SPARSE)
     elif isinstance(y, (list, tuple)):
-        found = _from_list(list(y))
+        found = _from_list(list(y), hidden)
     else:
         names = getattr(y, "columns", None)
-        array = np.asarray(y)
+        array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
         if array.ndim == 1 and array.dtype == object:
-            found = _from_list(array.tolist())
+            found = _from_list(array.tolist(), hidden)
         else:
-            found = _from_matrix(_checked_indicator(array), ARRAY, names)
+            found = _from_matrix(_checked_indicator(array, hidden), ARRAY, names)
     if found.n_examples != n_rows:
         raise ValueError(
             f"X has {n_rows} rows but y has {found.n_examples}; expected one set of labels for "
             "each row."
         )
     return found
+
+
+def read_known_entries(partial_y: Any, n_rows: int, n_labels: int) -> np.ndarray:
+    """Entries known at prediction, HIDDEN where they are not."""
+    array = partial_y if isinstance(partial_y, np.ma.MaskedArray) else np.asarray(partial_y)
+    if array.shape != (n_rows, n_labels):
+        raise ValueError(
+            f"partial_y must have shape ({n_rows}, {n_labels}), an entry for each label of each "
+            f"row of X, None or -1 where nothing is known; received shape {array.shape}."
+        )
+    unknown = hidden_entries(array)
+    array = np.asarray(array)
+    bad = ~((array == 0) | (array == 1) | unknown)
+    if bad.any():
+        row, column = np.argwhere(bad)[0]
+        raise ValueError(
+            "partial_y must hold 0 (absent), 1 (present) or None, NaN or -1 (not known); received "
+            f"{plain(array[row, column])!r} at row {row}, column {column}."
+        )
+    return np.where(unknown, HIDDEN, array).astype(np.int8)
 
 
 def _from_matrix(indicator: np.ndarray, kind: str, names: Any = None) -> LabelSets:
@@ -70,7 +95,7 @@ def _from_matrix(indicator: np.ndarray, kind: str, names: Any = None) -> LabelSe
     )
 
 
-def _checked_indicator(array: np.ndarray) -> np.ndarray:
+def _checked_indicator(array: np.ndarray, hidden: bool = False) -> np.ndarray:
     """Zeros and ones as small integers; anything else is refused with its place."""
     if array.ndim != 2:
         raise ValueError(
@@ -83,10 +108,19 @@ def _checked_indicator(array: np.ndarray) -> np.ndarray:
         raise ValueError(
             "y has 0 columns; an indicator matrix needs at least one, that of a label."
         )
-    bad = ~((array == 0) | (array == 1))
+    unknown = hidden_entries(array) if hidden else np.zeros(array.shape, bool)
+    array = np.asarray(array)
+    bad = ~((array == 0) | (array == 1) | unknown)
     if np.any(bad):
         row, column = np.argwhere(bad)[0]
         raise _no_indicator(array[row, column], row, column)
+    if unknown.any() and (array[unknown] == -1).any() and not (array == 0).any():
+        raise ValueError(
+            "y has hidden entries (-1) and no 0; expected 1 (present), 0 (absent) and -1, None or "
+            "NaN (hidden). If -1 means absent, pass (y == 1)."
+        )
+    if unknown.any():
+        array = np.where(unknown, HIDDEN, array)
     return np.ascontiguousarray(array.astype(np.int8))
 
 
@@ -99,7 +133,9 @@ def _no_indicator(found: Any, row: int, column: int) -> ValueError:
     )
 
 
-def _dense_indicator(y: Any) -> np.ndarray:
+def _dense_indicator(y: Any, hidden: bool) -> np.ndarray:
+    if hidden:
+        return _checked_indicator(sp.csr_array(y).toarray(), True)
     matrix = sp.csr_array(y)
     matrix.sum_duplicates()
     bad = np.flatnonzero(~((matrix.data == 0) | (matrix.data == 1)))
@@ -109,7 +145,12 @@ def _dense_indicator(y: Any) -> np.ndarray:
     return _checked_indicator(matrix.astype(np.int8).toarray())
 
 
-def _from_list(rows: list[Any]) -> LabelSets:
+def _from_list(rows: list[Any], hidden: bool = False) -> LabelSets:
+    if hidden and _all_zero_or_one(rows, (-1, None)):
+        raise ValueError(
+            "y is a list of lists that hold only 0, 1 and marks of hidden entries; pass the "
+            "indicator matrix as numpy.array(y)."
+        )
     if _all_zero_or_one(rows):
         if any(len(set(row)) < len(row) for row in rows):  # no collection names a label twice
             return _from_matrix(_checked_indicator(np.array(rows)), ARRAY)
@@ -125,14 +166,17 @@ def _from_list(rows: list[Any]) -> LabelSets:
     return LabelSets(COLLECTIONS, None, as_label_array(list(chain(*listed))), indptr)
 
 
-def _all_zero_or_one(rows: list[Any]) -> bool:
+def _all_zero_or_one(rows: list[Any], also: tuple = ()) -> bool:
     """Whether these could be the rows of an indicator matrix."""
     if not rows or not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
         return False
     numbers = (int, float, np.number, np.bool_)
     alike = len(rows[0]) > 0 and all(len(row) == len(rows[0]) for row in rows)
+    values = [value for row in rows for value in row] if alike else []
+    if also and not any(value is None or value == -1 for value in values):
+        return False
     return alike and all(
-        isinstance(value, numbers) and value in (0, 1) for row in rows for value in row
+        (isinstance(value, numbers) or value is None) and value in (0, 1, *also) for value in values
     )
 
 

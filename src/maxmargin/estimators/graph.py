@@ -10,17 +10,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._labels import LabelCodes, class_costs, warn_unseen
 from .._validation import check_choice, check_n_jobs, check_sample_weight
-from ..features.graphs import EDGE, NodeGraph, read_graphs, row_numbers, stack_features
+from ..features.graphs import EDGE, NodeGraph, read_graphs, stack_features
 from ..inference.decode import Decoded, decode
 from ..solvers.graph_problem import GraphProblem
 from ..structures.factor_graph import TIES
 from ..structures.graph_packing import pack_graphs
 from ..structures.masks import known_positions
 from ._agreement import AgreementModel
-from ._base import Settings, StructuredEstimator
-from ._docs import documented
+from ._base import Settings
+from ._docs import UNPROVEN, documented
 from ._graph_counts import check_truth, implied, without_known
 from ._graph_data import (
+    HIDDEN,
     LabelledGraphs,
     check_kept,
     check_layout,
@@ -32,9 +33,12 @@ from ._graph_data import (
     label_graphs,
     node_starts,
     table_scores,
+    take_parts,
     training_layout,
     unary_scores,
 )
+from ._hidden import find_hidden
+from ._hidden_graphs import HiddenNodes
 from ._kernel import KernelModel
 from ._sequence_data import check_lengths, cut, flatten_labels, flatten_position_weights
 
@@ -48,6 +52,7 @@ GRAPH_DOCS: dict[str, Any] = {
     "alpha_note": """C = 1 for the loss summed over nodes: the mean number of labelled nodes of a
         graph over the total weight.""",
     "max_iter": ", default=100",
+    "unproven_note": UNPROVEN,
     "rows": "nodes",
     "where": "nodes of all graphs, one below the other,",
     "precomputed": """, and with
@@ -56,7 +61,7 @@ GRAPH_DOCS: dict[str, Any] = {
 
 
 @documented(**GRAPH_DOCS)
-class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
+class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
     """Labels the nodes of graphs: trees, grids, superpixels, anything with edges.
 
     The score of labels ``y`` for a graph with node features ``x_v`` and edge features ``f_e`` is::
@@ -91,7 +96,9 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
     void : hashable, optional
         The label in ``y`` of nodes whose label is not known. In training they are left out
         together with their edges; in prediction they are nodes like all others; scores do not
-        count them.
+        count them. (A hidden node is something else: it stays in the graph, and its neighbours
+        see it.)
+    %(hidden)s
     %(agreement)s
     %(kernel)s
     %(parameters)s
@@ -111,6 +118,7 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
     %(kernel_attributes)s
     %(agreement_attributes)s
     %(attributes)s
+    %(hidden_attributes)s
 
     References
     ----------
@@ -140,6 +148,8 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         *,
         pairwise: str = "full",
         void: Any = None,
+        hidden: bool = False,
+        hidden_starts: int = 1,
         agreement: str = "multipliers",
         rho: float | str = "auto",
         smoothing: float = 0.0,
@@ -171,6 +181,8 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         self.surrogate = surrogate
         self.pairwise = pairwise
         self.void = void
+        self.hidden = hidden
+        self.hidden_starts = hidden_starts
         self.agreement = agreement
         self.rho = rho
         self.smoothing = smoothing
@@ -232,6 +244,7 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
             tables over more than two nodes, counts, chains and trees; its variables must have as
             many states as there are labels.
         y : list of n sequences of n_nodes hashable labels
+            With ``hidden=True``, None (and -1 beside non-negative integers) where not known.
         sample_weight : array of shape (n,), optional
             Weights of the graphs; 2 is the same as having a graph twice.
         node_weight : list of n arrays of shape (n_nodes,), optional
@@ -245,7 +258,9 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         self._check_graph_settings()
         graphs = self._read(X)
         y = self._flat(y, graphs, "y")
-        data, classes = label_graphs(graphs, y, self.classes, self.void, sample_weight, self._unit)
+        data, classes = label_graphs(
+            graphs, y, self.classes, self.void, sample_weight, self._unit, bool(self.hidden)
+        )
         loss = self._losses(data, classes, node_weight)
         layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)
         check_truth(graphs, data.indptr, data.truth, classes)
@@ -255,6 +270,10 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         self.classes_, self.layout_, self.n_edge_features_ = classes, layout, n_edge_features
         stacked = stack_features(graphs)
         self.n_features_in_ = stacked.shape[1]
+        latent = self.hidden and any(
+            (data.truth[data.nodes(i)] == HIDDEN).any() for i in train.tolist()
+        )
+        start = self._start_hidden(data, train, stacked, loss, settings) if latent else None
         problem, rows_used = self._problem(data, train, stacked, loss, settings)
         validate = None
         if len(held_out):
@@ -263,7 +282,11 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
                 self._set_weights(problem, weights, stacked, rows_used)
                 return self._share_right(data, held_out)
 
-        result = self._solve(problem, settings, validate)
+        if start is not None:
+            where = stacked, rows_used
+            result = self._solve_hidden(data, train, problem, where, start, settings, validate)
+        else:
+            result = self._solve(problem, settings, validate)
         self._set_weights(problem, result.weights, stacked, rows_used)
         return self
 
@@ -289,41 +312,29 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
         if node_weight is not None:
             node_weight = self._flat(node_weight, data.graphs, "node_weight")
             loss = loss * flatten_position_weights(node_weight, sizes, self._unit, "node")
-        return loss / np.repeat(np.maximum(1, data.n_labelled()), sizes)
+        return loss / np.repeat(np.maximum(1, data.n_kept()), sizes)
 
     def _problem(
         self, data: LabelledGraphs, train: np.ndarray, X: Any, loss: np.ndarray, settings: Settings
     ) -> tuple[GraphProblem, np.ndarray]:
         """The problem on the labelled nodes of some graphs, and the rows of X that it uses."""
-        row_of = row_numbers(data.graphs)
-        parts, nodes, rows = [], [], []
-        for i in train.tolist():
-            span = data.nodes(i)
-            keep = data.truth[span] >= 0
-            graph = data.graphs[i]
-            try:
-                parts.append(graph.factor_graph(len(self.classes_), self.pairwise, keep))
-            except ValueError as error:
-                raise ValueError(f"X[{i}]: {error}") from None
-            nodes.append(np.arange(span.start, span.stop)[keep])
-            rows.append(row_of[nodes[-1]] if graph.n_rows == graph.n_nodes else row_of[span][:1])
-        packed, features = pack_graphs(parts, self.layout_)
+        parts = take_parts(data, train, len(self.classes_), self.pairwise)
+        packed, features = pack_graphs(parts.graphs, self.layout_)
         check_state_size(packed)
-        chosen, rows_used = np.concatenate(nodes), np.concatenate(rows)
         weights = data.weights[train]
-        mean_size = np.average([len(part) for part in nodes], weights=weights)
+        mean_size = np.average(parts.sizes, weights=weights)
         problem = GraphProblem(
             packed,
-            self._training_rows(X, rows_used),
+            self._training_rows(X, parts.rows),
             features,
-            data.truth[chosen],
-            loss[chosen],
+            np.maximum(data.truth[parts.nodes], 0),  # hidden ones are completed later
+            loss[parts.nodes],
             alpha=self._alpha_for(weights.sum(), mean_size),
             sample_weight=weights,
             max_min=self.surrogate == "max-min",
             n_threads=settings.n_threads,
         )
-        return problem, rows_used
+        return problem, parts.rows
 
     def _set_weights(
         self, problem: GraphProblem, weights: np.ndarray, X: Any, rows_used: np.ndarray
@@ -444,16 +455,19 @@ class GraphLabeler(AgreementModel, KernelModel, StructuredEstimator):
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
         """Share of the labelled nodes that are labelled right; graphs count by ``sample_weight``.
 
-        Void nodes are not counted. Labels that the model does not know count as errors, with a
-        warning.
+        Void and hidden nodes are not counted. Labels that the model does not know count as errors,
+        with a warning.
         """
         graphs = self._read_again(X)
         labels, lengths = flatten_labels(self._flat(y, graphs, "y"), graphs, self._unit, "node")
         check_lengths(lengths, node_starts(graphs), "node")
         weights = check_sample_weight(sample_weight, len(lengths), self._unit)
         counted = np.flatnonzero(~is_void(labels, self.void))
+        if self.hidden and len(counted):
+            counted = counted[~find_hidden(labels[counted], self.classes_)]
         if not len(counted):
-            raise ValueError("all nodes of y are void; at least one must have a label.")
+            what = "void or hidden" if self.hidden else "void"
+            raise ValueError(f"all nodes of y are {what}; at least one must have a label.")
         codes = LabelCodes(self.classes_).codes_or_minus_one(labels[counted])
         if (codes < 0).any():
             warn_unseen([labels[counted[t]] for t in np.flatnonzero(codes < 0)])

@@ -56,7 +56,9 @@ class GridLabeler(GraphLabeler):
     void : hashable, optional
         The label in ``y`` of cells whose label is not known. In training they are left out
         together with their edges; in prediction they are cells like all others; scores do not
-        count them.
+        count them. (A hidden cell is something else: it stays in the grid, and its neighbours
+        see it.)
+    %(hidden)s
     %(agreement)s
     %(kernel)s
     %(parameters)s
@@ -76,6 +78,7 @@ class GridLabeler(GraphLabeler):
     %(kernel_attributes)s
     %(agreement_attributes)s
     %(attributes)s
+    %(hidden_attributes)s
 
     Examples
     --------
@@ -100,6 +103,8 @@ class GridLabeler(GraphLabeler):
         directions: str = "separate",
         pairwise: str = "full",
         void: Any = None,
+        hidden: bool = False,
+        hidden_starts: int = 1,
         agreement: str = "multipliers",
         rho: float | str = "auto",
         smoothing: float = 0.0,
@@ -132,6 +137,8 @@ class GridLabeler(GraphLabeler):
             surrogate,
             pairwise=pairwise,
             void=void,
+            hidden=hidden,
+            hidden_starts=hidden_starts,
             agreement=agreement,
             rho=rho,
             smoothing=smoothing,

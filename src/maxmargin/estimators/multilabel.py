@@ -16,16 +16,24 @@ from ..inference.plan import make_plan
 from ..solvers.graph_problem import GraphProblem
 from ..solvers.problem import Problem
 from ..structures.label_graph import effect_of_presence, label_graphs
-from ..structures.multilabel import Multilabel, label_weights
+from ..structures.multilabel import HIDDEN, Multilabel, label_weights
 from ._agreement import AgreementModel
 from ._base import SOLVERS, SURROGATES
-from ._docs import documented
+from ._docs import UNPROVEN, documented
 from ._flat import _SCORES_AT_ONCE, FlatClassifier
+from ._graph_data import clamp
+from ._hidden_label_sets import (
+    HiddenLabelSets,
+    known_counts,
+    leave_out_hidden,
+    usual_state,
+)
 from ._label_edges import check_edges, find_edges
 from ._label_sets import (
     encode_label_sets,
     in_format,
     indicator_for_score,
+    read_known_entries,
     read_label_sets,
 )
 from ._probability import has_probabilities
@@ -44,6 +52,10 @@ _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
     max_iter=", optional",
     max_iter_note=" (by default 1000, and 200 if labels interact)",
     bounds_note="If labels interact. ",
+    hidden_extra="""
+        Entries of the matrix ``y`` are hidden where they are None, NaN, -1 or masked. Without
+        edges they cost nothing, the problem stays convex, and the following does nothing.""",
+    unproven_note=UNPROVEN,
     alpha_note="C = 1 for the sum of the losses of the labels.",
     class_weight_note="Factor of the loss of each label;",
     balanced_note=(
@@ -55,7 +67,7 @@ _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
         " of a data\n        frame."
     ),
 )
-class MultiLabelClassifier(AgreementModel, FlatClassifier):
+class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
     """Gives each example any subset of the labels, linear or with a kernel, with a certificate.
 
     The score of a set of labels ``y`` (1 where a label is present, 0 where it is absent) is, with
@@ -97,6 +109,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
         once, in either order. "auto" is "full" up to 30 labels (if the dual state fits in 1 GiB)
         and "tree" above. Interactions make whole sets right more often; for the share of right
         labels alone they matter less.
+    %(hidden)s
     %(agreement)s
     %(kernel)s
     %(parameters)s
@@ -115,6 +128,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
     %(kernel_attributes)s
     %(agreement_attributes)s
     %(attributes)s
+    %(hidden_attributes)s
 
     References
     ----------
@@ -131,12 +145,15 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
     """
 
     _solvers = (*SOLVERS, "soft")
+    _switches = HiddenLabelSets._switches
 
     def __init__(
         self,
         surrogate: str = "max-margin",
         *,
         edges: Any = "auto",
+        hidden: bool = False,
+        hidden_starts: int = 1,
         agreement: str = "multipliers",
         rho: float | str = "auto",
         smoothing: float = 0.0,
@@ -167,6 +184,8 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
     ):
         self.surrogate = surrogate
         self.edges = edges
+        self.hidden = hidden
+        self.hidden_starts = hidden_starts
         self.agreement = agreement
         self.rho = rho
         self.smoothing = smoothing
@@ -223,11 +242,15 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
         self._check_agreement()
         check_edges(self.edges)
         X = self._validate_X(X, reset=True)
-        sets = read_label_sets(y, X.shape[0])
+        sets = read_label_sets(y, X.shape[0], bool(self.hidden))
         weights = check_sample_weight(sample_weight, X.shape[0])
         classes, indicator = encode_label_sets(sets, self.classes, weights > 0)
+        usual = indicator
+        if (indicator == HIDDEN).any():
+            weights = leave_out_hidden(indicator, weights)
+            usual = usual_state(indicator, weights)
         costs = self._costs(classes, indicator, weights)
-        edges = find_edges(self.edges, classes, indicator, weights, self.surrogate)
+        edges = find_edges(self.edges, classes, usual, weights, self.surrogate)
         self._check_solver_for(edges)
         if self.max_iter is None and len(edges):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
@@ -253,7 +276,12 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
 
         if hasattr(self, "bounds_"):
             del self.bounds_
-        result = self._solve(problem, settings, validate)
+        part = indicator[train]
+        if len(edges) and (part == HIDDEN).any():
+            alone = self._separable_problem(edges, part, costs / len(classes), *common)
+            result = self._solve_hidden(problem, alone, part, X, train, settings, validate)
+        else:
+            result = self._solve(problem, settings, validate)
         self._keep_weights(problem, result.weights, X, train)
         return self
 
@@ -293,8 +321,8 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
             label_graphs(edges, L, n),
             rows,
             np.ones((1, 1)),
-            indicator.ravel(),
-            np.where(indicator, costs[1], costs[0]).ravel(),
+            np.where(indicator == HIDDEN, 0, indicator).ravel(),  # hidden ones are completed later
+            np.where(indicator == HIDDEN, 0.0, np.where(indicator, costs[1], costs[0])).ravel(),
             alpha=alpha,
             sample_weight=weights,
             max_min=self.surrogate == "max-min",
@@ -316,6 +344,12 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
         if not balanced:
             factors = class_costs(self.class_weight, classes, np.ones(len(classes)))
             return np.stack([factors, factors])
+        if (indicator == HIDDEN).any():
+            counts = known_counts(indicator, weights)
+            n_states = np.maximum(1, (counts > 0).sum(axis=0))
+            return np.where(
+                counts > 0, counts.sum(axis=0) / (n_states * np.where(counts > 0, counts, 1.0)), 1.0
+            )
         present = weights @ indicator
         counts = np.stack([weights.sum() - present, present])
         seen = (indicator[weights > 0] == 0).any(axis=0), indicator[weights > 0].any(axis=0)
@@ -326,8 +360,11 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
         """Indicator of the best sets of labels."""
         return self._decode(X).labels
 
-    def _decode(self, X: Any) -> Decoded:
-        """The best sets of labels, some rows at a time: scores of all would need n x (L + E)."""
+    def _decode(self, X: Any, known: np.ndarray | None = None) -> Decoded:
+        """The best sets of labels, some rows at a time: scores of all would need n x (L + E).
+
+        ``known`` has the states of entries that are known already, HIDDEN elsewhere.
+        """
         L, n_edges = len(self.classes_), len(self.edges_)
         step = max(1, _SCORES_AT_ONCE // (2 * L + 4 * n_edges))
         plan = make_plan(label_graphs(self.edges_, L, 1)) if n_edges else None
@@ -335,6 +372,12 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
         for first in range(0, X.shape[0], step):
             scores = self._scores(X[first : first + step])
             n = len(scores)
+            given = None if known is None else known[first : first + step]
+            if plan is None and given is not None:
+                labels = np.where(given == HIDDEN, scores > 0.0, given).astype(np.int8)
+                values = ((labels - 0.5) * scores).sum(axis=1)
+                parts.append((labels, values, values))
+                continue
             if plan is None:
                 values = 0.5 * np.abs(scores).sum(axis=1)
                 parts.append(((scores > 0.0).astype(np.int8), values, values))
@@ -342,13 +385,16 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
             unary = np.stack([-0.5 * scores, 0.5 * scores], axis=2).ravel()
             tables = np.tile(self.interactions_.ravel(), n)
             graphs = label_graphs(self.edges_, L, n)
+            if given is not None:
+                free = np.stack([given != 1, given != 0], axis=2).reshape(-1, 2)
+                unary = clamp(unary.reshape(-1, 2), tables, free, graphs).ravel()
             found = decode(graphs, unary, tables, plan=plan, n_jobs=check_n_jobs(self.n_jobs))
             parts.append((found.labels.reshape(n, L).astype(np.int8), found.values, found.bounds))
         labels, values, bounds = (np.concatenate(part) for part in zip(*parts, strict=True))
         return Decoded(labels, values, bounds)
 
     def _score_sets(self, X: Any, indicator: np.ndarray, weights: Any) -> float:
-        right = (self._best(X) == indicator).all(axis=1)
+        right = ((self._best(X) == indicator) | (indicator == HIDDEN)).all(axis=1)
         return float(np.average(right, weights=weights))
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -399,19 +445,29 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
         """
         return expit(self.decision_function(X))
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, partial_y: Any = None) -> Any:
         """Labels of each example, in the format of the y that the model was trained on.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_examples, n_features)
+        partial_y : array of shape (n_examples, n_labels), optional
+            Entries that are known already, 0 or 1; None, NaN, -1 or masked where they are not.
 
         Returns
         -------
         ndarray or sparse array of shape (n_examples, n_labels), or list of tuples of labels
         """
         check_is_fitted(self, "intercept_")
-        found = self._best(self._validate_X(X, reset=False))
-        return in_format(found, self.y_format_, self.classes_)
+        return self.decode(X, partial_y=partial_y).labels
 
-    def decode(self, X: Any) -> Decoded:
+    def decode(self, X: Any, *, partial_y: Any = None) -> Decoded:
         """Labels of each example with their scores, and upper bounds of the best scores.
+
+        Parameters
+        ----------
+        X, partial_y
+            As in :meth:`predict`; bounds are those of sets with the known entries.
 
         Returns
         -------
@@ -420,17 +476,26 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier):
             (n_examples,). Where ``values == bounds``, no other set of labels scores more.
         """
         check_is_fitted(self, "intercept_")
-        found = self._decode(self._validate_X(X, reset=False))
+        X = self._validate_X(X, reset=False)
+        known = None
+        if partial_y is not None:
+            known = read_known_entries(partial_y, X.shape[0], len(self.classes_))
+        found = self._decode(X, known)
         return found._replace(labels=in_format(found.labels, self.y_format_, self.classes_))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the examples whose whole set of labels is right (subset accuracy).
 
-        Labels that the model does not know count as errors, with a warning.
+        Labels that the model does not know count as errors, with a warning; with ``hidden=True``,
+        hidden entries are right in any case, and examples of hidden entries only do not count.
         """
         check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
         weights = check_sample_weight(sample_weight, X.shape[0])
-        indicator, unseen = indicator_for_score(read_label_sets(y, X.shape[0]), self.classes_)
-        right = (self._best(X) == indicator).all(axis=1) & ~unseen
+        sets = read_label_sets(y, X.shape[0], bool(self.hidden))
+        indicator, unseen = indicator_for_score(sets, self.classes_)
+        unknown = indicator == HIDDEN
+        if unknown.any():
+            weights = leave_out_hidden(indicator, weights)
+        right = ((self._best(X) == indicator) | unknown).all(axis=1) & ~unseen
         return float(np.average(right, weights=weights))

@@ -8,6 +8,10 @@ stored is ``sqrt(2) w_{l,1}``, which has the norm of the two together.
 The loss is a sum over labels: ``costs[y_l, l]`` where label l is predicted wrongly; the mean
 Hamming loss has costs 1/L. Loss, scores and polytope are sums over labels, so every oracle and
 every exact block is one formula a label.
+
+An entry of the truth may be HIDDEN. Then nothing is known of that label of that example: whatever
+the weights are, it costs nothing, because the best hidden state is also the best answer. Such a
+label has scores and marginals 0 and takes no part.
 """
 
 from __future__ import annotations
@@ -23,12 +27,13 @@ from .._kernels.protocol import add_row, prefetch_rows, score_rows
 from .._kernels.vector import add_scaled, dot, prefetch
 
 _HALF = np.sqrt(0.5)
+HIDDEN = 2
 
 
 class Multilabel(NamedTuple):
     """Packed outputs of a multilabel problem: L zeros and ones an example, one after another."""
 
-    truth: np.ndarray
+    truth: np.ndarray  # 0, 1 or HIDDEN
     n_labels: int
     costs: np.ndarray  # (2, L): of a mistake on a label that is absent, that is present
 
@@ -38,7 +43,9 @@ class Multilabel(NamedTuple):
 
     def output_space(self) -> bytes:
         """What decides which outputs are possible."""
-        return repr((len(self.truth), self.n_labels)).encode()
+        hidden = self.truth == HIDDEN
+        where = hidden.tobytes() if hidden.any() else b""
+        return repr((len(self.truth), self.n_labels)).encode() + where
 
 
 def label_weights(weights: np.ndarray, n_labels: int) -> np.ndarray:
@@ -85,13 +92,18 @@ def _prefetch_block(structure, rows, i):
     prefetch(structure.truth, i * structure.n_labels, (i + 1) * structure.n_labels)
 
 
+@leaf
+def _hidden(structure, i, k):
+    return structure.truth[i * structure.n_labels + k] == HIDDEN
+
+
 @implements(generic.score_block, Multilabel)
 def _score_block(structure, rows, weights, i, scores):
     n = structure.n_labels
     present = scores[n:]
     score_rows(rows, weights.reshape(rows.n_inputs, n), i, i + 1, present.reshape(1, n))
     for k in range(n):
-        present[k] *= _HALF
+        present[k] = 0.0 if _hidden(structure, i, k) else present[k] * _HALF
         scores[k] = -present[k]
 
 
@@ -123,6 +135,8 @@ def _decode(structure, i, scores, work, labels):
     total = 0.0
     for k in range(n):
         labels[k] = 1 if scores[n + k] > scores[k] else 0
+        if _hidden(structure, i, k):
+            labels[k] = HIDDEN
         total += max(scores[k], scores[n + k])
     return total
 
@@ -135,17 +149,20 @@ def _most_parts(structure):
 @implements(generic.output_parts, Multilabel)
 def _output_parts(structure, i, labels, parts):
     n = structure.n_labels
+    count = 0
     for k in range(n):
-        parts[k] = labels[k] * n + k
-    return n
+        if labels[k] != HIDDEN:
+            parts[count] = labels[k] * n + k
+            count += 1
+    return count
 
 
 @implements(generic.embed, Multilabel)
 def _embed(structure, i, labels, out):
     n = structure.n_labels
     for k in range(n):
-        out[k] = 1.0 - labels[k]
-        out[n + k] = labels[k]
+        out[k] = 1.0 if labels[k] == 0 else 0.0
+        out[n + k] = 1.0 if labels[k] == 1 else 0.0
 
 
 @implements(generic.embed_truth, Multilabel)
@@ -159,7 +176,8 @@ def _add_loss(structure, i, out):
     n = structure.n_labels
     for k in range(n):
         true = structure.truth[i * n + k]
-        out[(1 - true) * n + k] += structure.costs[true, k]
+        if true != HIDDEN:
+            out[(1 - true) * n + k] += structure.costs[true, k]
 
 
 @implements(generic.expected_loss, Multilabel)
@@ -168,7 +186,8 @@ def _expected_loss(structure, i, mu):
     total = 0.0
     for k in range(n):
         true = structure.truth[i * n + k]
-        total += structure.costs[true, k] * mu[(1 - true) * n + k]
+        if true != HIDDEN:
+            total += structure.costs[true, k] * mu[(1 - true) * n + k]
     return total
 
 
@@ -183,6 +202,9 @@ def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
     total = 0.0
     for k in range(n):
         true = structure.truth[i * n + k]
+        if true == HIDDEN:
+            out[k], out[n + k] = 0.0, 0.0
+            continue
         cost = structure.costs[true, k]
         gain = scores[n + k] - scores[k] + (cost if true == 0 else -cost)
         total += gain * mu[k] if gain > 0.0 else -gain * mu[n + k]
@@ -208,6 +230,9 @@ def _max_min(structure, i, scores, work, mu):
     n = structure.n_labels
     total = 0.0
     for k in range(n):
+        if _hidden(structure, i, k):
+            mu[k], mu[n + k] = 0.0, 0.0
+            continue
         absent, present = structure.costs[0, k], structure.costs[1, k]
         p = _balance(absent, present)
         value = scores[k] * (1.0 - p) + scores[n + k] * p + min(absent * (1.0 - p), present * p)
@@ -239,6 +264,9 @@ def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
             return False
     inverse = 1.0 / curvature
     for k in range(n):
+        if _hidden(structure, i, k):
+            out[k], out[n + k] = 0.0, 0.0
+            continue
         absent, present = structure.costs[0, k], structure.costs[1, k]
         bend = _balance(absent, present)
         gain = scores[n + k] - scores[k]
@@ -323,6 +351,9 @@ def _gibbs(structure, i, scores, work, mu):
     exp_row(likelier, 0.0, less)
     total = 0.0
     for k in range(n):
+        if _hidden(structure, i, k):
+            mu[k], mu[n + k] = 0.0, 0.0
+            continue
         is_present = scores[n + k] > scores[k]
         share = 1.0 / (1.0 + less[k])
         mu[k] = less[k] * share if is_present else share

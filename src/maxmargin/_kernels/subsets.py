@@ -1,0 +1,245 @@
+"""Subsets of a fixed size: selection, thresholds on the hypersimplex, sums over all subsets.
+
+The hypersimplex of s out of v is ``{ mu : 0 <= mu <= 1, sum mu = s }``, the convex hull of the
+indicators of all subsets of size s.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .jit import compiled, leaf
+
+_MOST_STEPS = 200
+
+
+@leaf
+def kth_largest(values, k):
+    """The k-th largest number (k = 1: the largest); the order of ``values`` changes."""
+    low, high = 0, values.shape[0] - 1
+    target = k - 1
+    while low < high:
+        pivot = values[(low + high) // 2]
+        left, right = low, high
+        while left <= right:
+            while values[left] > pivot:
+                left += 1
+            while values[right] < pivot:
+                right -= 1
+            if left <= right:
+                values[left], values[right] = values[right], values[left]
+                left += 1
+                right -= 1
+        if target <= right:
+            high = right
+        elif target >= left:
+            low = left
+        else:
+            return values[target]
+    return values[target]
+
+
+@leaf
+def best_subset(scores, work, labels):
+    """Write the indices of the largest scores, in increasing order, and return their sum.
+
+    Of equal scores the first ones are taken; ``work`` has room for a copy of the scores.
+    """
+    v, s = scores.shape[0], labels.shape[0]
+    copied = work[:v]
+    for e in range(v):
+        copied[e] = scores[e]
+    least = kth_largest(copied, s)
+    above = 0
+    for e in range(v):
+        if scores[e] > least:
+            above += 1
+    equal = s - above  # places left for scores equal to the least one
+    total, place = 0.0, 0
+    for e in range(v):
+        take = scores[e] > least
+        if scores[e] == least and equal > 0:
+            take = True
+            equal -= 1
+        if take:
+            labels[place] = e
+            place += 1
+            total += scores[e]
+    return total
+
+
+@leaf
+def sum_of_largest(values, s, work):
+    """Sum of the s largest numbers."""
+    v = values.shape[0]
+    copied = work[:v]
+    for e in range(v):
+        copied[e] = values[e]
+    least = kth_largest(copied, s)
+    total, above = 0.0, 0
+    for e in range(v):
+        if values[e] > least:
+            total += values[e]
+            above += 1
+    return total + (s - above) * least
+
+
+@leaf
+def capped_threshold(values, cap, total):
+    """The t with ``sum_e min(max(values_e - t, 0), cap) = total``, for 0 < total <= v * cap.
+
+    Newton's steps on a falling function of straight pieces, kept between two bounds: within the
+    right piece the step is exact.
+    """
+    v = values.shape[0]
+    low, high = values[0], values[0]
+    for e in range(v):
+        low = min(low, values[e])
+        high = max(high, values[e])
+    low -= cap
+    t = high - total / v
+    if t < low:
+        t = low
+    for _ in range(_MOST_STEPS):
+        found, inside, summed, full = 0.0, 0, 0.0, 0
+        for e in range(v):
+            above = values[e] - t
+            if above >= cap:
+                full += 1
+                found += cap
+            elif above > 0.0:
+                inside += 1
+                summed += values[e]
+                found += above
+        if found > total:
+            low = t
+        elif found < total:
+            high = t
+        else:
+            return t
+        step = 0.5 * (low + high)
+        if inside > 0:
+            newton = (summed + cap * full - total) / inside
+            if low < newton < high:
+                step = newton
+        if step == t or high - low <= 1e-15 * max(abs(low), abs(high)):
+            return step
+        t = step
+    return t
+
+
+@leaf
+def project_hypersimplex(values, s, out):
+    """The nearest point of the hypersimplex: ``min(max(values - t, 0), 1)``."""
+    t = capped_threshold(values, 1.0, float(s))
+    for e in range(values.shape[0]):
+        out[e] = min(max(values[e] - t, 0.0), 1.0)
+
+
+@leaf
+def _log_add(a, b):
+    """``log(exp(a) + exp(b))``."""
+    if a < b:
+        a, b = b, a
+    return a if b == -np.inf else a + np.log1p(np.exp(b - a))
+
+
+@leaf
+def subset_marginals(scores, s, work, mu):
+    """Marginals of the distribution in proportion to ``exp(sum of the scores of a subset)``.
+
+    Returns the logarithm of its normaliser, the s-th elementary symmetric polynomial of the
+    ``exp(scores)``: sums over the subsets of the first elements, and over those of the last ones,
+    meet at every element. ``work`` has room for ``(v + 1) (s + 1) + 2 (s + 1)`` numbers.
+    """
+    v = scores.shape[0]
+    width = s + 1
+    first = work[: (v + 1) * width].reshape(v + 1, width)
+    rest = work[(v + 1) * width :]
+    last, after = rest[:width], rest[width : 2 * width]
+    for k in range(width):
+        first[0, k] = 0.0 if k == 0 else -np.inf
+        last[k] = 0.0 if k == 0 else -np.inf
+    for e in range(v):
+        first[e + 1, 0] = 0.0
+        for k in range(1, width):
+            first[e + 1, k] = _log_add(first[e, k], first[e, k - 1] + scores[e])
+    value = first[v, s]
+    for e in range(v - 1, -1, -1):
+        share = 0.0
+        for k in range(s):
+            share += np.exp(first[e, k] + last[s - 1 - k] + scores[e] - value)
+        mu[e] = min(share, 1.0)
+        after[0] = 0.0
+        for k in range(1, width):
+            after[k] = _log_add(last[k], last[k - 1] + scores[e])
+        for k in range(width):
+            last[k] = after[k]
+    return value
+
+
+# --- many examples ---------------------------------------------------------------------------
+
+
+@compiled
+def best_subsets(scores, elements, indptr, labels):
+    """The best subsets of all examples."""
+    for i in range(len(elements) - 1):
+        own = scores[elements[i] : elements[i + 1]]
+        best_subset(own, np.empty(len(own)), labels[indptr[i] : indptr[i + 1]])
+
+
+@compiled
+def marginals_of_subsets(scores, elements, sizes, out):
+    """Marginals of the elements of all examples."""
+    for i in range(len(elements) - 1):
+        low, high = elements[i], elements[i + 1]
+        work = np.empty((high - low + 3) * (sizes[i] + 1))
+        subset_marginals(scores[low:high], sizes[i], work, out[low:high])
+
+
+# --- the space of subsets -------------------------------------------------------------------
+
+
+@compiled
+def draw_subset(n, uniforms, out):
+    """A subset drawn uniformly, in increasing order, from n numbers in [0, 1) (Knuth's S)."""
+    needed, place = out.shape[0], 0
+    for e in range(n):
+        if (n - e) * uniforms[e] < needed - place:
+            out[place] = e
+            place += 1
+            if place == needed:
+                return
+
+
+@compiled
+def next_subset(subset, n):
+    """Replace a subset by the next one in lexicographic order; False after the last."""
+    s = subset.shape[0]
+    k = s - 1
+    while k >= 0 and subset[k] == n - s + k:
+        k -= 1
+    if k < 0:
+        return False
+    subset[k] += 1
+    for after in range(k + 1, s):
+        subset[after] = subset[after - 1] + 1
+    return True
+
+
+@compiled
+def swap_element(subset, place, element, out):
+    """The neighbour that has ``element`` instead of the one at ``place``, in increasing order."""
+    s, at = subset.shape[0], 0
+    written = False
+    for k in range(s):
+        if not written and element < subset[k]:
+            out[at] = element
+            at += 1
+            written = True
+        if k != place:
+            out[at] = subset[k]
+            at += 1
+    if not written:
+        out[at] = element

@@ -1,0 +1,99 @@
+"""Multilabel problems with hidden entries: how they are read, and trained where labels interact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..solvers.bcfw import BlockFrankWolfe
+from ..solvers.loop import run
+from ..structures.multilabel import HIDDEN
+from ._base import Settings
+from ._hidden import HiddenLabels, warn_without_labels
+from ._hidden_graphs import HiddenGraphs
+
+# Relative gap of the training on known entries from which the first completion comes.
+_START_TOL = 0.1
+
+
+def hidden_entries(array: Any) -> np.ndarray:
+    """Which entries of an indicator matrix are None, NaN, -1 or masked."""
+    plain = np.asarray(array)
+    unknown = np.ma.getmaskarray(array) | np.zeros(plain.shape, bool)
+    if plain.dtype.kind in "fi":
+        return unknown | np.isnan(plain) | (plain == -1)
+    if plain.dtype == object:
+        flat = [value is None or _is_nan(value) or value == -1 for value in plain.ravel()]
+        unknown |= np.array(flat, bool).reshape(plain.shape)
+    return unknown
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def leave_out_hidden(indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weights that are 0 for examples without a known entry."""
+    known = indicator != HIDDEN
+    if not known[weights > 0].any():
+        raise ValueError("all entries of y are hidden; at least one must be known.")
+    without = ~known.any(axis=1) & (weights > 0)
+    warn_without_labels(np.flatnonzero(without), "example")
+    return np.where(without, 0.0, weights)
+
+
+def usual_state(indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The indicator with hidden entries as most known ones of their label are."""
+    present, absent = weights @ (indicator == 1), weights @ (indicator == 0)
+    return np.where(indicator == HIDDEN, present > absent, indicator).astype(np.int8)
+
+
+def known_counts(indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Weighted numbers of known absences and presences of each label."""
+    return np.stack([weights @ (indicator == 0), weights @ (indicator == 1)])
+
+
+class HiddenLabelSets(HiddenLabels):
+    """The part of :class:`MultiLabelClassifier` that trains with hidden entries and edges."""
+
+    classes_: np.ndarray
+    edges_: np.ndarray
+    interactions_: np.ndarray
+
+    def _solve_hidden(
+        self, problem: Any, separable: Any, indicator: np.ndarray, X: Any, train: np.ndarray,
+        settings: Settings, validate: Any,
+    ) -> Any:  # fmt: skip
+        n, L = indicator.shape
+        inputs = X if len(train) == X.shape[0] else X[train]
+        codes = indicator.ravel()
+        known = np.stack([codes != 1, codes != 0], axis=1)
+
+        def unary_of() -> np.ndarray:
+            scores = self._scores(inputs)  # type: ignore[attr-defined]
+            return np.stack([-0.5 * scores, 0.5 * scores], axis=2).reshape(n * L, 2)
+
+        def scores_of(weights):
+            self._keep_weights(problem, weights, X, train)  # type: ignore[attr-defined]
+            return unary_of(), np.tile(self.interactions_.ravel(), n)
+
+        def make_stepper(problem, dual_state):
+            return self._stepper(problem, settings, dual_state=dual_state)
+
+        model = HiddenGraphs(problem, known, scores_of, make_stepper, train)
+
+        def starts():
+            # Every known entry on its own: without edges, hidden ones cost nothing.
+            stepper = BlockFrankWolfe(separable, order=self.order, average=True, rng=settings.rng)
+            alone = run(stepper, tol=max(settings.tol, _START_TOL), max_iter=settings.max_iter)
+            self._keep_weights(separable, alone.weights, X, train)  # type: ignore[attr-defined]
+            unary, tables = unary_of(), np.zeros(4 * n * len(self.edges_))
+            yield model.complete_scores(unary, tables, None)
+            for _ in range(1, self.hidden_starts):
+                noise = settings.rng.standard_normal(unary.shape)
+                yield model.complete_scores(unary + unary.std() * noise, tables, None)
+
+        result = self._solve_latent(model, starts(), problem, settings, validate)
+        self.unproven_completions_ = model.unproven
+        return result
