@@ -64,7 +64,7 @@ def test_nothing_hidden_is_ordinary_training():
 
 
 def test_objective_on_trees_is_that_of_the_enumeration():
-    model = labeler(hidden_starts=2).fit(X, MARKED)
+    model = labeler(hidden_starts=2, max_iter=5000).fit(X, MARKED)
     value = enumerated(model, X, MARKED)
     # What is reported is an upper bound, by no more than the gap.
     assert value <= model.objective_ + 1e-9 and model.objective_ <= value + model.gap_ + 1e-9
