@@ -152,10 +152,9 @@ def main(arguments_given: list[str] | None = None) -> None:
             errors = {name: round(entry["error"], 4) for name, entry in each[0].items()}
             print(surrogate, share, errors, flush=True)
             write_json(path, content)
-    plot(content, chosen.folder / "hidden_letters.svg")
-    report = table(content)
-    write_report(chosen.folder, "hidden_letters", TITLE, ABOUT, report)
-    print(report)
+        plot(content, chosen.folder / "hidden_letters.svg")
+        write_report(chosen.folder, "hidden_letters", TITLE, ABOUT, table(content))
+    print(table(content))
 
 
 def table(content: dict) -> str:

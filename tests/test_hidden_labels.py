@@ -249,6 +249,8 @@ def test_markers_are_none_and_minus_one():
     negative = fit(y=[labels - 5 * (labels == 2) for labels in HIDDEN])
     assert negative.classes_.tolist() == [-3, -1, 0, 1]
     assert labeler(hidden=False).fit(X, HIDDEN).classes_.tolist() == [-1, 0, 1, 2]
+    with pytest.warns(UserWarning, match="y holds None, .* use hidden=True; otherwise name it in"):
+        assert None in labeler(hidden=False).fit(X, names).classes_.tolist()
 
 
 @pytest.mark.filterwarnings("ignore:.*hidden labels only")

@@ -22,7 +22,7 @@ from ..inference.decode import Decoded
 from ..structures.factor_graph import FactorGraph, check_memory
 from ..structures.graph import COUNT, TREE, Graphs
 from ..structures.graph_packing import Layout, plan_layout
-from ._hidden import find_hidden, warn_without_labels
+from ._hidden import find_hidden, warn_about_none, warn_without_labels
 from ._sequence_data import check_lengths, encode_positions, flatten_labels
 
 VOID = -1
@@ -118,6 +118,8 @@ def label_graphs(
     unknown = np.zeros(len(labels), bool)
     if hidden:
         unknown[looked_at] = find_hidden(labels[looked_at], declared)
+    else:
+        warn_about_none(labels, declared)
     counted = np.flatnonzero(looked_at & ~unknown)
     if hidden and not len(counted):
         raise ValueError(

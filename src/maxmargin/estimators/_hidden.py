@@ -44,6 +44,19 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
 
 
+def warn_about_none(labels: Any, declared: Any) -> None:
+    """Tell that None is a label like any other, unless somebody says what it means."""
+    if declared is not None or not isinstance(labels, np.ndarray) or labels.dtype != object:
+        return
+    if any(label is None for label in labels.tolist()):
+        warnings.warn(
+            "y holds None, which is taken as a label like any other. If it marks labels that are "
+            "not known, use hidden=True; otherwise name it in classes=.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
 def warn_without_labels(indices: np.ndarray, unit: str) -> None:
     """Tell that examples without any label are left out."""
     if len(indices):

@@ -19,7 +19,7 @@ from ..structures.masks import (
     first_infeasible,
     first_violation,
 )
-from ._hidden import find_hidden, warn_without_labels
+from ._hidden import find_hidden, warn_about_none, warn_without_labels
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction import DictVectorizer
@@ -147,6 +147,8 @@ def take_labelled(
     weights = check_sample_weight(sample_weight, len(lengths), "sequence")
     unknown = find_hidden(labels, declared) if hidden else np.zeros(len(labels), bool)
     counted = np.flatnonzero(np.repeat(weights > 0, lengths) & ~unknown)
+    if not hidden:
+        warn_about_none(labels, declared)
     if hidden and not len(counted):
         raise ValueError("all labels of y are hidden; at least one must be known.")
     place = place_in_sequences(indptr)
