@@ -249,8 +249,23 @@ def test_markers_are_none_and_minus_one():
     negative = fit(y=[labels - 5 * (labels == 2) for labels in HIDDEN])
     assert negative.classes_.tolist() == [-3, -1, 0, 1]
     assert labeler(hidden=False).fit(X, HIDDEN).classes_.tolist() == [-1, 0, 1, 2]
-    with pytest.warns(UserWarning, match="y holds None, .* use hidden=True; otherwise name it in"):
-        assert None in labeler(hidden=False).fit(X, names).classes_.tolist()
+    assert None in labeler(hidden=False).fit(X, names).classes_.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:.*hidden labels only")
+def test_marks_are_understood_without_being_asked_for():
+    asked = fit()
+    names = [[None if label < 0 else "abc"[label] for label in labels] for labels in HIDDEN]
+    assert fit(y=names, hidden="auto").weights_.tobytes() == asked.weights_.tobytes()
+    with pytest.warns(UserWarning, match="y holds -1 in .* Say hidden=True if .* hidden=False if"):
+        unasked = fit(hidden="auto")
+    assert unasked.weights_.tobytes() == asked.weights_.tobytes()
+    assert unasked.score(X, HIDDEN) == asked.score(X, HIDDEN)
+    # Two classes that are called -1 and 1 are no marks.
+    signs = [np.where(labels > 0, 1, -1) for labels in Y]
+    assert fit(y=signs, hidden="auto").classes_.tolist() == [-1, 1]
+    with pytest.raises(ValueError, match="hidden must be 'auto', True or False; received 'no'"):
+        fit(hidden="no")
 
 
 @pytest.mark.filterwarnings("ignore:.*hidden labels only")

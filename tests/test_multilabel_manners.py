@@ -155,7 +155,7 @@ def with_row(i, row, y=SETS):
     ("y", "message"),
     [
         (changed((4, 1), 2, int), r"received 2 at row 4, column 1"),
-        (changed((4, 1), -1, int), r"received -1 at row 4, column 1"),
+        (changed((4, 1), -2, int), r"received -2 at row 4, column 1"),
         (changed((0, 2), 0.5), r"received 0.5 at row 0, column 2. A continuous target"),
         (changed((5, 0), np.nan), r"received nan at row 5, column 0"),
         (changed((5, 0), "x", object), r"received 'x' at row 5, column 0"),

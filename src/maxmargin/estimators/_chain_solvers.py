@@ -28,7 +28,6 @@ class ChainSolvers(StructuredEstimator):
 
     _switches = (
         *StructuredEstimator._switches,
-        "hidden",
         "normalize_loss",
         "boundary_weights",
         "line_search",

@@ -128,9 +128,10 @@ AGREEMENT_ATTRIBUTES = """\
         softness changes, and ``hard_suboptimality``."""
 
 HIDDEN = """\
-    hidden : bool, default=False
+    hidden : {"auto", True, False}, default="auto"
         Whether labels in ``y`` may be hidden: None, and -1 if all other labels are non-negative
-        integers; what ``classes`` names is a label in any case. Hidden labels are variables of the
+        integers; what ``classes`` names is a label in any case. "auto" is True, with a warning if
+        -1 is found (beside one other class only, -1 is a class). Hidden labels are variables of the
         model that nobody observed, and no mistakes: see the objective below ``hidden_starts``, and
         docs/hidden.md. Without hidden labels it makes no difference to a fit.%(hidden_extra)s
     hidden_starts : int, default=1

@@ -22,7 +22,7 @@ from ..inference.decode import Decoded
 from ..structures.factor_graph import FactorGraph, check_memory
 from ..structures.graph import COUNT, TREE, Graphs
 from ..structures.graph_packing import Layout, plan_layout
-from ._hidden import find_hidden, warn_about_none, warn_without_labels
+from ._hidden import find_hidden, warn_without_labels
 from ._sequence_data import check_lengths, encode_positions, flatten_labels
 
 VOID = -1
@@ -104,7 +104,7 @@ def label_graphs(
     void: Any,
     sample_weight: Any,
     unit: str,
-    hidden: bool = False,
+    hidden: bool | str = False,
 ) -> tuple[LabelledGraphs, np.ndarray]:
     """Encode the labels; also the classes. Labels of graphs of weight 0 are not looked at.
 
@@ -116,10 +116,7 @@ def label_graphs(
     weights = check_sample_weight(sample_weight, len(graphs), unit)
     looked_at = np.repeat(weights > 0, lengths) & ~is_void(labels, void)
     unknown = np.zeros(len(labels), bool)
-    if hidden:
-        unknown[looked_at] = find_hidden(labels[looked_at], declared)
-    else:
-        warn_about_none(labels, declared)
+    unknown[looked_at] = find_hidden(labels[looked_at], declared, hidden)
     counted = np.flatnonzero(looked_at & ~unknown)
     if hidden and not len(counted):
         raise ValueError(

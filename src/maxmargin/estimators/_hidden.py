@@ -16,11 +16,32 @@ from ..solvers.result import CONVERGED, MAX_ITER, STATIONARY
 from ._base import Settings, StructuredEstimator
 
 
-def find_hidden(labels: Any, declared: Any) -> np.ndarray:
+def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.ndarray:
     """Which labels say that they are not known: None, and -1 beside non-negative integers.
 
-    What the user declares as a class is an ordinary label.
+    What the user declares as a class is an ordinary label. ``hidden`` is the parameter of the
+    estimators: with "auto", -1 counts only beside two other classes, and with a warning.
     """
+    if not hidden:
+        return np.zeros(len(labels), bool)
+    found = _find_marks(labels, declared)
+    if hidden == "auto" and found.any():
+        array = labels if isinstance(labels, np.ndarray) else as_label_array(labels)
+        minus = np.array([value is not None for value in array.tolist()], bool) & found
+        if len(set(array[~found].tolist())) < 2:  # -1 and 1 are two classes
+            found &= ~minus
+        elif minus.any():
+            warnings.warn(
+                f"y holds -1 in {minus.sum()} places beside other integers that are not negative: "
+                "these labels are taken as not known, and trained as hidden. Say hidden=True if "
+                "that is meant, hidden=False if -1 is a class.",
+                UserWarning,
+                stacklevel=5,
+            )
+    return found
+
+
+def _find_marks(labels: Any, declared: Any) -> np.ndarray:
     ordinary = [] if declared is None or not hasattr(declared, "__iter__") else list(declared)
     array = labels if isinstance(labels, np.ndarray) else as_label_array(labels)
     if array.dtype.kind in "iu":
@@ -44,19 +65,6 @@ def _is_integer(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
 
 
-def warn_about_none(labels: Any, declared: Any) -> None:
-    """Tell that None is a label like any other, unless somebody says what it means."""
-    if declared is not None or not isinstance(labels, np.ndarray) or labels.dtype != object:
-        return
-    if any(label is None for label in labels.tolist()):
-        warnings.warn(
-            "y holds None, which is taken as a label like any other. If it marks labels that are "
-            "not known, use hidden=True; otherwise name it in classes=.",
-            UserWarning,
-            stacklevel=5,
-        )
-
-
 def warn_without_labels(indices: np.ndarray, unit: str) -> None:
     """Tell that examples without any label are left out."""
     if len(indices):
@@ -72,11 +80,12 @@ def warn_without_labels(indices: np.ndarray, unit: str) -> None:
 class HiddenLabels(StructuredEstimator):
     """Mixin of estimators with the parameters ``hidden`` and ``hidden_starts``."""
 
-    hidden: bool
+    hidden: bool | str
     hidden_starts: int
-    _switches = (*StructuredEstimator._switches, "hidden")
 
     def _check_settings(self) -> Settings:
+        if not (isinstance(self.hidden, (bool, np.bool_)) or self.hidden == "auto"):
+            raise ValueError(f"hidden must be 'auto', True or False; received {self.hidden!r}.")
         check_integer("hidden_starts", self.hidden_starts, 1)
         return super()._check_settings()
 

@@ -39,10 +39,11 @@ class LabelSets(NamedTuple):
 _NO_LABELS = np.empty(0, object)
 
 
-def read_label_sets(y: Any, n_rows: int, hidden: bool = False) -> LabelSets:
+def read_label_sets(y: Any, n_rows: int, hidden: bool | str = False) -> LabelSets:
     """Take apart an indicator matrix or a list of collections; refuse what is neither.
 
-    With ``hidden``, entries of a matrix may be hidden, and so marked in the indicator.
+    With ``hidden``, entries of a matrix may be hidden, and so marked in the indicator; with
+    "auto", NaN is refused: it is as often an accident.
     """
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
@@ -95,7 +96,7 @@ def _from_matrix(indicator: np.ndarray, kind: str, names: Any = None) -> LabelSe
     )
 
 
-def _checked_indicator(array: np.ndarray, hidden: bool = False) -> np.ndarray:
+def _checked_indicator(array: np.ndarray, hidden: bool | str = False) -> np.ndarray:
     """Zeros and ones as small integers; anything else is refused with its place."""
     if array.ndim != 2:
         raise ValueError(
@@ -109,6 +110,8 @@ def _checked_indicator(array: np.ndarray, hidden: bool = False) -> np.ndarray:
             "y has 0 columns; an indicator matrix needs at least one, that of a label."
         )
     unknown = hidden_entries(array) if hidden else np.zeros(array.shape, bool)
+    if hidden == "auto":
+        unknown &= np.ma.getmaskarray(array) | ~_not_a_number(np.asarray(array))
     array = np.asarray(array)
     bad = ~((array == 0) | (array == 1) | unknown)
     if np.any(bad):
@@ -129,13 +132,19 @@ def _no_indicator(found: Any, row: int, column: int) -> ValueError:
     between = isinstance(found, float) and found % 1 != 0
     return ValueError(
         f"y must hold 0 (label absent) or 1 (present); received {found!r} at row {row}, column "
-        f"{column}." + (" A continuous target needs a threshold first." if between else "")
+        f"{column}."
+        + (" A continuous target needs a threshold first." if between else "")
+        + (" If it means that nothing is known, use hidden=True." if found != found else "")
     )
 
 
-def _dense_indicator(y: Any, hidden: bool) -> np.ndarray:
+def _not_a_number(array: np.ndarray) -> np.ndarray:
+    return array != array if array.dtype.kind in "fO" else np.zeros(array.shape, bool)
+
+
+def _dense_indicator(y: Any, hidden: bool | str) -> np.ndarray:
     if hidden:
-        return _checked_indicator(sp.csr_array(y).toarray(), True)
+        return _checked_indicator(sp.csr_array(y).toarray(), hidden)
     matrix = sp.csr_array(y)
     matrix.sum_duplicates()
     bad = np.flatnonzero(~((matrix.data == 0) | (matrix.data == 1)))
@@ -145,7 +154,7 @@ def _dense_indicator(y: Any, hidden: bool) -> np.ndarray:
     return _checked_indicator(matrix.astype(np.int8).toarray())
 
 
-def _from_list(rows: list[Any], hidden: bool = False) -> LabelSets:
+def _from_list(rows: list[Any], hidden: bool | str = False) -> LabelSets:
     if hidden and _all_zero_or_one(rows, (-1, None)):
         raise ValueError(
             "y is a list of lists that hold only 0, 1 and marks of hidden entries; pass the "

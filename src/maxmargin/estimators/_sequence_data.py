@@ -19,7 +19,7 @@ from ..structures.masks import (
     first_infeasible,
     first_violation,
 )
-from ._hidden import find_hidden, warn_about_none, warn_without_labels
+from ._hidden import find_hidden, warn_without_labels
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction import DictVectorizer
@@ -132,7 +132,7 @@ class LabelledSequences:
 
 
 def take_labelled(
-    X: Any, y: Any, declared: Any, sample_weight: Any = None, hidden: bool = False
+    X: Any, y: Any, declared: Any, sample_weight: Any = None, hidden: bool | str = False
 ) -> tuple[LabelledSequences, np.ndarray, DictVectorizer | None]:
     """Pack sequences with their labels; also the classes and, for dicts, the vectorizer.
 
@@ -145,10 +145,8 @@ def take_labelled(
     stacked, indptr = opened.stack(), opened.indptr
     check_lengths(lengths, indptr)
     weights = check_sample_weight(sample_weight, len(lengths), "sequence")
-    unknown = find_hidden(labels, declared) if hidden else np.zeros(len(labels), bool)
+    unknown = find_hidden(labels, declared, hidden)
     counted = np.flatnonzero(np.repeat(weights > 0, lengths) & ~unknown)
-    if not hidden:
-        warn_about_none(labels, declared)
     if hidden and not len(counted):
         raise ValueError("all labels of y are hidden; at least one must be known.")
     place = place_in_sequences(indptr)

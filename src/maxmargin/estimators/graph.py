@@ -148,7 +148,7 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         *,
         pairwise: str = "full",
         void: Any = None,
-        hidden: bool = False,
+        hidden: bool | str = "auto",
         hidden_starts: int = 1,
         agreement: str = "multipliers",
         rho: float | str = "auto",
@@ -244,7 +244,7 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
             tables over more than two nodes, counts, chains and trees; its variables must have as
             many states as there are labels.
         y : list of n sequences of n_nodes hashable labels
-            With ``hidden=True``, None (and -1 beside non-negative integers) where not known.
+            None (or -1 beside non-negative integers) where not known: see ``hidden``.
         sample_weight : array of shape (n,), optional
             Weights of the graphs; 2 is the same as having a graph twice.
         node_weight : list of n arrays of shape (n_nodes,), optional
@@ -259,7 +259,7 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         graphs = self._read(X)
         y = self._flat(y, graphs, "y")
         data, classes = label_graphs(
-            graphs, y, self.classes, self.void, sample_weight, self._unit, bool(self.hidden)
+            graphs, y, self.classes, self.void, sample_weight, self._unit, self.hidden
         )
         loss = self._losses(data, classes, node_weight)
         layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)

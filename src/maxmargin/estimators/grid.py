@@ -103,7 +103,7 @@ class GridLabeler(GraphLabeler):
         directions: str = "separate",
         pairwise: str = "full",
         void: Any = None,
-        hidden: bool = False,
+        hidden: bool | str = "auto",
         hidden_starts: int = 1,
         agreement: str = "multipliers",
         rho: float | str = "auto",

@@ -152,7 +152,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         surrogate: str = "max-margin",
         *,
         edges: Any = "auto",
-        hidden: bool = False,
+        hidden: bool | str = "auto",
         hidden_starts: int = 1,
         agreement: str = "multipliers",
         rho: float | str = "auto",
@@ -242,7 +242,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         self._check_agreement()
         check_edges(self.edges)
         X = self._validate_X(X, reset=True)
-        sets = read_label_sets(y, X.shape[0], bool(self.hidden))
+        sets = read_label_sets(y, X.shape[0], self.hidden)
         weights = check_sample_weight(sample_weight, X.shape[0])
         classes, indicator = encode_label_sets(sets, self.classes, weights > 0)
         usual = indicator
@@ -486,13 +486,13 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the examples whose whole set of labels is right (subset accuracy).
 
-        Labels that the model does not know count as errors, with a warning; with ``hidden=True``,
-        hidden entries are right in any case, and examples of hidden entries only do not count.
+        Labels that the model does not know count as errors, with a warning. Hidden entries are
+        right in any case (unless ``hidden=False``); examples of only such entries do not count.
         """
         check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
         weights = check_sample_weight(sample_weight, X.shape[0])
-        sets = read_label_sets(y, X.shape[0], bool(self.hidden))
+        sets = read_label_sets(y, X.shape[0], self.hidden)
         indicator, unseen = indicator_for_score(sets, self.classes_)
         unknown = indicator == HIDDEN
         if unknown.any():

@@ -134,7 +134,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         normalize_loss: bool = True,
         boundary_weights: bool = True,
         constraints: Any = None,
-        hidden: bool = False,
+        hidden: bool | str = "auto",
         hidden_starts: int = 1,
         kernel: Any = "linear",
         gamma: float | str = "scale",
@@ -215,7 +215,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         X : list of n sequences
             Each a (T, d) array, a CSR matrix, or a list of T feature dicts.
         y : list of n sequences of T hashable labels
-            With ``hidden=True``, None (and -1 beside non-negative integers) where not known.
+            None (or -1 beside non-negative integers) where not known: see ``hidden``.
         sample_weight : array of shape (n,), optional
             Weights of the sequences; 2 is the same as having a sequence twice.
         position_weight : list of n arrays of shape (T,), optional
@@ -232,7 +232,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         if self.surrogate == "crf":
             self._refuse_losses(position_weight)
         data, classes, self.vectorizer_ = take_labelled(
-            X, y, self.classes, sample_weight, bool(self.hidden)
+            X, y, self.classes, sample_weight, self.hidden
         )
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
@@ -422,8 +422,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
         """Fraction of positions labelled right; sequences count by ``sample_weight``.
 
-        Labels that the model does not know count as errors, with a warning; with ``hidden=True``,
-        hidden ones are not counted.
+        Labels that the model does not know count as errors, with a warning; unless
+        ``hidden=False``, hidden ones are not counted.
         """
         sequences = take_list(X)
         labels, lengths = flatten_labels(y, sequences)

@@ -54,7 +54,7 @@ class TreeParser(HiddenHeads):
         crf:         S(v, y) = log sum_z exp(v(z)) - v(y) = -log p(y | x)
 
     over all trees z, also those whose arcs cross, and distributions mu over them. Sums over trees
-    are determinants (matrix-tree theorem). With ``hidden=True`` some heads need not be known.
+    are determinants (matrix-tree theorem). Some heads need not be known: see ``hidden``.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class TreeParser(HiddenHeads):
     [2, 3, 0]
     """
 
-    _switches = ("warm_start", "early_stopping", "single_root", "hidden")
+    _switches = ("warm_start", "early_stopping", "single_root")
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class TreeParser(HiddenHeads):
         templates: Any = "auto",
         between: str | None = "upos",
         hash_bits: int = 20,
-        hidden: bool = False,
+        hidden: bool | str = "auto",
         hidden_starts: int = 1,
         alpha: float | str = "auto",
         tol: float = 1e-2,
