@@ -87,8 +87,8 @@ def measure(train: Any, test: Any, seed: int) -> dict[str, dict[str, float]]:
 
 ABOUT = f"""
 Key points of two frames from different episodes, hence of different scenes and often people, are
-matched. The data set has 10 key points a frame (the paper: 18, which are not public), and the
-descriptors are our own, so the numbers are not comparable with the paper's 0.388 wrong partners for
+matched. Our data has 10 key points a frame (the paper: 18), other pairs of frames, and
+descriptors of our own, so the numbers are not comparable with the paper's 0.388 wrong partners for
 random structures with a latent map, and 0.47 and 0.48 for the methods it cites.
 
 - Random pairs: {TRAIN} for training and {TEST} for test, drawn from all frames, 30 repetitions.
@@ -99,6 +99,9 @@ random structures with a latent map, and 0.47 and 0.48 for the methods it cites.
   variables" is `Matcher` with the identity as the map; "descriptors only" is the assignment of
   least distance of gradients and colours, not trained.
 - alpha: the defaults, 2/n with latent variables and 10/n for `Matcher`.
+- Random pairs share frames between training and test, and neighbouring frames are often the same
+  shot: only the published split tests on scenes that were not seen. Repetitions share frames too,
+  so the errors (95 %) are those of drawing pairs, not of drawing episodes.
 """
 
 
