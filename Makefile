@@ -7,10 +7,11 @@ PY := $(VENV)/bin/python
 # A stamp is older than pyproject.toml when an installation is out of date.
 BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
+DOCS := $(VENV)/.installed-docs
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest bench lint format clean
+.PHONY: help demo test test-oldest bench docs lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -30,6 +31,10 @@ test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the
 bench: $(DEV)  ## compare with other libraries on this machine
 	@$(PY) -m benchmarks
 
+docs: $(DOCS)  ## build the documentation into docs/_build, examples included
+	@$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build
+	@echo "docs/_build/index.html"
+
 lint: $(DEV)  ## style and types
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
@@ -41,6 +46,7 @@ format: $(DEV)  ## let ruff repair what it can
 
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) .venv-oldest .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # No dependency on pyproject.toml: an environment is made once, its contents are kept up to date.
@@ -66,3 +72,8 @@ $(DEV): pyproject.toml | $(PY)
 	@echo "installing maxmargin and its development tools into $(VENV)"
 	@$(PIP) -e '.[dev,io,plot,bench,lp,cli,parquet]'
 	@touch $@ $(BASE)
+
+$(DOCS): pyproject.toml $(BASE) | $(PY)
+	@echo "installing what the documentation needs into $(VENV)"
+	@$(PIP) -e '.[docs,plot]'
+	@touch $@

@@ -1,10 +1,13 @@
-"""A latent space of your own in 30 lines: items are chosen in one of two moods, unobserved.
+"""
+A latent space of your own in 30 lines
+======================================
 
-Somebody chooses three of seven items. In one mood they want what is large, in the other what is
+Items are chosen in one of two moods, unobserved. Somebody chooses three of seven items. In one mood they want what is large, in the other what is
 small, and nobody wrote down the mood. A latent space says which moods there are, and what the
 features of a choice are in each of them.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from maxmargin import Latent, LatentPredictor, Subset
@@ -46,16 +49,28 @@ def make(n, rng):
     return X, y
 
 
-def main():
-    rng = np.random.RandomState(0)
-    (X, y), (X_new, y_new) = make(40, rng), make(40, rng)
-    for space in (NoMood(), Mood()):
-        model = LatentPredictor(
-            Latent(Subset(N_ITEMS, CHOSEN), space), "lssvm", n_restarts=3, random_state=0
-        ).fit(X, y)
-        found = model.score(X_new, y_new)
-        print(f"{type(space).__name__:8} items found in new choices: {found:.1%}")
+# %%
+# The latent structural SVM, with and without the mood.
 
+rng = np.random.RandomState(0)
+(X, y), (X_new, y_new) = make(40, rng), make(40, rng)
+models = {}
+for space in (NoMood(), Mood()):
+    models[type(space).__name__] = LatentPredictor(
+        Latent(Subset(N_ITEMS, CHOSEN), space), "lssvm", n_restarts=3, random_state=0
+    ).fit(X, y)
+for name, model in models.items():
+    print(f"{name:8} items found in new choices: {model.score(X_new, y_new):.1%}")
 
-if __name__ == "__main__":
-    main()
+# %%
+# The two rules that were found: one direction a mood.
+
+rules = models["Mood"].coef_.reshape(2, 2)
+figure, axes = plt.subplots(figsize=(4, 4), layout="constrained")
+for rule, colour in zip(rules, ("tab:blue", "tab:orange")):
+    axes.arrow(0, 0, *(rule / np.linalg.norm(rules)), width=0.02, color=colour)
+for rule in ([2.0, -0.5], [-2.0, 1.0]):
+    axes.plot(*np.array([[0, 0], rule]).T / 3, color="grey", linestyle="--")
+axes.set_aspect("equal")
+axes.set_title("found (arrows) and true (dashed)", fontsize=10)
+plt.show()

@@ -1,9 +1,13 @@
-"""An output space of your own in 30 lines: choose exactly three of eight items.
+"""
+An output space of your own in 30 lines
+=======================================
 
-Each item has two features. Somebody chose three items by a rule that we do not know; the structure
-says what a choice is, how good weights make it, and how wrong it is. Training finds the rule.
+Choose exactly three of eight items. Each item has two features. Somebody chose three items by a
+rule that we do not know; the structure says what a choice is, how good weights make it, and how
+wrong it is. Training finds the rule.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from maxmargin import StructuredPredictor
@@ -31,19 +35,29 @@ class Choice:
         return tuple(sorted(int(j) for j in np.argsort(-scores)[:CHOSEN]))
 
 
-def main():
-    rng = np.random.RandomState(0)
-    X = [rng.randn(N_ITEMS, 2) for _ in range(100)]
-    hidden_rule = np.array([2.0, -1.0])
-    y = [Choice().argmax(x + 0.1 * rng.randn(N_ITEMS, 2), hidden_rule) for x in X]
+# %%
+# A hundred choices by the hidden rule, with a little noise.
 
-    model = StructuredPredictor(Choice(), random_state=0).fit(X[:70], y[:70])
-    found = model.coef_ / np.linalg.norm(model.coef_)
-    print(f"direction found   {found.round(2)}")
-    print(f"direction hidden  {(hidden_rule / np.linalg.norm(hidden_rule)).round(2)}")
-    print(f"items missed on new examples: {-model.score(X[70:], y[70:]):.1%}")
-    print(f"{model.status_}: within {model.gap_ / model.primal_:.1%} of the best objective")
+rng = np.random.RandomState(0)
+X = [rng.randn(N_ITEMS, 2) for _ in range(100)]
+hidden_rule = np.array([2.0, -1.0])
+y = [Choice().argmax(x + 0.1 * rng.randn(N_ITEMS, 2), hidden_rule) for x in X]
 
+model = StructuredPredictor(Choice(), random_state=0).fit(X[:70], y[:70])
+found = model.coef_ / np.linalg.norm(model.coef_)
+print(f"direction found   {found.round(2)}")
+print(f"direction hidden  {(hidden_rule / np.linalg.norm(hidden_rule)).round(2)}")
+print(f"items missed on new examples: {-model.score(X[70:], y[70:]):.1%}")
+print(f"{model.status_}: within {model.gap_ / model.primal_:.1%} of the best objective")
 
-if __name__ == "__main__":
-    main()
+# %%
+# One new example: the items, those chosen, and the direction of the rule.
+
+x, chosen = X[70], list(model.predict(X[70:71])[0])
+figure, axes = plt.subplots(figsize=(4, 4), layout="constrained")
+axes.scatter(*x.T, s=60, color="lightgrey", edgecolor="grey")
+axes.scatter(*x[chosen].T, s=60, color="tab:blue", label="chosen")
+axes.arrow(0, 0, *found, width=0.03, color="tab:orange", label="rule found")
+axes.set_aspect("equal")
+axes.legend()
+plt.show()

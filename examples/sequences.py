@@ -1,8 +1,14 @@
-"""Sequence labelling from feature dicts, as for CRFsuite, with BIO constraints.
-
-Names of places and people in a few sentences. The constraints hold in training and in prediction:
-"I-PER" can only follow "B-PER" or "I-PER", whatever the weights say.
 """
+Names in sentences
+==================
+
+Sequence labelling from feature dicts, as for CRFsuite: names of places and people in a few
+sentences. The BIO constraints hold in training and in prediction: "I-PER" can only follow "B-PER"
+or "I-PER", whatever the weights say.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
 
 from maxmargin import SequenceLabeler
 
@@ -31,22 +37,36 @@ def features(words):
     ]
 
 
-def main():
-    lines = SENTENCES.strip().splitlines()
-    tagged = [[pair.split("/") for pair in line.split()] for line in lines]
-    X = [features([word for word, _ in sentence]) for sentence in tagged]
-    y = [[tag for _, tag in sentence] for sentence in tagged]
+lines = SENTENCES.strip().splitlines()
+tagged = [[pair.split("/") for pair in line.split()] for line in lines]
+X = [features([word for word, _ in sentence]) for sentence in tagged]
+y = [[tag for _, tag in sentence] for sentence in tagged]
 
-    model = SequenceLabeler(constraints="bio", tol=0.001, random_state=0).fit(X, y)
-    print(f"{model.status_} after {model.n_iter_} passes, gap {model.gap_:.1e}")
+# %%
+# Training, with the certificate that comes with it.
 
-    new = "Emmy Hopper lived in San Haven".split()
-    print(list(zip(new, model.predict([features(new)])[0].tolist())))
+model = SequenceLabeler(constraints="bio", tol=0.001, random_state=0).fit(X, y)
+print(f"{model.status_} after {model.n_iter_} passes, gap {model.gap_:.1e}")
 
-    # Known labels are kept, and the rest adapts.
-    partial = [None, None, None, None, "B-PER", None]
-    print(list(zip(new, model.predict([features(new)], partial_y=[partial])[0].tolist())))
+# %%
+# A new sentence; and the same with one label known: the rest adapts.
 
+new = "Emmy Hopper lived in San Haven".split()
+print(list(zip(new, model.predict([features(new)])[0].tolist())))
+partial = [None, None, None, None, "B-PER", None]
+print(list(zip(new, model.predict([features(new)], partial_y=[partial])[0].tolist())))
 
-if __name__ == "__main__":
-    main()
+# %%
+# What was learnt about neighbours; forbidden transitions are grey.
+
+weights = np.where(model.allowed_transitions_, model.transitions_, np.nan)
+figure, axes = plt.subplots(figsize=(4.5, 3.5), layout="constrained")
+size = np.nanmax(np.abs(weights))
+colours = plt.get_cmap("RdBu").with_extremes(bad="lightgrey")
+image = axes.imshow(weights, cmap=colours, vmin=-size, vmax=size)
+axes.set_xticks(range(len(model.classes_)), model.classes_, rotation=45)
+axes.set_yticks(range(len(model.classes_)), model.classes_)
+axes.set_xlabel("next label")
+axes.set_ylabel("label")
+figure.colorbar(image, label="weight")
+plt.show()

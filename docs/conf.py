@@ -1,0 +1,67 @@
+"""Settings of the documentation: ``make docs`` builds it into ``docs/_build``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+import maxmargin  # noqa: E402
+
+project = "maxmargin"
+author = "the maxmargin developers"
+project_copyright = author
+version = release = maxmargin.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+]
+# No network is needed to build or to read: formulas stand as they are written.
+mathjax_path = ""
+source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
+exclude_patterns = ["_build", "results/quick", "**/README.txt", "generated/*.txt"]
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+
+autosummary_generate = True
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+autodoc_typehints = "none"
+autodoc_default_options = {"members": True, "inherited-members": False}
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(ROOT / "examples"),
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"__init__\.py",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "min_reported_time": 0,
+    "abort_on_example_error": True,
+}
+warnings.filterwarnings("ignore", message=".*non-interactive.*")
+
+html_theme = "pydata_sphinx_theme"
+html_title = "maxmargin"
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_show_sourcelink = False
+suppress_warnings = ["config.cache"]
