@@ -2,9 +2,9 @@
 A latent space of your own in 30 lines
 ======================================
 
-Items are chosen in one of two moods, unobserved. Somebody chooses three of seven items. In one mood they want what is large, in the other what is
-small, and nobody wrote down the mood. A latent space says which moods there are, and what the
-features of a choice are in each of them.
+Items are chosen in one of two moods, unobserved. Somebody chooses three of seven items. In one mood
+they want what is large, in the other what is small, and nobody wrote down the mood. A latent space
+says which moods there are, and what the features of a choice are in each of them.
 """
 
 import matplotlib.pyplot as plt

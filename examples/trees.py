@@ -2,9 +2,9 @@
 Parsing sentences
 =================
 
-Dependency trees: every word has a head, another word or the root. ``TreeParser`` scores all pairs of
-words by features that it hashes from words and tags, and finds the best tree of all. The sentences
-come from a small grammar; CoNLL-U files are read by ``maxmargin.read_conllu``.
+Dependency trees: every word has a head, another word or the root. ``TreeParser`` scores all pairs
+of words by features that it hashes from words and tags, and finds the best tree of all. The
+sentences come from a small grammar; CoNLL-U files are read by ``maxmargin.read_conllu``.
 """
 
 import matplotlib.pyplot as plt
