@@ -29,14 +29,17 @@ def test_there_are_blocks():
     assert len(code_blocks("README.md")) == 9
     assert len(code_blocks("docs/coming-from.md")) == 4
     assert len(code_blocks("docs/graphs.md")) == 7
+    for page in ("start", "trees", "latent", "reports"):
+        assert len(code_blocks(f"docs/{page}.md")) > 1
 
 
-def test_the_page_on_graphs_runs_from_top_to_bottom(tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", ["graphs", "start", "trees", "latent", "reports"])
+def test_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "document"}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        for name, code in code_blocks("docs/graphs.md"):
+        for name, code in code_blocks(f"docs/{page}.md"):
             exec(compile(code, name, "exec"), names)
 
 
@@ -84,3 +87,16 @@ def test_benchmarks_can_be_filled_in(tmp_path):
     after = rest.split("<!-- benchmarks: end -->")[1]
     filled = "<!-- benchmarks: begin -->\n| measured |\n<!-- benchmarks: end -->"
     assert copy.read_text(encoding="utf-8") == before + filled + after
+
+
+EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_belongs_to_the_gallery(path):
+    """The build of the documentation runs them all; here only what it would stumble over."""
+    text = path.read_text(encoding="utf-8")
+    compile(text, str(path), "exec")
+    title, line = re.match(r'"""\n(.+)\n(=+)\n', text).groups()
+    assert len(title) == len(line)
+    assert "plt.show()" in text
