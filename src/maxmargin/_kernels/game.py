@@ -135,6 +135,14 @@ def loss_floor_of(matrix, mu):
 
 
 @leaf
+def copy_predictor(work, nu):
+    """Copy the best nu from where :func:`solve_game` left it."""
+    n = nu.shape[0]
+    for j in range(n):
+        nu[j] = work[3 * n + j]
+
+
+@leaf
 def solve_game(matrix, scores, work, mu):
     """Write the best mu; return bounds of the value, from the answers of both players.
 

@@ -13,7 +13,7 @@ from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
-from ..surrogates.tree_saddle import tree_max_min
+from ..surrogates.tree_saddle import TreeMaxMin
 from ._base import Settings
 from ._docs import documented
 from ._hidden import warn_without_labels
@@ -35,9 +35,10 @@ _MOST_BITS = 30
     hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
         ``log sum_z exp(score(x, z)) - log sum_h exp(score(x, y, h))``, by gradients, one start""",
     extra="""\
-    oracle_iterations : int, default=10
-        Iterations of mirror-prox in a step of max-min. It starts where the sentence was left last,
-        and the certificate includes what its answer lacks.""",
+    oracle_iterations : int, default=100
+        Most iterations of the double oracle that solves the game of max-min: in each, both players
+        learn a tree. It ends earlier where the answer is exact, and the certificate includes what
+        an answer lacks.""",
 )
 class TreeParser(HiddenHeads):
     """Finds the head of every word of a sentence: a dependency tree.
@@ -117,7 +118,7 @@ class TreeParser(HiddenHeads):
         order: str = "permutation",
         average: bool | float = True,
         check_every: int | None = None,
-        oracle_iterations: int = 10,
+        oracle_iterations: int = 100,
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -195,7 +196,7 @@ class TreeParser(HiddenHeads):
 
     def _make_surrogate(self, structure: Arborescence, tol: float) -> Any:
         if self.surrogate == "max-min":
-            return tree_max_min(structure, int(self.oracle_iterations), _ORACLE_SHARE * tol)
+            return TreeMaxMin(int(self.oracle_iterations), _ORACLE_SHARE * tol)
         return MaxMargin() if self.surrogate == "max-margin" else Crf()
 
     # --- training ---------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.arborescence import arborescence_work, best_tree, masked_table
+from .._kernels.game import game_work
 from .._kernels.jit import compiled, implements, leaf
 from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
 from .._kernels.maxima import largest
@@ -28,6 +29,8 @@ from ..features.rows import DenseRows, SparseRows
 
 # Pieces of the loss floor that a line search looks at: see arborescence_max_min.
 MOST_PIECES = 16
+# Trees that each player of the max-min game may mix.
+MOST_TREES = 64
 
 
 class Arborescence(NamedTuple):
@@ -121,7 +124,8 @@ def _work_size(structure, rows):
     m = structure.longest
     table = m * (m + 1)
     kernel = max(arborescence_work(m), matrix_tree_work(m))
-    return 9 * table + kernel + m + 2 * MOST_PIECES + rows.n_inputs
+    game = 2 * MOST_TREES * (m + MOST_TREES + 2) + game_work(MOST_TREES)
+    return 5 * table + kernel + m + 2 * MOST_PIECES + game + rows.n_inputs
 
 
 # --- scores and weights ---------------------------------------------------------------------

@@ -4,55 +4,56 @@ Both players mix trees; only the marginals of arcs matter. Given mu, the best nu
 with arcs worth ``c_d mu_dh``; given nu, the best mu that with arcs worth ``scores - c_d nu_dh``: so
 any pair gives a true bracket of the value by two argmaxes.
 
-A saddle point is approached by mirror-prox in the entropy of distributions over trees: a step adds
-to the natural parameters, and the matrix-tree theorem gives the marginals. Answers the averages.
+This is a matrix game with as many rows and columns as there are trees, solved by a *double oracle*:
+solve the game of some trees of each player, let each add the best answer to the other's mixture,
+and stop when the bracket closes. It is exact as soon as no answer is new.
 
 References
 ----------
-Nowak-Vila, Bach, Rudi. Consistent structured prediction with max-min margin Markov networks.
-ICML 2020, appendix G.
+McMahan, Gordon, Blum. Planning in the presence of cost functions controlled by an adversary.
+ICML 2003.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.arborescence import arborescence_work, best_tree, masked_table
+from .._kernels.game import copy_predictor, solve_game
 from .._kernels.jit import implements, leaf
-from .._kernels.matrix_tree import tree_marginals
-from .._kernels.maxima import largest
 from .._kernels.simplex import lower_envelope_step
 from .._kernels.vector import add_scaled, copy, dot
-from .arborescence import MOST_PIECES, Arborescence, words_of
+from .arborescence import MOST_PIECES, MOST_TREES, Arborescence, words_of
 
-# Where the next call begins, parameters are kept within this of the largest of their word.
-_REACH = 30.0
+# A bracket as narrow as this, relative to the value, is what rounding leaves.
+_ROUNDING = 1e-13
 
 
 @leaf
-def _answer(structure, i, mu, work):
-    """The best tree against mu: heads at the end of ``work``, after what the argmax needs."""
+def _reply(structure, i, scores, keep, other, sign, work, heads):
+    """Write the heads of the best tree with arcs worth ``keep scores + sign c_d other``."""
     m = words_of(structure, i)
     first = structure.indptr[i]
     size = m * (m + 1)
     table = work[:size].reshape(m, m + 1)
-    masked_table(mu, structure.allowed, structure.parts_indptr[i], table)
+    masked_table(other, structure.allowed, structure.parts_indptr[i], table)
     for d in range(m):
-        cost = structure.costs[first + d]
+        factor = sign * structure.costs[first + d]
         for h in range(m + 1):
             if table[d, h] > -np.inf:
-                table[d, h] *= cost
-    end = size + arborescence_work(m)
-    best_tree(table, structure.single_root, work[size:end], work[end : end + m])
+                table[d, h] = keep * scores[d * (m + 1) + h] + factor * table[d, h]
+    best_tree(table, structure.single_root, work[size:], heads)
 
 
 @implements(generic.loss_floor, Arborescence)
 def _loss_floor(structure, i, mu, work):
     m = words_of(structure, i)
     first = structure.indptr[i]
-    _answer(structure, i, mu, work)
-    heads = work[m * (m + 1) + arborescence_work(m) :]
+    heads = work[:m]
+    _reply(structure, i, mu, 0.0, mu, 1.0, work[m:], heads)
     total = 0.0
     for d in range(m):
         total += structure.costs[first + d] * (1.0 - mu[d * (m + 1) + int(heads[d])])
@@ -67,13 +68,13 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
     size = m * (m + 1)
     first = structure.indptr[i]
     start, change = work[:MOST_PIECES], work[MOST_PIECES : 2 * MOST_PIECES]
-    point, rest = work[2 * MOST_PIECES : 2 * MOST_PIECES + size], work[2 * MOST_PIECES + size :]
-    heads = rest[size + arborescence_work(m) :]
+    work = work[2 * MOST_PIECES :]
+    point, heads, rest = work[:size], work[size : size + m], work[size + m :]
     gamma, best, best_gamma = 0.0, -np.inf, 0.0
     for pieces in range(MOST_PIECES):
         copy(point, mu)
         add_scaled(point, direction, gamma)
-        _answer(structure, i, point, rest)
+        _reply(structure, i, point, 0.0, point, 1.0, rest, heads)
         start[pieces] = 0.0
         change[pieces] = 0.0
         for d in range(m):
@@ -95,100 +96,146 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
     return best_gamma
 
 
-# --- mirror-prox ------------------------------------------------------------------------------
+# --- double oracle ----------------------------------------------------------------------------
+
+
+class _Game(NamedTuple):
+    """The trees that both players know, up to MOST_TREES, and what they are worth."""
+
+    trees: np.ndarray  # (2, MOST_TREES, m): heads, first those of mu
+    losses: np.ndarray  # (MOST_TREES, MOST_TREES): of a tree of nu when one of mu is true
+    values: np.ndarray  # scores of the trees of mu
+    shares: np.ndarray  # (2, MOST_TREES): the mixtures
+    table: np.ndarray  # the losses of the trees in use, without holes
+    work: np.ndarray  # of the simplex method
 
 
 @leaf
-def _advance(structure, i, pair, scores, at, step, out):
-    """A step from ``pair`` with what is seen at the marginals ``at``; forbidden arcs stay so."""
+def _open_game(m, work):
+    most = MOST_TREES
+    trees, work = work[: 2 * most * m], work[2 * most * m :]
+    losses, work = work[: most * most], work[most * most :]
+    values, work = work[:most], work[most:]
+    shares, work = work[: 2 * most], work[2 * most :]
+    return _Game(
+        trees.reshape(2, most, m),
+        losses.reshape(most, most),
+        values,
+        shares.reshape(2, most),
+        work[: most * most],
+        work[most * most :],
+    )
+
+
+@leaf
+def _learn(structure, i, scores, game, count, player, place, heads):
+    """A player learns a tree: its losses against those that the other knows."""
     m = words_of(structure, i)
     first = structure.indptr[i]
-    size = m * (m + 1)
+    copy(game.trees[player, place], heads)
+    for k in range(count):
+        other = game.trees[1 - player, k]
+        loss = 0.0
+        for d in range(m):
+            loss += structure.costs[first + d] if other[d] != heads[d] else 0.0
+        if player == 0:
+            game.losses[k, place] = loss
+        else:
+            game.losses[place, k] = loss
+    if player == 0:
+        value = 0.0
+        for d in range(m):
+            value += scores[d * (m + 1) + int(heads[d])]
+        game.values[place] = value
+
+
+@leaf
+def _play(game, count):
+    """The mixtures of both players that are best among the trees they know."""
+    table = game.table[: count * count].reshape(count, count)
+    for j in range(count):
+        copy(table[j], game.losses[j, :count])
+    solve_game(table, game.values[:count], game.work, game.shares[0, :count])
+    copy_predictor(game.work, game.shares[1, :count])
+
+
+@leaf
+def _mix(game, count, player, out):
+    """Marginals of a mixture."""
+    m = game.trees.shape[2]
+    out[:] = 0.0
+    for k in range(count):
+        share = game.shares[player, k]
+        if share > 0.0:
+            for d in range(m):
+                out[d * (m + 1) + int(game.trees[player, k, d])] += share
+
+
+@leaf
+def _place_for(game, count, player):
+    """Where a new tree goes: to the end, later to the place of one without a share, or nowhere."""
+    if count < MOST_TREES:
+        return count
+    for k in range(count):
+        if game.shares[player, k] == 0.0:
+            return k
+    return -1
+
+
+@leaf
+def _total(structure, i, scores, keep, other, sign, heads):
+    """What a tree is worth with arcs worth ``keep scores + sign c_d other``, and the costs."""
+    m = words_of(structure, i)
+    first = structure.indptr[i]
+    total = 0.0
     for d in range(m):
-        cost = structure.costs[first + d]
-        for part in range(d * (m + 1), (d + 1) * (m + 1)):
-            if pair[part] > -np.inf:
-                out[part] = pair[part] + step * (scores[part] - cost * at[size + part])
-                out[size + part] = pair[size + part] + step * cost * at[part]
-            else:
-                out[part] = -np.inf
-                out[size + part] = -np.inf
+        part = d * (m + 1) + int(heads[d])
+        total += keep * scores[part] + structure.costs[first + d] * (1.0 + sign * other[part])
+    return total
 
 
 @leaf
-def _keep_small(m, parameters):
-    """Shift the parameters of each word by a constant, which changes nothing, and raise those that
-    are far below: arcs without mass must be able to come back."""
-    for d in range(2 * m):
-        row = parameters[d * (m + 1) : (d + 1) * (m + 1)]
-        top = largest(row)
-        for h in range(m + 1):
-            if row[h] > -np.inf:
-                row[h] = max(row[h] - top, -_REACH)
-
-
-@leaf
-def _bounds(structure, i, scores, pair, average, work):
-    """What no mu can exceed, because of nu; and what mu is worth against its best answer."""
-    m = words_of(structure, i)
-    size = m * (m + 1)
-    first = structure.indptr[i]
-    mu, nu = average[:size], average[size:]
-    table, end = work[:size], size + arborescence_work(m)
-    heads = work[end : end + m]
-    upper, lower = 0.0, dot(scores, mu)
-    for player in range(2):
-        for d in range(m):
-            cost = structure.costs[first + d]
-            for part in range(d * (m + 1), (d + 1) * (m + 1)):
-                value = cost * mu[part] if player else scores[part] - cost * nu[part]
-                table[part] = value if pair[part] > -np.inf else -np.inf
-        best_tree(table.reshape(m, m + 1), structure.single_root, work[size:end], heads)
-        for d in range(m):
-            cost, part = structure.costs[first + d], d * (m + 1) + int(heads[d])
-            if player:
-                lower += cost * (1.0 - mu[part])
-            else:
-                upper += cost * (1.0 - nu[part]) + scores[part]
-    return upper, lower
-
-
-@leaf
-def tree_mirror_prox(structure, i, scores, iterations, factor, pair, work, average):
-    """Improve the natural parameters of mu and nu, in place, and answer their averages.
-
-    Returns an upper and a lower bound of the value of the saddle point.
+def tree_double_oracle(structure, i, scores, iterations, accuracy, share, floor, work, mu):
+    """Write the best mixture found; return an upper and a lower bound of the value.
 
     Parameters
     ----------
     iterations : int
-        Each takes two prox steps, both from ``pair``: to a point in between, and from what is seen
-        there to the next one.
-    factor : float
-        Step length in units of one over the largest cost of a word.
-    pair : array
-        Parameters of mu, then of nu: two flat tables, minus infinity for forbidden arcs.
-    average : array
-        Receives the averages of mu and of nu at the points in between: two flat tables.
+        Each lets both players learn a tree.
+    accuracy : float
+        The bracket is narrow enough at this width,
+    share, floor : float
+        or at this share of what the upper bound exceeds ``floor`` by.
+    mu : array
+        Receives marginals that are worth the lower bound.
     """
     m = words_of(structure, i)
     size = m * (m + 1)
-    at, to, rest = work[: 2 * size], work[2 * size : 4 * size], work[4 * size :]
-    highest = largest(structure.costs[structure.indptr[i] : structure.indptr[i + 1]])
-    step = factor / max(highest, 1e-12)
-    average[:] = 0.0
-    for half in range(2 * iterations):
-        between = half % 2 == 1
-        source = to if between else pair
-        for first in range(0, 2 * size, size):
-            tree_marginals(
-                source[first : first + size].reshape(m, m + 1),
-                structure.single_root,
-                rest,
-                at[first : first + size].reshape(m, m + 1),
-            )
-        if between:
-            add_scaled(average, at, 1.0 / iterations)
-        _advance(structure, i, pair, scores, at, step, pair if between else to)
-    _keep_small(m, pair)
-    return _bounds(structure, i, scores, pair, average, work)
+    mine, other, rest = work[:size], work[size : 2 * size], work[2 * size :]
+    heads, rest = rest[:m], rest[m:]
+    game = _open_game(m, rest[size + arborescence_work(m) :])
+    _reply(structure, i, scores, 1.0, scores, 0.0, rest, heads)
+    _learn(structure, i, scores, game, 0, 0, 0, heads)
+    _learn(structure, i, scores, game, 1, 1, 0, heads)
+    count = 1
+    upper, lower = np.inf, -np.inf
+    for _ in range(iterations):
+        _play(game, count)
+        _mix(game, count, 0, mine)
+        _mix(game, count, 1, other)
+        places = _place_for(game, count, 0), _place_for(game, count, 1)
+        _reply(structure, i, scores, 1.0, other, -1.0, rest, heads)
+        upper = min(upper, _total(structure, i, scores, 1.0, other, -1.0, heads))
+        if places[0] >= 0:
+            _learn(structure, i, scores, game, count, 0, places[0], heads)
+        _reply(structure, i, scores, 0.0, mine, 1.0, rest, heads)
+        below = dot(scores, mine) + _total(structure, i, scores, 0.0, mine, -1.0, heads)
+        if below > lower:
+            lower = below
+            copy(mu, mine)
+        enough = max(accuracy, _ROUNDING * (1.0 + abs(upper)), share * (upper - floor))
+        if upper - lower <= enough or min(places[0], places[1]) < 0:
+            break
+        count = min(count + 1, MOST_TREES)
+        _learn(structure, i, scores, game, count, 1, places[1], heads)
+    return max(upper, lower), lower
