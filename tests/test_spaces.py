@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -51,6 +52,31 @@ def test_enumeration_is_the_space_and_moves_connect_it(name):
             reached.add(k)
             pending += neighbours[k]
     assert reached == set(outputs)
+
+
+@pytest.mark.parametrize("name", ["trees", "acyclic", "subsets"])
+def test_many_outputs_at_once_are_what_each_of_them_is(name):
+    space, rng = SPACES[name], np.random.RandomState(0)
+    outputs = [list(y)[::-1] if name != "trees" else y for y in space.enumerate()]
+    one_by_one = np.array([space.to_set(y) for y in outputs])
+    for many in (outputs, [np.asarray(y).tolist() for y in outputs]):
+        assert np.array_equal(space._at_once(many), one_by_one)
+        assert np.array_equal(space.to_sets(many), one_by_one)
+    table = {tuple(row) for row in one_by_one}
+    high = space.n_elements if name == "subsets" else space.n_nodes
+    for _ in range(300):  # anything of the right form: refused with its place unless a member
+        if name == "acyclic":
+            wild = rng.randint(-1, high + 1, size=(rng.randint(1, 5), 2)).tolist()
+        else:
+            wild = rng.randint(-1, high + 1, size=len(outputs[0])).tolist()
+        try:
+            rows = space.to_sets([outputs[1], wild])
+        except ValueError as error:
+            assert "y[1]" in str(error)
+            with pytest.raises(ValueError, match=re.escape(str(error))):
+                space.to_set(wild, "y[1]")
+        else:
+            assert tuple(rows[1]) in table and np.array_equal(rows[1], space.to_set(wild))
 
 
 def test_moves_are_all_members_that_differ_in_one_element():

@@ -66,15 +66,26 @@ def _ordered_pair(n, i, j):
 
 
 @leaf
-def spread(x, w, wide, active):
-    """Write ``w_ij`` and ``w_ij x_ij`` as symmetric matrices."""
+def spread_weights(w, wide):
+    """Write ``w_ij`` as a symmetric matrix."""
     n = wide.shape[0]
     p = 0
     for i in range(n):
-        wide[i, i] = active[i, i] = 0.0
+        wide[i, i] = 0.0
         for j in range(i + 1, n):
             wide[i, j] = wide[j, i] = w[p]
-            active[i, j] = active[j, i] = w[p] if x[p] != 0 else 0.0
+            p += 1
+
+
+@leaf
+def spread(x, wide, active):
+    """Write ``w_ij x_ij`` as a symmetric matrix."""
+    n = wide.shape[0]
+    p = 0
+    for i in range(n):
+        active[i, i] = 0.0
+        for j in range(i + 1, n):
+            active[i, j] = active[j, i] = wide[i, j] if x[p] != 0 else 0.0
             p += 1
 
 
@@ -160,8 +171,9 @@ def _copy(y, out):
 def complete_pairs(n, X, Y, w, relaxed, examples, flips, scores):
     """Best latent variables of the true outputs, and their scores."""
     wide, active = np.empty((n, n)), np.empty((n, n))
+    spread_weights(w, wide)
     for i in examples:
-        spread(X[i], w, wide, active)
+        spread(X[i], wide, active)
         best_flips(wide, active, Y[i], relaxed, flips[i])
         scores[i] = flipped_score(wide, active, Y[i], flips[i])
 
@@ -174,10 +186,11 @@ def worst_pairs(space, X, Y, w, references, objective, examples, sets, flips, lo
     """
     n = space.n_elements
     wide, active = np.empty((n, n)), np.empty((n, n))
+    spread_weights(w, wide)
     trial = np.empty(2, np.int32)
     for i in examples:
         top = -np.inf
-        spread(X[i], w, wide, active)
+        spread(X[i], wide, active)
         for row in space.table:
             d = set_distortion(Y[i], row)
             score = set_score(active, row) + best_flips(wide, active, row, False, trial)
@@ -194,10 +207,11 @@ def worst_pairs_all(space, latents, X, Y, w, references, objective, examples, se
     """The same, going through all outputs and all latent variables (rows of pairs) one by one."""
     n = space.n_elements
     wide, active = np.empty((n, n)), np.empty((n, n))
+    spread_weights(w, wide)
     gains = np.empty(n * (n - 1) // 2)
     for i in examples:
         top = -np.inf
-        spread(X[i], w, wide, active)
+        spread(X[i], wide, active)
         for row in space.table:
             d = set_distortion(Y[i], row)
             base = set_score(active, row)
@@ -335,10 +349,15 @@ def climb_pairs(space, wide, active, y, flips, trial, contact, work):
     toggle(wide, active, flips[0])
     toggle(wide, active, flips[1])
     value = set_score(active, y)
+    settled = False  # whether the last sweep over h found nothing
     while True:
         before = value
         value = _climb_sets(space, active, y, value, trial, contact, work)
+        if settled and value == before:
+            break
+        middle = value
         value = _climb_flips(wide, active, y, flips, value)
+        settled = value == middle
         if value == before:
             break
     toggle(wide, active, flips[1])
@@ -356,12 +375,13 @@ def sample_pairs(
     """
     n = space.n_elements
     wide, active = np.empty((n, n)), np.empty((n, n))
+    spread_weights(w, wide)
     rng, work = np.empty(1, np.uint64), np.empty(2 * space.n_nodes + 1, np.int32)
     y, trial = np.empty(space.width + 1, np.int32), np.empty(space.width + 1, np.int32)
     h, contact = np.empty(2, np.int32), np.empty(n)
     for i in examples:
         top = -np.inf
-        spread(X[i], w, wide, active)
+        spread(X[i], wide, active)
         for t in range(n_samples):
             start_stream(rng, seed, i, t)
             draw_set(space, rng, y, trial, work)

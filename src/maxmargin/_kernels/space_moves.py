@@ -278,6 +278,16 @@ def draw_sets(space, seed, out):
 
 
 @compiled
+def are_members(space, sets):
+    """Whether all rows, sets of distinct elements, belong to the family."""
+    work = np.empty(2 * space.n_nodes + 1, np.int32)
+    for y in sets:
+        if not is_member(space, y, work):
+            return False
+    return True
+
+
+@compiled
 def neighbours(space, y):
     """All members that are neighbours of y, in the order in which climbing tries them."""
     work = np.empty(2 * space.n_nodes + 1, np.int32)

@@ -66,6 +66,9 @@ class LatentPredictor(BaseEstimator):
     n_samples : int or "formula", default=2
         Size of T(w, x). "formula" is that of Theorem 3 at the present weights; beyond its domain,
         which training soon leaves, it is capped at 100.
+    n_passes : int, default=3
+        Of "random": passes of dual ascent in each round, over the structures that are remembered.
+        Few passes explain again sooner, before the weights have settled on early explanations.
     beta : float, optional
         For the formula: a bound of the probability that a proposal's distortion is below 1. By
         default that of uniform proposals, where it is known.
@@ -135,6 +138,7 @@ class LatentPredictor(BaseEstimator):
         alpha: float | str = "auto",
         n_iter: int = 30,
         n_samples: int | str = 2,
+        n_passes: int = 3,
         beta: float | None = None,
         greedy: bool = True,
         solver: str = "cccp",
@@ -153,6 +157,7 @@ class LatentPredictor(BaseEstimator):
         self.alpha = alpha
         self.n_iter = n_iter
         self.n_samples = n_samples
+        self.n_passes = n_passes
         self.beta = beta
         self.greedy = greedy
         self.solver = solver
@@ -217,7 +222,13 @@ class LatentPredictor(BaseEstimator):
             if self.solver == "subgradient":
                 return train_subgradient(problem, self.alpha_, shares, **draws, **common)
             return train_random(
-                problem, self.alpha_, shares, capacity=self.capacity, **draws, **common
+                problem,
+                self.alpha_,
+                shares,
+                passes=self.n_passes,
+                capacity=self.capacity,
+                **draws,
+                **common,
             )
         objective = MARGIN if self.trainer == "lssvm" else SLACK
         best: LatentResult | None = None
@@ -261,6 +272,7 @@ class LatentPredictor(BaseEstimator):
         check_callbacks(self.callbacks)
         check_integer("verbose", int(self.verbose), 0)
         check_integer("n_iter", self.n_iter, 1)
+        check_integer("n_passes", self.n_passes, 1)
         check_integer("n_inference", self.n_inference, 1)
         check_integer("n_restarts", self.n_restarts, 1)
         check_integer("capacity", self.capacity, 2)

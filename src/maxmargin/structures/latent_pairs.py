@@ -38,19 +38,25 @@ def pack_pairs(structure: Sets, has_superset: bool, X: list, y: list | None) -> 
             f"the latent space is empty for X[0] and all others: of {n} elements no two pairs "
             "share one; expected a structure with at least 3 elements."
         )
-    bits = np.array([_bits(x, i, n) for i, x in enumerate(X)], np.uint8)
     sets = np.zeros((len(X), space.width + 1), np.int32)
+    bits = _all_bits(X, n)
     if y is not None:
-        for i, output in enumerate(y):
-            sets[i] = structure.to_set(output, f"y[{i}]")
+        sets = structure.to_sets(y)
     return PairProblem(structure, has_superset, bits, sets)
+
+
+def _all_bits(X: list, n: int) -> np.ndarray:
+    """Bits of all inputs: arrays of integers at once, others one by one."""
+    n_pairs = n * (n - 1) // 2
+    if all(isinstance(x, np.ndarray) and x.shape == (n_pairs,) for x in X):
+        table = np.array(X)
+        if table.dtype.kind in "biu" and table.min() >= 0 and table.max() <= 1:
+            return table.astype(np.uint8)
+    return np.array([_bits(x, i, n) for i, x in enumerate(X)], np.uint8)
 
 
 def _bits(x: Any, i: int, n: int) -> np.ndarray:
     n_pairs = n * (n - 1) // 2
-    if isinstance(x, np.ndarray) and x.dtype.kind in "biu" and x.shape == (n_pairs,):
-        if x.min() >= 0 and x.max() <= 1:
-            return x
     where = f"X[{i}]"
     try:
         values = np.asarray(x, float)

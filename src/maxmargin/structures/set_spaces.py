@@ -19,6 +19,7 @@ from .._kernels.space_moves import (
     SUBSET,
     TREE,
     ElementSpace,
+    are_members,
     draw_sets,
     is_member,
     neighbours,
@@ -30,6 +31,17 @@ _TABLES: dict[tuple[int, int], np.ndarray] = {}  # of acyclic graphs, by nodes a
 _DAG_NODES = 5  # up to here acyclic graphs are listed, and drawn exactly uniformly
 
 
+def _integers(values: list, shape: tuple[int, int]) -> np.ndarray | None:
+    """An array of integers of this shape that is not empty, or None."""
+    try:
+        table = np.array(values)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    if table.dtype.kind != "i" or table.shape != shape or not table.size:
+        return None
+    return table.astype(np.int64)
+
+
 class Sets(Space):
     """Spaces whose outputs are sets of elements, compiled as an :class:`ElementSpace`."""
 
@@ -39,6 +51,21 @@ class Sets(Space):
 
     def to_set(self, y: Any, where: str = "y") -> np.ndarray:
         """``[count, elements ...]`` of an output as users write it, checked."""
+        raise NotImplementedError
+
+    def to_sets(self, outputs: list) -> np.ndarray:
+        """The same for many outputs y, one a row.
+
+        Arrays of integers are taken at once; what is not, or is no member, goes one by one, and
+        errors name their place.
+        """
+        rows = self._at_once(outputs)
+        if rows is not None and are_members(self.packed(), rows):
+            return rows
+        return np.array([self.to_set(y, f"y[{i}]") for i, y in enumerate(outputs)], np.int32)
+
+    def _at_once(self, outputs: list) -> np.ndarray | None:
+        """Rows of distinct elements in range, not yet known to be members; None if not plain."""
         raise NotImplementedError
 
     def from_set(self, row: np.ndarray) -> Any:
@@ -135,6 +162,18 @@ class Subset(Sets):
             raise ValueError(f"{where} has {len(chosen)} elements; expected exactly {size}.")
         return self._row(chosen, size)
 
+    def _at_once(self, outputs: list) -> np.ndarray | None:
+        n, size = self._sizes()
+        chosen = _integers(outputs, (len(outputs), size))
+        if chosen is None or chosen.min() < 0 or chosen.max() >= n:
+            return None
+        chosen = np.sort(chosen, axis=1)
+        if (chosen[:, 1:] == chosen[:, :-1]).any():
+            return None
+        rows = np.full((len(outputs), size + 1), size, np.int32)
+        rows[:, 1:] = chosen
+        return rows
+
     def from_set(self, row: np.ndarray) -> np.ndarray:
         return row[1 : row[0] + 1].astype(np.int64)
 
@@ -163,6 +202,10 @@ class _Graphs(Sets):
             if edges.count(edge) > 1:
                 raise ValueError(f"{where} holds the edge {self._pair(edge)} twice.")
         return edges
+
+    def _numbers(self, tails: np.ndarray, heads: np.ndarray) -> np.ndarray:
+        """Indices of many edges."""
+        return tails * (self.n_nodes - 1) + heads - (heads > tails)
 
     def _pair(self, edge: int) -> tuple[int, int]:
         tail, head = divmod(edge, self.n_nodes - 1)
@@ -268,6 +311,20 @@ class Arborescence(_Graphs):
                 edges.append(self._edge((parent, node), where))
         return edges
 
+    def _at_once(self, outputs: list) -> np.ndarray | None:
+        n = self._check_nodes()
+        parents = _integers(outputs, (len(outputs), n))
+        if parents is None or parents.min() < -1 or parents.max() >= n:
+            return None
+        nodes, roots = np.arange(n), parents == -1
+        if (parents == nodes).any() or (roots.sum(axis=1) != 1).any():
+            return None
+        edges = self._numbers(parents, nodes)
+        edges[roots] = n * n  # sorted to the end, and left out
+        rows = np.full((len(outputs), n), n - 1, np.int32)
+        rows[:, 1:] = np.sort(edges, axis=1)[:, :-1]
+        return rows
+
     def from_set(self, row: np.ndarray) -> np.ndarray:
         parents = np.full(self.n_nodes, -1, np.int64)
         for edge in row[1 : row[0] + 1]:
@@ -349,6 +406,25 @@ class DAG(_Graphs):
         if cycle is not None:
             raise ValueError(f"{where} is not acyclic: the edge {cycle} is on a cycle.")
         return self._row(edges, space.width)
+
+    def _at_once(self, outputs: list) -> np.ndarray | None:
+        n, width = self.n_nodes, self._bare().width
+        if not all(isinstance(y, (list, tuple)) and len(y) <= width for y in outputs):
+            return None
+        counts = np.array([len(y) for y in outputs])
+        pairs = _integers(list(itertools.chain.from_iterable(outputs)), (counts.sum(), 2))
+        if pairs is None or pairs.min() < 0 or pairs.max() >= n:
+            return None
+        tails, heads = pairs[:, 0], pairs[:, 1]
+        if (tails == heads).any():
+            return None
+        held = np.arange(width) < counts[:, None]
+        edges = np.full(held.shape, n * n)  # beyond all others, until they are sorted
+        edges[held] = self._numbers(tails, heads)
+        edges.sort(axis=1)
+        if (held[:, 1:] & (edges[:, 1:] == edges[:, :-1])).any():
+            return None
+        return np.column_stack([counts, np.where(held, edges, -1)]).astype(np.int32)
 
     def from_set(self, row: np.ndarray) -> list[tuple[int, int]]:
         return [self._pair(int(edge)) for edge in row[1 : row[0] + 1]]
