@@ -109,6 +109,9 @@ def test_a_large_file_is_refused_with_its_size(refused, folder):
         (["--max-size", "lots"], "no size"),
         (["--part", "train"], "--part is for npz files"),
         (["--report", "nowhere/a.html"], "nowhere does not exist"),
+        (["--report", "./m.mm"], "the same command needs ./m.mm"),
+        (["--report", "a.csv", "--force"], "the same command needs a.csv"),
+        (["--seed", "-1"], "--seed"),
     ],
 )  # fmt: skip
 def test_bad_options(refused, options, said):
@@ -119,6 +122,21 @@ def test_unknown_tasks_and_commands(refused):
     assert "banana" in refused("train", "banana", "a.csv", "-o", "m.mm")
     assert "No such command 'fly'" in refused("fly")
     assert "Missing option" in refused("train", "multiclass", "a.csv")
+
+
+def test_nothing_that_a_command_reads_is_written_over(refused, folder):
+    words = ("train", "multiclass", "a.csv", "-o", "a.csv", "--force")
+    assert "cannot write a.csv: the same command needs a.csv" in refused(*words)
+    main(["train", "multiclass", "a.csv", "-o", "m.mm", "-q", "--set", "n_jobs=1"])
+    for name in ("a.csv", "m.mm"):
+        assert "the same command" in refused("predict", "m.mm", "a.csv", "-o", name, "--force")
+    assert (folder / "a.csv").read_text() == CSV
+
+
+def test_no_command_at_all_shows_the_tour(folder, capsys):
+    main([])
+    said = "".join(capsys.readouterr())
+    assert re.search(r"\n +maxmargin demo  ", said) and "error" not in said.splitlines()[0]
 
 
 def test_models_that_do_not_fit_the_data(refused, folder):
@@ -137,6 +155,7 @@ def test_models_that_do_not_fit_the_data(refused, folder):
 def test_files_that_are_no_models(refused, folder):
     assert "there is no such file" in refused("predict", "no.mm", "a.csv")
     assert "damaged or incomplete" in refused("inspect", "a.csv")
+    assert "is a folder" in refused("inspect", folder)
     main(["train", "multiclass", "a.csv", "-o", "m.mm", "-q"])
     (folder / "cut.mm").write_bytes((folder / "m.mm").read_bytes()[:-30])
     assert "damaged or incomplete" in refused("predict", "cut.mm", "a.csv")

@@ -242,6 +242,23 @@ def test_trees(run, folder):
     assert run("evaluate", "t.mm", "b.conllu")[0] == 2
 
 
+def test_hidden_labels_do_not_count():
+    from types import SimpleNamespace
+
+    from maxmargin.cli._tasks import _MEASURES, baseline_of, certified
+
+    truth, found = [[2, -1, 0], [-1, 0]], [[2, 3, 0], [0, 1]]
+    assert _MEASURES["tree"](None, truth, found)["heads right"][0] == pytest.approx(2 / 3)
+    assert _MEASURES["tree"](None, truth, found)["whole trees right"][0] == 0.5
+    with pytest.raises(ValueError, match="all labels are hidden"):
+        _MEASURES["tree"](None, [[-1]], [[0]])
+    model = SimpleNamespace(classes_=np.array([0, 1, 2]), hidden="auto")
+    assert baseline_of("sequence", model, truth)["label"] == 0
+    assert _MEASURES["sequence"](model, truth, found)["accuracy"][0] == pytest.approx(2 / 3)
+    certificate = {"global": False, "status": "stationary", "primal": 1.0, "relative_gap": 0.01}
+    assert "proven" not in certified(certificate) and "local optimum" in certified(certificate)
+
+
 def test_report(run, iris):
     pytest.importorskip("maxmargin.report")
     words = ("train", "multiclass", iris, "-o", "a.mm", "--holdout", "0.3", "--report", "a.html")

@@ -284,6 +284,8 @@ def test_conllu(write):
         write("b.conllu", CONLLU.replace("\t4\t", "\t_\t").replace("\t0\t", "\t_\t")), "tree"
     )
     assert bare.heads is None
+    part = read(write("c.conllu", CONLLU + CONLLU.replace("\t4\t", "\t_\t")), "tree")
+    assert [heads.tolist() for heads in part.heads] == [[4, 4, 4, 0], [-1, -1, -1, 0]]
 
 
 # --- files that are not right --------------------------------------------------------------------

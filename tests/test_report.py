@@ -345,6 +345,19 @@ def test_labels_that_are_not_known_do_not_count(chain, words):
     assert summary.score == pytest.approx(right / sum(len(t) - 1 for t in test.y))
 
 
+def test_no_bound_is_claimed_after_training_with_hidden_labels(chain, words):
+    train, _ = words
+    model = clone(chain)
+    vars(model).update({name: v for name, v in vars(chain).items() if name.endswith("_")})
+    model.status_, model.rounds_, model.objective_ = "stationary", [None] * 3, 0.5
+    report = Report("hidden")
+    summary = report.add(model, X_train=train.X, y_train=train.y, baselines=False)
+    assert summary.relative_gap is None and summary.passes == model.n_iter_
+    page = check_page(report.html())
+    assert "no weights at all" not in page.text and "certified gap" not in page.text
+    assert "not convex" in page.text
+
+
 def test_formula_follows_the_surrogate(flat):
     assert "max_mu" not in formula(flat)
     text = formula(MulticlassClassifier("crf"))

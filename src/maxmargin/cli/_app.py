@@ -102,6 +102,9 @@ def _code_of(error: BaseException) -> int:
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         _say("interrupted", "nothing was written")
         return INTERRUPTED
+    if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2
+        error.show()  # type: ignore[attr-defined]
+        return BAD_INPUT
     if isinstance(error, click.ClickException):
         hint = ""
         if isinstance(error, click.UsageError) and error.ctx is not None:

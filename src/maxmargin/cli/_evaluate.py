@@ -9,7 +9,7 @@ from ..files.prepare import follow
 from ._model_file import read_model_file
 from ._options import json_option, read_data, reading_options
 from ._output import print_json
-from ._tasks import certificate_of, scores_of
+from ._tasks import certificate_of, certified, scores_of
 from ._train import print_scores
 
 _HELP = """Scores of MODEL on the labelled examples of DATA, beside a trivial baseline.
@@ -49,6 +49,5 @@ def command(model_path, data, as_json, **reading):
         return
     print_scores(scores, opened.baseline)
     click.echo(
-        f"{len(y)} examples. Training: {certificate['status']}, within "
-        f"{certificate['relative_gap']:.2%} of the optimum at alpha {certificate['alpha']:.3g}"
+        f"{len(y)} examples. Training at alpha {certificate['alpha']:.3g}: {certified(certificate)}"
     )

@@ -41,6 +41,8 @@ def read_model_file(path: str) -> ModelFile:
         raise FileError(f"{path}: there is no such file") from None
     except NotADirectoryError:
         raise FileError(f"{path}: there is no such file (a part of the path is a file)") from None
+    except IsADirectoryError:
+        raise FileError(f"{path}: is a folder; expected a model file") from None
     if note is None:
         raise FileError(
             f"{path}: the model was not made by 'maxmargin train', so that nothing tells how to "

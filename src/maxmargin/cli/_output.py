@@ -99,6 +99,13 @@ def check_output(path: str | None, force: bool) -> None:
         raise click.UsageError(f"{path} exists already; --force replaces it")
 
 
+def check_apart(output: str | None, *others: str | None) -> None:
+    """Refuse to write over what the same command reads or writes, also with ``--force``."""
+    for other in others:
+        if output and other and os.path.realpath(output) == os.path.realpath(other):
+            raise click.UsageError(f"cannot write {output}: the same command needs {other}")
+
+
 def write_text(path: str | None, text: str) -> None:
     """Text to a file, whole or not at all, or to standard output."""
     if path is None:

@@ -49,10 +49,10 @@ def heuristic_alpha(model: Any, X: Any, y: Any) -> float:
     try:
         model.fit(X, y)
     except _Found:
-        pass
+        return probe.alpha
     finally:
-        del model._recorder
-    return probe.alpha
+        vars(model).pop("_recorder", None)
+    return float(model.alpha_)  # with hidden labels nothing is recorded
 
 
 def take(values: Any, which: np.ndarray) -> Any:

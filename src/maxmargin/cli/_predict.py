@@ -14,7 +14,7 @@ from ..files import Sentences
 from ..files.prepare import follow
 from ._model_file import ModelFile, read_model_file
 from ._options import json_option, read_data, reading_options
-from ._output import check_output, note, print_json, write_text
+from ._output import check_apart, check_output, note, print_json, write_text
 
 _HELP = """Labels of the examples in DATA, by MODEL.
 
@@ -37,6 +37,7 @@ Labels that DATA may hold are not looked at.
 def command(model_path, data, output, force, as_json, **reading):
     """Read, predict, write."""
     check_output(output, force)
+    check_apart(output, data, model_path)
     opened = read_model_file(model_path)
     examples = read_data(data, opened.task, **reading)
     X, _ = follow(examples, opened.recipe)

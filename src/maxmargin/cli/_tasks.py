@@ -43,6 +43,17 @@ def _flat(y: Any) -> list:
     return [label for part in y for label in np.asarray(part, object).tolist()]
 
 
+def _is_known(model: Any, labels: list) -> np.ndarray:
+    """Which labels of sequences or graphs count: neither void nor hidden."""
+    from ..estimators._hidden import find_hidden
+
+    void = getattr(model, "void", None)
+    known = ~find_hidden(labels, model.classes_, bool(model.hidden))
+    if void is not None:
+        known &= np.array([label != void for label in labels], bool)
+    return known
+
+
 def _positions(model: Any, y: Any) -> np.ndarray:
     """Positions (0 is the best) of the items in rankings as they are written."""
     from ..estimators._rankings import RankingFormat, read_rankings
@@ -65,8 +76,8 @@ def baseline_of(task: str, model: Any, y: Any) -> dict[str, Any]:
         middle = model.classes_.tolist()[codes[len(codes) // 2]]
         return {"says": "always the median class", "label": middle}
     if task in ("sequence", "graph"):
-        void = getattr(model, "void", None)
-        counts = Counter(label for label in _flat(y) if void is None or label != void)
+        labels = _flat(y)
+        counts = Counter(labels[k] for k in np.flatnonzero(_is_known(model, labels)))
         return {"says": "always the most frequent label", "label": counts.most_common(1)[0][0]}
     if task == "multilabel":
         usual = (np.asarray(y).mean(axis=0) > 0.5).astype(int)
@@ -135,20 +146,26 @@ def _ordinal(model: Any, truth: Any, found: Any) -> Measures:
 
 
 def _labels(model: Any, truth: Any, found: Any) -> Measures:
-    void = getattr(model, "void", None)
-    pairs = [
-        (a, b) for a, b in zip(_flat(truth), _flat(found), strict=True) if void is None or a != void
-    ]
-    whole = [
-        all(a == b or (void is not None and a == void) for a, b in zip(t, f, strict=True))
-        for t, f in zip(truth, found, strict=True)
-    ]
-    right = float(np.mean([a == b for a, b in pairs]))
-    measures = {"accuracy": (right, True), "all labels right": (float(np.mean(whole)), True)}
-    names = {str(a) for a, _ in pairs}
-    if all(name == "O" or name[:2] in ("B-", "I-", "E-", "S-") for name in names) and "O" in names:
+    labels = _flat(truth)
+    known = _need_some(_is_known(model, labels))
+    right = np.array([a == b for a, b in zip(labels, _flat(found), strict=True)], bool)
+    ends = np.cumsum([len(part) for part in truth])
+    whole = [part.all() for part in np.split(right | ~known, ends[:-1])]
+    measures = {
+        "accuracy": (float(right[known].mean()), True),
+        "all labels right": (float(np.mean(whole)), True),
+    }
+    names = {str(labels[k]) for k in np.flatnonzero(known)}
+    marks = ("B-", "I-", "E-", "S-")
+    if known.all() and "O" in names and all(n == "O" or n[:2] in marks for n in names):
         measures["F1 of chunks"] = (chunk_f1(truth, found), True)
     return measures
+
+
+def _need_some(known: np.ndarray) -> np.ndarray:
+    if not known.any():
+        raise ValueError("all labels are hidden: there is nothing to score")
+    return known
 
 
 def chunks_of(labels: Any) -> set[tuple[int, int, str]]:
@@ -198,10 +215,12 @@ def _ranking(model: Any, truth: Any, found: Any) -> Measures:
 
 def _tree(model: Any, truth: Any, found: Any) -> Measures:
     pairs = [(np.asarray(a), np.asarray(b)) for a, b in zip(truth, found, strict=True)]
+    known = _need_some(np.concatenate([a >= 0 for a, _ in pairs]))  # -1: not known
     right = np.concatenate([a == b for a, b in pairs])
+    whole = [((a == b) | (a < 0)).all() for a, b in pairs]
     return {
-        "heads right": (float(right.mean()), True),
-        "whole trees right": (float(np.mean([(a == b).all() for a, b in pairs])), True),
+        "heads right": (float(right[known].mean()), True),
+        "whole trees right": (float(np.mean(whole)), True),
     }
 
 
@@ -217,9 +236,14 @@ _MEASURES: dict[str, Any] = {
 
 
 def certificate_of(model: Any) -> dict[str, Any]:
-    """What is proven about the training objective of a model."""
+    """What is proven about the training objective of a model.
+
+    With hidden labels, "global" is False: primal, dual and gap are those of the last convex
+    problem.
+    """
     primal = float(model.primal_)
     return {
+        "global": not hasattr(model, "rounds_"),
         "status": model.status_,
         "alpha": float(model.alpha_),
         "primal": primal,
@@ -230,3 +254,17 @@ def certificate_of(model: Any) -> dict[str, Any]:
         "passes": int(model.n_iter_),
         "tol": float(model.tol),
     }
+
+
+def certified(certificate: dict[str, Any]) -> str:
+    """A certificate in words."""
+    share, status = f"{certificate['relative_gap']:.2%}", certificate["status"]
+    if certificate["global"]:
+        return (
+            f"{status}: objective {certificate['primal']:.6g}, proven to be within {share} of the "
+            "optimum"
+        )
+    return (
+        f"{status}: a local optimum, as some labels are hidden; objective of the last convex "
+        f"problem {certificate['primal']:.6g}, within {share} of its optimum"
+    )

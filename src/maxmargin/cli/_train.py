@@ -13,15 +13,26 @@ import click
 import numpy as np
 
 from ..files.prepare import Choices, Prepared, follow, learn
+from ..solvers.result import CONVERGED, STATIONARY
 from . import INTERRUPTED, NOT_CONVERGED, OK
 from ._fit import Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
 from ._options import Names, json_option, read_data, reading_options
-from ._output import check_output, note, print_json, print_table
+from ._output import check_apart, check_output, note, print_json, print_table
 from ._path import Point, best_alpha, take, walk_path
-from ._tasks import TASKS, Score, baseline_of, certificate_of, estimator_class, scores_of
+from ._tasks import (
+    TASKS,
+    Score,
+    baseline_of,
+    certificate_of,
+    certified,
+    estimator_class,
+    scores_of,
+)
 
-_HELP = """Train a model of TASK on DATA (a file, or @NAME) and write it to MODEL.
+_HELP = f"""Train a model of TASK on DATA (a file, or @NAME) and write it to MODEL.
+
+Tasks: {", ".join(TASKS)}.
 
 \b
   maxmargin train multiclass flowers.csv -o flowers.mm --target species
@@ -91,7 +102,7 @@ class Request:
 
 
 @click.command("train", help=_HELP, short_help="Train a model on a file.")
-@click.argument("task", type=click.Choice(TASKS))
+@click.argument("task", metavar="TASK", type=click.Choice(TASKS))
 @click.argument("data")
 @click.option(
     "-o", "--output", "model_path", required=True, metavar="MODEL", help="Where to write."
@@ -126,7 +137,7 @@ class Request:
     metavar="NAME=VALUE",
     help="Any other parameter of the estimator, such as kernel=rbf; repeatable.",
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @click.option("--jobs", type=int, help="Threads for evaluation; -1: all.")
 @click.option("--target", type=Names(), default=(), help="Columns that hold the labels.")
 @click.option("--drop", type=Names(), default=(), help="Columns to leave out.")
@@ -166,6 +177,8 @@ def command(
     checkpoint = f"{model_path}.checkpoint"
     check_output(model_path, force or resume)
     check_output(report, force or resume)
+    check_apart(model_path, data, test_path, report)
+    check_apart(report, data, test_path, checkpoint)
     _check_checkpoint(checkpoint, model_path, resume, force)
     if test_path and holdout:
         raise click.UsageError("--test and --holdout exclude each other")
@@ -206,7 +219,7 @@ def command(
         note(f"interrupted: {model_path} holds the best model so far; --resume goes on")
         return INTERRUPTED
     fits.forget()
-    return NOT_CONVERGED if strict and model.status_ != "converged" else OK
+    return NOT_CONVERGED if strict and model.status_ not in (CONVERGED, STATIONARY) else OK
 
 
 def _check_checkpoint(checkpoint: str, model_path: str, resume: bool, force: bool) -> None:
@@ -253,7 +266,8 @@ def _factory(request: Request, prepared: Prepared, jobs: int | None, verbose: in
             f"{cls.__name__} has no parameter {unknown[0]!r}; it has "
             f"{', '.join(sorted(cls._get_param_names()))}"
         )
-    return lambda: cls(**params, n_jobs=jobs, verbose=verbose)
+    params = {"n_jobs": jobs, "verbose": verbose} | params
+    return lambda: cls(**params)
 
 
 def _train(
@@ -327,12 +341,10 @@ def _tell(
         print_table(("alpha", "score", "deviation", ""), rows, f"{request.folds}-fold path")
     if scores:
         print_scores(scores, baseline)
-    certified = (
-        f"{certificate['status']}: objective {certificate['primal']:.6g}, proven to be within "
-        f"{certificate['relative_gap']:.2%} of the optimum (alpha {certificate['alpha']:.3g}, "
+    click.echo(
+        f"{certified(certificate)} (alpha {certificate['alpha']:.3g}, "
         f"{certificate['passes']} passes, {seconds:.1f} s)"
     )
-    click.echo(certified)
     click.echo(f"wrote {model_path}")
 
 

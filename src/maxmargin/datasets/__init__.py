@@ -103,8 +103,8 @@ def entry_of(name: str) -> Entry:
         import difflib
 
         near = difflib.get_close_matches(name, ENTRIES, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
-        raise DatasetError(f"there is no data set {name!r}; {hint}All: {', '.join(ENTRIES)}")
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise DatasetError(f"there is no data set {name!r}{hint}; there are {', '.join(ENTRIES)}")
     return ENTRIES[name]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +15,15 @@ from .._validation import check_integer
 from ..solvers.cccp import LatentModel, LatentResult, run_latent
 from ..solvers.result import CONVERGED, MAX_ITER, STATIONARY
 from ._base import Settings, StructuredEstimator
+
+
+def _caller() -> int:
+    """The ``stacklevel`` of a warning in the calling function: the first line of other code."""
+    own = __name__.partition(".")[0]
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.ndarray:
@@ -36,7 +46,7 @@ def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.nda
                 "these labels are taken as not known, and trained as hidden. Say hidden=True if "
                 "that is meant, hidden=False if -1 is a class.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=_caller(),
             )
     return found
 
@@ -73,7 +83,7 @@ def warn_without_labels(indices: np.ndarray, unit: str) -> None:
             f"{len(indices)} {unit}s have hidden labels only (indices {listed}): whatever the "
             "weights are, they cost nothing, so they are left out as if their weight was 0.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=_caller(),
         )
 
 
@@ -132,5 +142,5 @@ class HiddenLabels(StructuredEstimator):
                 f"{self.gap_ / abs(self.primal_):.2g}, tol={settings.tol:g}). Increase max_iter or "
                 "alpha, scale the features, or accept it with a larger tol.",
                 ConvergenceWarning,
-                stacklevel=5,  # the caller of a fit that is all or nothing
+                stacklevel=_caller(),
             )

@@ -201,12 +201,7 @@ class SubsetSelector(StructuredEstimator):
             _pack([chosen[i] for i in train], np.diff(elements)[train]),
             SURROGATES[self.surrogate](),
             rows,
-            self._alpha_for(
-                weights[train].sum(),
-                1.0
-                if self.surrogate == "crf"
-                else np.average(sizes[train], weights=weights[train]),
-            ),
+            self._alpha_for(weights[train].sum(), mean_size),
             weights[train],
             settings.n_threads,
         )

@@ -78,11 +78,14 @@ def read_tagged(
 def read_trees(
     path: str | os.PathLike[str], *, encoding: str = "utf-8", max_size: int = MAX_SIZE
 ) -> Trees:
-    """Sentences as pairs (form, tag), and the heads of their words where the file has them."""
+    """Sentences as pairs (form, tag), and the heads of their words where the file has them.
+
+    A head that is left empty (``_``) beside others that are not is hidden: -1.
+    """
     name, blocks = _read_blocks(path, encoding, max_size)
     tokens = [list(zip(block.column(_FORM), block.column(_UPOS), strict=True)) for block in blocks]
     found = Trees(name, tokens, None, [(block.lines, block.words) for block in blocks])
-    if any(set(block.column(_HEAD)) == {"_"} for block in blocks):
+    if all(set(block.column(_HEAD)) == {"_"} for block in blocks):
         return found
     found.heads = [_heads(name, block) for block in blocks]
     return found
@@ -92,10 +95,13 @@ def _heads(name: str, block: _Block) -> np.ndarray:
     heads = np.empty(len(block.words), np.int64)
     for word, text in enumerate(block.column(_HEAD)):
         line = block.first + block.words[word]
+        if text == "_":
+            heads[word] = -1
+            continue
         if not text.isdigit() or int(text) > len(heads):
             raise FileError(
                 f"{name}: line {line}: the head is {text!r}; expected a number from 0 (the root) "
-                f"to {len(heads)}"
+                f"to {len(heads)}, or _ if it is not known"
             )
         heads[word] = int(text)
     return heads

@@ -91,12 +91,18 @@ def _same(value: Any, default: Any) -> bool:
 
 
 def has_certificate(model: Any) -> bool:
-    """Whether the model can say how far its objective is from the optimum."""
-    return all(hasattr(model, name) for name in ("primal_", "dual_", "gap_", "status_"))
+    """Whether the model can say how far its objective is from the optimum.
+
+    Not with hidden labels: there ``gap_`` belongs to the last convex problem of the rounds.
+    """
+    return not hasattr(model, "rounds_") and all(
+        hasattr(model, name) for name in ("primal_", "dual_", "gap_", "status_")
+    )
 
 
 _ENDINGS = {
     "converged": "The fit stopped because that was close enough.",
+    "stationary": "The fit stopped because another round would have gained next to nothing.",
     "max_iter": "The fit stopped at its limit of passes, before it was as close as it was told to "
     "come: a larger max_iter would help.",
     "stopped": "A callback stopped the fit.",
@@ -105,8 +111,12 @@ _ENDINGS = {
 }
 
 
-def certificate(model: Any) -> Html:
+def certificate(model: Any) -> Html | None:
     """The certificate, for someone who has never heard of a duality gap."""
+    if hasattr(model, "rounds_"):
+        return _stationary(model)
+    if not has_certificate(model):
+        return None
     primal, dual = float(model.primal_), float(model.dual_)
     gap = max(float(model.gap_), 0.0)
     share = gap / abs(primal) if primal else 0.0
@@ -141,6 +151,28 @@ def certificate(model: Any) -> Html:
     return join(tag("div", words, class_="proof"), definitions(facts),
                 tag("p", "The certificate is about the training objective, not about new data.",
                     class_="note"))  # fmt: skip
+
+
+def _stationary(model: Any) -> Html:
+    """What is known after training with hidden labels, whose objective is not convex."""
+    primal, gap = float(model.primal_), max(float(model.gap_), 0.0)
+    share = gap / abs(primal) if primal else 0.0
+    words = [
+        tag("p", "Some labels were hidden. The objective is then not convex: it has several local "
+            "minima, and nothing proves that another one is not lower. Each round completed the "
+            "hidden labels and trained on that completion; the objective never rose, and ended at ",
+            tag("strong", number(float(model.objective_), 6)), "."),
+        tag("p", _ENDINGS.get(str(model.status_), f"The fit ended: {model.status_}.")),
+    ]  # fmt: skip
+    facts = [
+        ("objective", number(float(model.objective_), 8)),
+        ("rounds", number(float(len(model.rounds_)))),
+        ("gap of the last convex problem", f"{number(gap, 3)} ({share:.3%})"),
+        ("status", str(model.status_)),
+        ("passes over the data", number(float(model.n_iter_))),
+        ("alpha", number(float(model.alpha_), 6)),
+    ]
+    return join(tag("div", words, class_="proof"), definitions(facts))
 
 
 def definitions(facts: list[tuple[str, Any]]) -> Html:

@@ -184,7 +184,7 @@ class Section:
             self.title, self.task.name, main.name, main.value, interval(main),
             main.lower_is_better, main.percent,
             [Comparison(name, other[0].value) for name, other in self.others],
-            gap, int(self.model.n_iter_) if certified else None, seconds,
+            gap, int(self.model.n_iter_) if hasattr(self.model, "n_iter_") else None, seconds,
         )  # fmt: skip
 
     # --- parts of the page ------------------------------------------------------------------
@@ -196,8 +196,7 @@ class Section:
             card("Scores", self._scores(), "half"),
             card("Data", self._data(), "half"),
             card("Convergence", convergence(self.model), ""),
-            card("Certificate", certificate(self.model) if has_certificate(self.model) else None,
-                 "half"),
+            card("Certificate", certificate(self.model), "half"),
             card("What was trained", join(formula(self.model), parameters(self.model)), "half"),
             self._right_and_wrong(),
             *(card("What was learnt", heat_map(heat), "half" if len(heat.columns) <= _FEW else "")
