@@ -280,6 +280,9 @@ def test_summary_says_what_the_model_knows():
     assert 0.0 < np.sqrt(moved) <= found.weight_distance + summary(best).weight_distance
     model.oracle_error_ = 0.5 * model.gap_
     assert "Inexact oracles account for" in str(summary(model))
+    assert "not convex" not in str(summary(model))
+    model.rounds_ = []
+    assert summary(model).local and "not convex" in str(summary(model))
 
 
 def test_summary_of_pipelines_and_of_other_things():

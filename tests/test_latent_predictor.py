@@ -230,6 +230,11 @@ def test_bounds_by_hand(of_trees):
     assert found.vacuous == (expected >= 1) and found.holds
     assert found.constants["r"] == r and found.constants["gamma"] == 1.0
     assert "vacuous" in str(found)
+    with pytest.raises(ValueError, match="delta must be between 0 and 1; received 2"):
+        certificates.generalisation_bound(of_trees, X, Y, 1, delta=2)
+    huge = clone(of_trees)
+    huge.coef_ = 1e3 * w  # log(r n / |w|^2) is below 0
+    assert certificates.generalisation_bound(huge, X, Y, 1).vacuous
     relaxed = certificates.generalisation_bound(of_trees, X, Y, 2, delta=0.1)
     assert relaxed.terms["empirical"] <= found.terms["empirical"]  # a larger margin
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from maxmargin import MulticlassClassifier, plot
+from maxmargin import LatentPredictor, MulticlassClassifier, plot
 from maxmargin.solvers.result import Check
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -43,6 +43,12 @@ def test_convergence_draws_primal_and_dual():
     assert "25.00%" in ax.get_title()
     assert plot.convergence(model, over="seconds", ax=ax) is ax
     assert ax.get_lines()[-2].get_xdata().tolist() == [0.1, 0.4]
+
+
+def test_convergence_of_latent_variables():
+    model = LatentPredictor()
+    model.history_, model.gap_, model.objective_ = HISTORY, np.nan, 2.0
+    assert plot.convergence(model).get_title() == "LatentPredictor"
 
 
 def test_convergence_refuses():

@@ -258,6 +258,9 @@ class Certificate:
         objective is strongly convex.
     status : str
     passes : int
+    local : bool
+        After training with hidden labels the objective is not convex: all numbers are then about
+        the last convex problem, with the hidden labels at their completion.
     """
 
     primal: float
@@ -268,9 +271,16 @@ class Certificate:
     weight_distance: float
     status: str
     passes: int
+    local: bool = False
 
     def __str__(self) -> str:
         text = (
+            "Some labels were hidden, so that the objective is not convex; what follows is about "
+            "the last convex problem, with these labels completed, and no bound for others. "
+            if self.local
+            else ""
+        )
+        text += (
             f"The objective is {self.primal:.6g}; no weights have one below {self.dual:.6g}. So it "
             f"is within {self.gap:.2g} ({self.relative_gap:.2%}) of the optimum, and the weights "
             f"are within {self.weight_distance:.2g} of the optimal ones in the penalty's norm. "
@@ -323,4 +333,5 @@ def summary(model: Any) -> Certificate:
         weight_distance=math.sqrt(2.0 * gap / model.alpha_),
         status=str(model.status_),
         passes=int(model.n_iter_),
+        local=hasattr(model, "rounds_"),
     )

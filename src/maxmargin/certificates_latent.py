@@ -86,6 +86,11 @@ def _problem(model: Any, X: Any, y: Any) -> Any:
     return model.latent.pack(X, y)
 
 
+def _check_probability(name: str, value: Any) -> None:
+    if check_number(name, value, above=0) >= 1:
+        raise ValueError(f"{name} must be between 0 and 1; received {value!r}.")
+
+
 def _structures(problem: Any, n_structures: float | None) -> float:
     r = problem.n_structures if n_structures is None else n_structures
     if not math.isfinite(r):
@@ -143,6 +148,7 @@ def gibbs_distortion(
     """
     problem = _problem(model, X, y)
     check_integer("n_draws", n_draws, 2)
+    _check_probability("confidence", confidence)
     rng = check_random_state(random_state)
     scale = _gibbs_scale(problem, model.coef_, _structures(problem, n_structures))
     nothing, everyone = np.zeros(problem.n_examples), problem.everyone()
@@ -251,14 +257,15 @@ def generalisation_bound(
     random_state : int, RandomState or None
     """
     check_choice("theorem", str(theorem), ("1", "2", "3"))
-    check_number("delta", delta, above=0)
+    _check_probability("delta", delta)
     problem = _problem(model, X, y)
     n, w = problem.n_examples, model.coef_
     if n < 2:
         raise ValueError(f"the bounds need at least 2 examples; received {n}.")
     r, square, gamma = _structures(problem, n_structures), float(w @ w), problem.gamma
     constants = {"n": n, "norm": math.sqrt(square), "gamma": gamma, "r": r, "delta": delta}
-    deviation = 4.0 * square * gamma**2 * _log_ratio(r, n, square) if square > 0 else 0.0
+    ratio = max(0.0, _log_ratio(r, n, square)) if square > 0 else 0.0  # below 0 if |w|^2 > r n
+    deviation = 4.0 * square * gamma**2 * ratio
     how: Any = "exact"
     extra: dict[str, float] = {}
     conditions = {"|w|^2 <= n": square <= n}
@@ -377,6 +384,7 @@ def estimate_beta(
 
     problem = _problem(model, X, y)
     check_integer("n_draws", n_draws, 1)
+    _check_probability("confidence", confidence)
     rng = check_random_state(random_state)
     nothing, everyone = np.zeros(problem.n_examples), problem.everyone()
     below = np.zeros(problem.n_examples)

@@ -34,7 +34,8 @@ def _estimator(model: Any) -> Any:
 def convergence(model: Any, *, over: str = "passes", ax: Any = None) -> Any:
     """Objective and certified lower bound over the passes, or the seconds, of a fit.
 
-    The optimum lies between the two lines at every moment: their distance is the certificate.
+    The optimum lies between the two lines at every moment: their distance is the certificate. With
+    hidden labels or latent variables that holds for the convex problem of each round only.
 
     Parameters
     ----------
@@ -63,8 +64,10 @@ def convergence(model: Any, *, over: str = "passes", ax: Any = None) -> Any:
     finite = np.isfinite(dual)
     ax.plot(x[finite], dual[finite], "--", marker=marker, label="lower bound (dual)")
     ax.fill_between(x[finite], dual[finite], primal[finite], alpha=0.15)
-    share = model.gap_ / abs(model.primal_) if model.primal_ else 0.0
-    ax.set(xlabel=over, ylabel="objective", title=f"{type(model).__name__}: gap {share:.2%}")
+    title = type(model).__name__
+    if getattr(model, "primal_", 0.0):  # a LatentPredictor has none
+        title += f": gap {model.gap_ / abs(model.primal_):.2%}"
+    ax.set(xlabel=over, ylabel="objective", title=title)
     ax.legend()
     return ax
 
