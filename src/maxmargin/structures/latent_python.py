@@ -26,6 +26,8 @@ def pack_python(
         ("structure", structure, _SPACE_METHODS),
         ("latent_space", latent, _LATENT_METHODS),
     ):
+        if isinstance(thing, type):
+            raise TypeError(f"{what} must be an object; received the class {thing.__name__}.")
         missing = [name for name in names if not callable(getattr(thing, name, None))]
         if missing:
             raise TypeError(
@@ -125,7 +127,13 @@ class PythonLatentProblem(LatentProblem):
                     )
 
     def _phi(self, i: int, output: Any, h: Any) -> np.ndarray:
-        return np.asarray(self.latent.features(self.X[i], output, h), float)
+        vector = np.asarray(self.latent.features(self.X[i], output, h), float)
+        if vector.shape != (self.n_weights,):
+            raise ValueError(
+                f"latent_space.features(X[{i}], y, h) must be a vector of length {self.n_weights} "
+                f"for all y and h; received shape {vector.shape} for y = {output!r}, h = {h!r}."
+            )
+        return vector
 
     def _best(self, i: int, output: Any, weights: np.ndarray, relaxed: bool) -> Any:
         if not relaxed and hasattr(self.latent, "complete"):
