@@ -404,6 +404,8 @@ def test_wrong_kinds():
         LatentPredictor(SPACES["trees"]).fit(X, Y)
     with pytest.raises(TypeError, match="SharedPairs needs a structure of kind Arborescence"):
         LatentPredictor(Latent(Permutation(3), SharedPairs())).fit(X, Y)
+    with pytest.raises(TypeError, match="structure must be an object; received the class Subset"):
+        LatentPredictor(Latent(Subset, NoLatent())).fit(ROWS, CHOSEN)
     with pytest.raises(TypeError, match="lacks enumerate, features"):
         LatentPredictor(Latent(Subset(4, 2), object())).fit(ROWS, CHOSEN)
     with pytest.raises(NotFittedError):
