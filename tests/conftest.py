@@ -11,7 +11,7 @@ from hypothesis import settings
 # Most of the time of a first run is compilation. Less optimisation makes it shorter; such code must
 # not end up in the cache that users and benchmarks share. Numba reads this when it is imported.
 _CACHE = Path(__file__).resolve().parent.parent / ".cache" / "tests"
-os.environ.setdefault("NUMBA_OPT", "1")
+os.environ.setdefault("NUMBA_OPT", "0")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_CACHE))
 
 import realdata  # noqa: E402
@@ -25,7 +25,9 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 # Files that compile most come first, so that the workers end at about the same time.
 _LONG = (
-    "test_chain_max_min", "test_rankings", "test_kernels_sequences", "test_crf_chain",
+    "test_demo", "test_tree_parser", "test_subsets", "test_hidden_graphs", "test_cli_commands",
+    "test_chain_max_min", "test_rankings", "test_hidden_labels", "test_latent_predictor",
+    "test_kernels_sequences", "test_crf_chain",
     "test_mirror_prox", "test_multilabel_manners", "test_kernels", "test_decoding",
     "test_matchings", "test_graph_baselines", "test_duality", "test_sklearn_manners",
     "test_soft_agreement", "test_graph_labeler", "test_multilabel_edges",
