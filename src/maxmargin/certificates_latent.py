@@ -309,7 +309,7 @@ def _random_terms(
     )  # fmt: skip
     conditions["|w| < 1 / sqrt(128 gamma^2 log(1/(1-beta)))"] = not math.isnan(size)
     conditions["|T| is that of the theorem"] = used == size
-    limit = 0.45 * math.sqrt(features) * math.sqrt(r + 1.0) + 1.0
+    limit = 0.45 * math.hypot(math.sqrt(features) * math.sqrt(r + 1.0), 1.0)
     conditions["2 s + 1 <= 9/20 sqrt(l (r + 1) + 1)"] = 2 * sparsity + 1 <= limit
     terms = {
         "samples": math.sqrt(1.0 / n),
