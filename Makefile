@@ -11,7 +11,7 @@ DOCS := $(VENV)/.installed-docs
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-oldest bench docs lint format clean
+.PHONY: help demo test test-all test-oldest bench docs lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -19,8 +19,11 @@ help:  ## show this list
 demo: $(BASE)  ## a short tour of the library
 	@$(PY) -m maxmargin.demo
 
-test: $(DEV)  ## run the tests
-	@$(PY) -m pytest -n 2 --dist loadfile -q
+test: $(DEV)  ## run the tests, but for those marked slow
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q -m "not slow"
+
+test-all: $(DEV)  ## run all tests
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -q
 
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest

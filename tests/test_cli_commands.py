@@ -170,6 +170,7 @@ def test_ordered_classes(run, folder):
     assert code == 2 and "--order does not name 'medium'" in err
 
 
+@pytest.mark.slow
 def test_sets_of_labels(run, folder):
     X, rows = numbers_table("", np.random.RandomState(0))
     sets = [";".join(f"t{k}" for k in np.flatnonzero(x > 0)) for x in X]
@@ -189,6 +190,7 @@ def test_sets_of_labels(run, folder):
     assert {pair["kind"] for pair in json.loads(out)["pairs"]} == {"interaction"}
 
 
+@pytest.mark.slow
 def test_rankings(run, folder):
     X, rows = numbers_table("", np.random.RandomState(0))
     ranks = np.argsort(np.argsort(-X, axis=1), axis=1) + 1
@@ -205,6 +207,7 @@ def test_rankings(run, folder):
     assert 0.8 < values["Kendall's tau"] <= 1
 
 
+@pytest.mark.slow
 def test_graphs(run, folder):
     rng = np.random.RandomState(0)
     y = np.repeat(rng.randint(2, size=12), 3)
@@ -226,6 +229,7 @@ def test_graphs(run, folder):
     assert code == 0 and "land - land" in out
 
 
+@pytest.mark.slow
 def test_trees(run, folder):
     columns = "{}\t{}\t_\t{}\t_\t_\t{}\t_\t_\t_"
     words = [("The", "DET", 2), ("cat", "NOUN", 3), ("ran", "VERB", 0)]

@@ -82,7 +82,10 @@ def test_grid_search():
         LatentPredictor(SETS, n_iter=5, random_state=0), {"alpha": [0.01, 10.0]}, cv=2
     )
     search.fit(list(X), list(Z))
-    assert search.best_params_ == {"alpha": 0.01}
+    found = dict(zip((0.01, 10.0), search.cv_results_["mean_test_score"], strict=True))
+    assert found[search.best_params_["alpha"]] == search.best_score_ == max(found.values())
+    assert search.best_estimator_.alpha == search.best_params_["alpha"]
+    assert len(search.predict(list(X[:2]))) == 2
 
 
 def test_weight_zero_is_absence_and_weights_scale(fitted):

@@ -33,7 +33,10 @@ def test_there_are_blocks():
         assert len(code_blocks(f"docs/{page}.md")) > 1
 
 
-@pytest.mark.parametrize("page", ["graphs", "start", "trees", "latent", "reports"])
+SLOW = [pytest.param(page, marks=pytest.mark.slow) for page in ("trees", "latent", "reports")]
+
+
+@pytest.mark.parametrize("page", ["graphs", "start", *SLOW])
 def test_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "document"}
