@@ -25,7 +25,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 
 # Files that compile most come first, so that the workers end at about the same time.
 _LONG = (
-    "test_unusual_input", "test_tree_parser", "test_subsets", "test_hidden_graphs", "test_cli_commands",
+    "test_unusual_input", "test_tree_parser", "test_subsets", "test_hidden_graphs",
+    "test_cli_commands",
     "test_chain_max_min", "test_rankings", "test_hidden_labels", "test_latent_predictor",
     "test_kernels_sequences", "test_crf_chain",
     "test_mirror_prox", "test_multilabel_manners", "test_kernels", "test_decoding",
