@@ -28,8 +28,9 @@ extensions = [
 ]
 # No network is needed to build or to read: formulas stand as they are written.
 mathjax_path = ""
+templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
-exclude_patterns = ["_build", "results/quick", "**/README.txt", "generated/*.txt"]
+exclude_patterns = ["_build", "_templates", "results/quick", "**/README.txt", "generated/*.txt"]
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 
