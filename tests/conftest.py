@@ -11,7 +11,7 @@ from hypothesis import settings
 # Most of the time of a first run is compilation. Less optimisation makes it shorter; such code must
 # not end up in the cache that users and benchmarks share. Numba reads this when it is imported.
 _CACHE = Path(__file__).resolve().parent.parent / ".cache" / "tests"
-os.environ.setdefault("NUMBA_OPT", "0")
+os.environ.setdefault("NUMBA_OPT", "1")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_CACHE))
 
 import realdata  # noqa: E402

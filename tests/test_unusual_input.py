@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -165,13 +163,9 @@ def test_ten_thousand_classes_in_little_memory():
         marks = [int(line.split()[1]) for line in marks if line.startswith("VmHWM")]
         print(marks[0] if marks else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     """
-    # A hundred million scores a pass: with optimised code, in a cache of its own.
-    folder = Path(os.environ["NUMBA_CACHE_DIR"]).with_name("tests-optimised")
-    surroundings = os.environ | {"NUMBA_OPT": "2", "NUMBA_CACHE_DIR": str(folder)}
     for _ in range(2):  # the first process may have to compile, which takes memory of its own
         run = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(script)],
-            env=surroundings,
             capture_output=True,
             text=True,
             check=False,
