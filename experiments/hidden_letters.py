@@ -35,7 +35,7 @@ Handwritten words, one fold of ten for training (about 690 words), the next but 
 one between to choose alpha. Each letter of the training words is hidden with the probability given;
 test words are whole.
 
-- *latent*: `SequenceLabeler`, None for what is not known: hidden letters are variables of the model;
+- *latent*: `SequenceLabeler`: hidden letters (None) are variables of the model;
 - *runs*: the known letters alone, each run of neighbours a sequence of its own;
 - *completed once*: hidden letters filled in by the model of *runs* and then believed, with no loss;
 - *whole words*: only words without a hidden letter;
