@@ -264,7 +264,6 @@ def test_hidden_labels_do_not_count():
 
 
 def test_report(run, iris):
-    pytest.importorskip("maxmargin.report")
     words = ("train", "multiclass", iris, "-o", "a.mm", "--holdout", "0.3", "--report", "a.html")
     code, _, err = run(*words)
     assert code == 0, err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from .._labels import as_label_array
 from .._validation import check_integer
 from ..solvers.cccp import LatentModel, LatentResult, run_latent
-from ..solvers.result import CONVERGED, MAX_ITER, STATIONARY
+from ..solvers.lbfgs import HiddenLbfgs
+from ..solvers.loop import run
+from ..solvers.result import CONVERGED, MAX_ITER, STATIONARY, Result
 from ._base import Settings, StructuredEstimator
 
 
@@ -126,6 +128,38 @@ class HiddenLabels(StructuredEstimator):
         self._keep_rounds(result.objective, result.rounds, result.objectives)
         self._warn_unless_done(result.status, settings)
         return result
+
+    def _solve_likelihood(
+        self, problem: Any, clamped: Any, settings: Settings, validate: Any = None
+    ) -> Result:
+        """Train a CRF on the likelihood of the known labels, which ``clamped`` holds fixed."""
+        stepper = HiddenLbfgs(problem, clamped, dual_state=self._dual_for(problem))
+        result = run(
+            stepper,
+            tol=settings.tol,
+            max_iter=settings.max_iter,
+            check_every=self.check_every,
+            callbacks=settings.callbacks,
+            validate=validate,
+            patience=self.n_iter_no_change,
+            verbose=settings.verbose,
+            name=type(self).__name__,
+        )
+        self._keep_certificate(result, problem)
+        self._keep_rounds(result.primal, [], [result.primal])
+        self._warn_unless_done(result.status, settings)
+        return result
+
+    def _with_noise(
+        self, weights: np.ndarray, settings: Settings, only_used: bool = False
+    ) -> Iterator[np.ndarray]:
+        """Weights for the other starts: the first ones with noise of their size."""
+        size = float(np.sqrt(np.mean(weights**2)))
+        for _ in range(1, self.hidden_starts):
+            noise = settings.rng.standard_normal(len(weights))
+            if only_used:  # with a kernel, rows without a coefficient have nothing to say
+                noise *= weights != 0.0
+            yield weights + size * noise
 
     def _keep_rounds(self, objective: float, rounds: list, objectives: list) -> None:
         if self.status_ == CONVERGED:  # of the last convex problem

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from ..features.kernels import GramRows, KernelRows
-from ..solvers.lbfgs import HiddenLbfgs
 from ..solvers.loop import run
 from ..solvers.problem import Problem, for_groups
 from ..structures.chain import Chain, pack_products
@@ -98,36 +97,15 @@ class HiddenSequences(HiddenLabels):
         starts = self._starts(model, problem, data, settings)
         return self._solve_latent(model, starts, problem, settings, validate)
 
-    def _solve_likelihood(self, problem, clamped: Chain, settings: Settings, validate: Any) -> Any:
-        stepper = HiddenLbfgs(problem, clamped, dual_state=self._dual_for(problem))
-        result = run(
-            stepper,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            check_every=self.check_every,
-            callbacks=settings.callbacks,
-            validate=validate,
-            patience=self.n_iter_no_change,
-            verbose=settings.verbose,
-            name=type(self).__name__,
-        )
-        self._keep_certificate(result, problem)
-        self._keep_rounds(result.primal, [], [result.primal])
-        self._warn_unless_done(result.status, settings)
-        return result
-
     def _starts(
         self, model: HiddenChains, problem: Problem, data: LabelledSequences, settings: Settings
     ) -> Iterator[np.ndarray]:
         """Completions by a model of the known labels alone, then by that model with noise."""
         weights = self._train_on_known(problem, data, settings)
         yield model.complete(weights, None)
-        size = float(np.sqrt(np.mean(weights**2)))
-        for _ in range(1, self.hidden_starts):
-            noise = settings.rng.standard_normal(len(weights))
-            if isinstance(problem.rows, (GramRows, KernelRows)):
-                noise *= weights != 0.0  # other rows have nothing to say
-            yield model.complete(weights + size * noise, None)
+        in_dual = isinstance(problem.rows, (GramRows, KernelRows))
+        for moved in self._with_noise(weights, settings, only_used=in_dual):
+            yield model.complete(moved, None)
 
     def _train_on_known(
         self, problem: Problem, data: LabelledSequences, settings: Settings

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..solvers.lbfgs import HiddenLbfgs
-from ..solvers.loop import run
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import choose_heads, score_trees
 from ._base import Settings
@@ -75,29 +73,9 @@ class HiddenHeads(HiddenLabels):
 
         model = HiddenTrees(problem, known_arcs(heads, lengths), make_stepper)
         if self.surrogate == "crf":
-            return self._solve_likelihood(problem, model, settings, validate)
+            return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, heads, settings)
         return self._solve_latent(model, starts, problem, settings, validate)
-
-    def _solve_likelihood(
-        self, problem: Problem, model: HiddenTrees, settings: Settings, validate: Any
-    ) -> Any:
-        stepper = HiddenLbfgs(problem, model.clamped, dual_state=self._dual_for(problem))
-        result = run(
-            stepper,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            check_every=self.check_every,
-            callbacks=settings.callbacks,
-            validate=validate,
-            patience=self.n_iter_no_change,
-            verbose=settings.verbose,
-            name=type(self).__name__,
-        )
-        self._keep_certificate(result, problem)
-        self._keep_rounds(result.primal, [], [result.primal])
-        self._warn_unless_done(result.status, settings)
-        return result
 
     def _starts(
         self, model: HiddenTrees, heads: np.ndarray, settings: Settings
@@ -110,7 +88,5 @@ class HiddenHeads(HiddenLabels):
             order = settings.rng.permutation(problem.n_examples)
             choose_heads(known, problem.rows, order, problem.sample_weight, weights)
         yield model.complete(weights, None)
-        size = float(np.sqrt(np.mean(weights**2)))
-        for _ in range(1, self.hidden_starts):
-            noise = settings.rng.standard_normal(len(weights))
-            yield model.complete(weights + size * noise, None)
+        for moved in self._with_noise(weights, settings):
+            yield model.complete(moved, None)
