@@ -11,6 +11,8 @@ from maxmargin._kernels.blocks import (
     NEGLIGIBLE,
     empty_blocks,
     expected_score,
+    grow,
+    has_room,
     load_block,
     mix_block,
     store_block,
@@ -34,6 +36,15 @@ def histories(draw):
     for i in draw(st.lists(st.integers(0, len(sizes) - 1), max_size=25)):
         stores.append((i, draw(hnp.arrays(np.float64, sizes[i], elements=parts))))
     return sizes, expected, stores
+
+
+def store(blocks, i, mu, found):
+    """Store a block in a pool that grows when it must."""
+    needed = np.count_nonzero(mu > NEGLIGIBLE)
+    if not has_room(blocks, needed):
+        blocks = grow(blocks, needed)
+    store_block(blocks, i, mu, found)
+    return blocks
 
 
 def assert_holds(blocks, model, sizes):
@@ -65,7 +76,7 @@ def test_stored_blocks_come_back(history):
     model = {}
     for i, mu in stores:
         given_mu = mu.copy()
-        blocks = store_block(blocks, i, mu, found)
+        blocks = store(blocks, i, mu, found)
         np.testing.assert_array_equal(mu, given_mu)
         model[i] = np.where(mu > NEGLIGIBLE, mu, 0.0)
         assert_holds(blocks, model, sizes)
@@ -82,7 +93,7 @@ def test_the_pool_grows_and_stays_near_what_it_holds():
     for _ in range(2000):
         i = random.randint(n)
         mu = random.random_sample(size) * (random.random_sample(size) < random.random_sample())
-        blocks = store_block(blocks, i, mu, found)
+        blocks = store(blocks, i, mu, found)
         model[i] = mu
     assert_holds(blocks, model, [size] * n)
     assert_sound(blocks)
@@ -94,13 +105,13 @@ def test_the_pool_grows_and_stays_near_what_it_holds():
 def test_a_block_that_fits_its_place_is_not_moved():
     blocks = empty_blocks(2, 100)
     found = np.empty(10, np.int32)
-    blocks = store_block(blocks, 0, np.full(10, 0.1), found)
-    blocks = store_block(blocks, 1, np.full(10, 0.1), found)
+    blocks = store(blocks, 0, np.full(10, 0.1), found)
+    blocks = store(blocks, 1, np.full(10, 0.1), found)
     used, start = blocks.used[0], blocks.start.copy()
     for kept in range(10, -1, -1):
         mu = np.zeros(10)
         mu[:kept] = 0.5
-        blocks = store_block(blocks, 0, mu, found)
+        blocks = store(blocks, 0, mu, found)
         assert blocks.used[0] == used
         assert blocks.count[0] == kept
     np.testing.assert_array_equal(blocks.start, start)
@@ -111,7 +122,7 @@ def test_blocks_of_many_parts_keep_only_what_is_not_zero():
     blocks = empty_blocks(1, 16)
     mu = np.zeros(size)
     mu[[0, 7, 8, 63, 64, 4995, 4999]] = np.arange(1.0, 8.0)
-    blocks = store_block(blocks, 0, mu, np.empty(size, np.int32))
+    blocks = store(blocks, 0, mu, np.empty(size, np.int32))
     assert blocks.count[0] == 7
     assert blocks.nbytes < 1000
     assert_holds(blocks, {0: mu}, [size])
@@ -129,7 +140,9 @@ def test_mixing_with_an_output_is_the_dense_formula(data):
         chosen = st.lists(st.integers(0, sizes[i] - 1), min_size=1, max_size=sizes[i])
         output = np.array(data.draw(chosen), np.int32)  # a part may come twice
         share = data.draw(st.sampled_from([0.0, 1e-17, 0.3, 1.0]) | st.floats(0.0, 1.0))
-        blocks = mix_block(blocks, i, output, share, places)
+        if not has_room(blocks, blocks.count[i] + len(output)):
+            blocks = grow(blocks, blocks.count[i] + len(output))
+        mix_block(blocks, i, output, share, places)
         model[i] = (1.0 - share) * model[i]
         np.add.at(model[i], output, share)
         assert (places == -1).all()
@@ -139,4 +152,4 @@ def test_mixing_with_an_output_is_the_dense_formula(data):
         load_block(blocks, i, out)
         np.testing.assert_allclose(out, model[i], rtol=1e-12, atol=20 * NEGLIGIBLE)
         assert np.isclose(expected_score(blocks, i, scores), out @ scores, rtol=1e-12, atol=1e-13)
-        blocks = store_block(blocks, i, out, found)
+        blocks = store(blocks, i, out, found)

@@ -26,8 +26,8 @@ X = np.random.RandomState(0).randn(12, 3)
 model = MulticlassClassifier(random_state=0).fit(X, np.arange(12) % 3)
 model.score(X, np.arange(12) % 3)
 for kernel in (
-    _bcfw_kernel.bcfw_steps,
-    passes.evaluate_blocks,
+    _bcfw_kernel.visit_blocks.callable_version,
+    passes.evaluate_range.callable_version,
     passes.truth_blocks,
     passes.add_blocks,
 ):
@@ -103,7 +103,9 @@ def test_nothing_is_compiled_outside_the_folders_that_count():
     found = set()
     for path in PACKAGE.rglob("*.py"):
         if re.search(
-            r"^\s*@(compiled|implements|overload|intrinsic|\S*njit)", path.read_text(), re.M
+            r"^\s*@(compiled|leaf|ordered_leaf|implements|overload|intrinsic|\S*njit)",
+            path.read_text(),
+            re.M,
         ):
             found.add(next(folder for folder in path.parents if folder.parent == PACKAGE))
     assert PACKAGE / "structures" in found  # the search finds something

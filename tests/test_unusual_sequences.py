@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin import MulticlassClassifier, SequenceLabeler
+from maxmargin.features.sequences import learn_sequences
 
 RNG = np.random.RandomState(0)
 LENGTHS = [3, 1, 7, 2, 5, 1]
@@ -53,6 +54,33 @@ FORMS = {
     "Fortran order": lambda sequences: [np.asfortranarray(x) for x in sequences],
     "generator": iter,
 }
+
+
+def test_slices_of_a_memory_map_are_not_copied(reference, tmp_path):
+    stacked = np.concatenate(X)
+    np.save(tmp_path / "x.npy", stacked)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    sequences = np.split(mapped, np.cumsum(LENGTHS)[:-1])
+    opened = learn_sequences(sequences)[0].stack()
+    assert np.shares_memory(opened, mapped)
+    np.testing.assert_array_equal(opened, stacked)
+    assert same(labeler().fit(sequences, Y).predict(NEW), reference.predict(NEW))
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        lambda whole: [whole[:4], whole[5:]],  # a hole
+        lambda whole: [whole[4:], whole[:4]],  # another order
+        lambda whole: [whole[:4], whole[:4]],
+        lambda whole: [whole[:4, :1], whole[4:, :1]],  # columns
+        lambda whole: [whole[:4], whole[4:].copy()],
+        lambda whole: [whole[::2], whole[1::2]],
+    ],
+)
+def test_only_slices_one_after_another_are_taken_together(arrays):
+    parts = arrays(np.arange(20.0).reshape(10, 2))
+    np.testing.assert_array_equal(learn_sequences(parts)[0].stack(), np.concatenate(parts))
 
 
 @pytest.mark.parametrize("form", FORMS)

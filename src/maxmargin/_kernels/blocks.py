@@ -62,9 +62,17 @@ def prefetch_stored(blocks, i):
     prefetch(blocks.value, first, first + blocks.count[i])
 
 
+@leaf
+def has_room(blocks, needed):
+    """Whether a block can be moved to a place for ``needed`` parts, and some more, in the pool."""
+    room = needed + needed // 2 + 2
+    return blocks.index.shape[0] == 0 or blocks.used[0] + room <= blocks.index.shape[0]
+
+
 @compiled
-def _grow(blocks, extra):
-    """Compact the pool into one with at least ``extra`` free places."""
+def grow(blocks, needed):
+    """Compact the pool into one where a block can be moved to a place for ``needed`` parts."""
+    extra = needed + needed // 2 + 2
     live = 0
     for i in range(blocks.start.shape[0]):
         live += blocks.room[i]
@@ -102,11 +110,8 @@ def find_parts(mu, found):
 
 
 @leaf
-def store_in_place(blocks, i, mu, found):
-    """Replace block i by the non-zeros of ``mu``; False if there is no room for them.
-
-    ``found`` is scratch for as many indices as mu is long.
-    """
+def _store_in_place(blocks, i, mu, found):
+    """:func:`store_block` if there is room where the block is; False if there is none."""
     start = blocks.start[i]
     if blocks.index.shape[0] == 0:
         copy(blocks.value[start : start + blocks.count[i]], mu)
@@ -121,22 +126,10 @@ def store_in_place(blocks, i, mu, found):
     return True
 
 
-@compiled
-def store_block(blocks, i, mu, found):
-    """Replace block i by the non-zeros of ``mu``; returns the storage, which may be a new one."""
-    if not store_in_place(blocks, i, mu, found):
-        blocks.count[i] = 0
-        blocks = make_room(blocks, i, find_parts(mu, found))
-        store_in_place(blocks, i, mu, found)
-    return blocks
-
-
-@compiled
-def make_room(blocks, i, needed):
+@leaf
+def _move_block(blocks, i, needed):
     """Move block i, with what it holds, to a place with room for ``needed`` parts and some more."""
     room = needed + needed // 2 + 2
-    if blocks.used[0] + room > blocks.index.shape[0]:
-        blocks = _grow(blocks, room)
     old, new = blocks.start[i], blocks.used[0]
     for place in range(blocks.count[i]):
         blocks.index[new + place] = blocks.index[old + place]
@@ -144,7 +137,18 @@ def make_room(blocks, i, needed):
     blocks.start[i] = new
     blocks.room[i] = room
     blocks.used[0] += room
-    return blocks
+
+
+@leaf
+def store_block(blocks, i, mu, found):
+    """Replace block i by the non-zeros of ``mu``, elsewhere in the pool if they have become more.
+
+    The pool must have room for them. ``found`` is scratch for as many indices as mu is long.
+    """
+    if not _store_in_place(blocks, i, mu, found):
+        blocks.count[i] = 0
+        _move_block(blocks, i, find_parts(mu, found))
+        _store_in_place(blocks, i, mu, found)
 
 
 @leaf
@@ -176,11 +180,8 @@ def clear_parts(blocks, i, parts, out):
 
 
 @leaf
-def mix_in_place(blocks, i, parts, share, places):
-    """``mu_i <- (1 - share) mu_i + share * (indicator of parts)``; False if there is no room.
-
-    ``places`` is scratch, as long as the largest block and all -1; it is left so.
-    """
+def _mix_in_place(blocks, i, parts, share, places):
+    """:func:`mix_block` if there is room where the block is; False if there is none."""
     if blocks.count[i] + parts.shape[0] > blocks.room[i]:
         return False
     start = blocks.start[i]
@@ -206,13 +207,16 @@ def mix_in_place(blocks, i, parts, share, places):
     return True
 
 
-@compiled
+@leaf
 def mix_block(blocks, i, parts, share, places):
-    """As :func:`mix_in_place`, with as much room as it takes; returns the storage."""
-    if not mix_in_place(blocks, i, parts, share, places):
-        blocks = make_room(blocks, i, blocks.count[i] + parts.shape[0])
-        mix_in_place(blocks, i, parts, share, places)
-    return blocks
+    """``mu_i <- (1 - share) mu_i + share * (indicator of parts)``, elsewhere if it must be.
+
+    The pool must have room for the parts of the block and these. ``places`` is scratch, as long as
+    the largest block and all -1; it is left so.
+    """
+    if not _mix_in_place(blocks, i, parts, share, places):
+        _move_block(blocks, i, blocks.count[i] + parts.shape[0])
+        _mix_in_place(blocks, i, parts, share, places)
 
 
 def empty_blocks(n_blocks: int, expected: int) -> Blocks:

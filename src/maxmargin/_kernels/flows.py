@@ -64,7 +64,7 @@ def truth_flows(truth: np.ndarray, indptr: np.ndarray, n_labels: int) -> Flows:
 
 
 @compiled
-def _grow(flows, extra):
+def grow(flows, extra):
     """Compact the pool into one with at least ``extra`` free places."""
     live = 0
     for p in range(flows.start.shape[0]):
@@ -84,15 +84,18 @@ def _grow(flows, extra):
     return Flows(flows.start, flows.count, flows.room, flows.used, edge, mass, flows.predictions)
 
 
-@compiled
+@leaf
 def make_room(flows, first, last, extra):
-    """Let every position of a range take ``extra`` more edges; returns the storage, which may be a
-    new one."""
+    """Let every position of a range take ``extra`` more edges, elsewhere in the pool if need be.
+
+    Returns how many free places are missing there: 0 means done; otherwise :func:`grow` and ask
+    again.
+    """
     for p in range(first, last):
         if flows.count[p] + extra > flows.room[p]:
             room = 2 * flows.count[p] + extra
             if flows.used[0] + room > flows.edge.shape[0]:
-                flows = _grow(flows, room)
+                return room
             start = flows.used[0]
             for e in range(flows.count[p]):
                 flows.edge[start + e] = flows.edge[flows.start[p] + e]
@@ -100,7 +103,7 @@ def make_room(flows, first, last, extra):
             flows.start[p] = start
             flows.room[p] = room
             flows.used[0] += room
-    return flows
+    return 0
 
 
 @leaf

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core.registry import CPUDispatcher
 from numba.extending import overload
 
 # "ninf" must stay out: forbidden parts score minus infinity. Without "nnan" maxima would not
@@ -66,14 +67,20 @@ if not _FOLDER.exists():
 # Counting references to arrays takes atomic instructions: more time than the arithmetic of a short
 # kernel. A function that neither makes nor returns arrays needs no counts.
 # Said in both cases, because numba would hand the choice down from the caller.
-_OPTIONS: Any = {"fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True}
+# Nothing calls through function pointers, so no wrapper for that is compiled.
+_OPTIONS: Any = {
+    "fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True,
+    "no_cfunc_wrapper": True,
+}  # fmt: skip
 _LEAF_OPTIONS: Any = {**_OPTIONS, "_nrt": False}
 _ORDERED_OPTIONS: Any = {**_LEAF_OPTIONS, "fastmath": False}
 
 
-def _cached(function: Callable[..., Any], options: dict) -> Callable[..., Any]:
+def _cached(
+    function: Callable[..., Any], options: dict, folder: Path = _FOLDER
+) -> Callable[..., Any]:
     before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(_FOLDER)  # read by numba while decorating, not later
+    numba.config.CACHE_DIR = str(folder)  # read by numba while decorating, not later
     try:
         return numba.njit(cache=True, **options)(function)
     finally:
@@ -85,18 +92,45 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return _cached(function, _OPTIONS)
 
 
+class _Leaf(CPUDispatcher):
+    """A function that compiled functions call.
+
+    What unpacks Python objects is a good part of the code of a function with many arguments, and
+    hardly any leaf is called from Python. One that is gets a second version, in its own folder.
+    """
+
+    def __call__(self, *args: Any) -> Any:
+        """Compile for Python callers, and call."""
+        try:
+            callable_version = self.callable_version
+        except AttributeError:
+            options = {**self.targetoptions, "no_cpython_wrapper": False}
+            for name in ("nopython", "boundscheck"):
+                options.pop(name, None)
+            callable_version = _cached(self.py_func, options, _FOLDER / "called-from-python")
+            self.callable_version = callable_version
+        return callable_version(*args)
+
+
+def _compile_leaf(function: Callable[..., Any], options: dict) -> Callable[..., Any]:
+    found = _cached(function, {**options, "no_cpython_wrapper": True})
+    if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
+        found.__class__ = _Leaf
+    return found
+
+
 def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that neither makes nor returns arrays, without reference counts.
 
     Views of arguments (slices, ``reshape``) are fine; numpy functions and methods of arrays that
     reduce or create (``np.empty``, ``x.max()``) are not: write the loop. It may only call leaves.
     """
-    return _cached(function, _LEAF_OPTIONS)
+    return _compile_leaf(function, _LEAF_OPTIONS)
 
 
 def ordered_leaf(function: Callable[..., Any]) -> Callable[..., Any]:
     """A leaf whose sums are taken in the order in which they are written."""
-    return _cached(function, _ORDERED_OPTIONS)
+    return _compile_leaf(function, _ORDERED_OPTIONS)
 
 
 def implements(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import protocol as generic
-from .blocks import store_block
+from .blocks import find_parts, grow, has_room, store_block
 from .jit import compiled, leaf
 from .vector import dot
 
@@ -33,7 +33,10 @@ def truth_blocks(structure, blocks):
     for i in range(generic.n_blocks(structure)):
         mu = scratch[: generic.block_size(structure, i)]
         generic.embed_truth(structure, i, mu)
-        blocks = store_block(blocks, i, mu, found)
+        needed = find_parts(mu, found)
+        if not has_room(blocks, needed):
+            blocks = grow(blocks, needed)
+        store_block(blocks, i, mu, found)
     return blocks
 
 
@@ -55,31 +58,49 @@ def add_blocks(structure, rows, scales, blocks, weights):
         generic.add_block(structure, rows, weights, i, direction, scales[i])
 
 
-@leaf
-def _evaluate(surrogate, structure, rows, weight, weights, blocks, with_dual, i, sums, scratch):
-    """Add the terms of one example to the sums, and return its gap."""
-    buffers, labels, parts, work = scratch
-    size = generic.block_size(structure, i)
-    low, high = generic.label_range(structure, i)
-    scores = buffers[0, :size]
-    answer = buffers[1, :size]
-    other = buffers[2, :size]
-    generic.score_block(structure, rows, weights, i, scores)
-    upper, lower = generic.best_response(
-        surrogate, structure, i, scores, work, labels[: high - low], answer
-    )
-    generic.embed_truth(structure, i, other)
-    sums[0] += weight * (upper - dot(other, scores))
-    sums[2] += weight * (upper - lower)
-    if not with_dual:
-        return 0.0
-    generic.load_dual(structure, blocks, i, parts, other)
-    concave = generic.concave_part(surrogate, structure, i, other, work)
-    sums[1] += weight * concave
-    return upper - concave - dot(other, scores)
-
-
 @compiled
+def _evaluation_scratch(structure, rows):
+    """What the evaluation of one example at a time needs to write to."""
+    buffers = np.empty((3, generic.largest_block(structure)))
+    labels = np.empty(generic.most_labels(structure), np.int32)
+    parts = np.empty(generic.most_parts(structure), np.int32)
+    work = np.empty(generic.work_size(structure, rows))
+    return buffers, labels, parts, work
+
+
+@leaf
+def evaluate_range(
+    surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums, gaps,
+    scratch,
+):  # fmt: skip
+    """The loop of :func:`evaluate_blocks`."""
+    buffers, labels, parts, work = scratch
+    sums[:] = 0.0
+    for i in range(first, last):
+        weight = sample_weight[i]
+        if weight == 0.0:
+            if with_dual:
+                gaps[i] = 0.0
+            continue
+        size = generic.block_size(structure, i)
+        low, high = generic.label_range(structure, i)
+        scores = buffers[0, :size]
+        answer = buffers[1, :size]
+        other = buffers[2, :size]
+        generic.score_block(structure, rows, weights, i, scores)
+        upper, lower = generic.best_response(
+            surrogate, structure, i, scores, work, labels[: high - low], answer
+        )
+        generic.embed_truth(structure, i, other)
+        sums[0] += weight * (upper - dot(other, scores))
+        sums[2] += weight * (upper - lower)
+        if with_dual:
+            generic.load_dual(structure, blocks, i, parts, other)
+            concave = generic.concave_part(surrogate, structure, i, other, work)
+            sums[1] += weight * concave
+            gaps[i] = upper - concave - dot(other, scores)
+
+
 def evaluate_blocks(
     surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums, gaps
 ):
@@ -88,21 +109,11 @@ def evaluate_blocks(
     ``sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i error_i]``; ``gaps[i]`` the gap of
     block i if ``with_dual``.
     """
-    buffers = np.empty((3, generic.largest_block(structure)))
-    labels = np.empty(generic.most_labels(structure), np.int32)
-    parts = np.empty(generic.most_parts(structure), np.int32)
-    work = np.empty(generic.work_size(structure, rows))
-    scratch = (buffers, labels, parts, work)
-    sums[:] = 0.0
-    for i in range(first, last):
-        gap = 0.0
-        if sample_weight[i] != 0.0:
-            gap = _evaluate(
-                surrogate, structure, rows, sample_weight[i], weights, blocks, with_dual, i, sums,
-                scratch,
-            )  # fmt: skip
-        if with_dual:
-            gaps[i] = gap
+    scratch = _evaluation_scratch(structure, rows)
+    evaluate_range(
+        surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums,
+        gaps, scratch,
+    )  # fmt: skip
 
 
 @compiled

@@ -97,7 +97,7 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
             norms = _NO_SQUARES
             if squares:
                 norms = np.einsum("ij,ij->i", X, X, dtype=np.float64) + bias
-            return DenseRows(X, norms, bias, n_inputs)
+            return DenseRows(_read_only(X), norms, bias, n_inputs)
     X = X.tocsr()
     if not X.has_canonical_format:
         X = X.copy()
@@ -105,20 +105,31 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
     norms = _NO_SQUARES
     if squares:
         norms = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel() + bias
-    return SparseRows(
-        X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), norms, bias, n_inputs
-    )
+    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
+    return SparseRows(_read_only(X.data), indices, indptr, norms, bias, n_inputs)
+
+
+def _read_only(values: np.ndarray) -> np.ndarray:
+    """The same numbers, for reading.
+
+    An array that must not be written to, as from a memory map, is of another type when compiled.
+    If all are of that type, no kernel is compiled twice.
+    """
+    view = values.view()
+    view.flags.writeable = False
+    return view
 
 
 def fresh_rows(values: np.ndarray, bias: float) -> FreshRows:
     """Rows of a finite, contiguous array of floats, to be scored only."""
     d = values.shape[1]
     scratch = np.empty(d), np.empty(d, np.int32), np.empty(d // 64 + 1, np.int64)
-    return FreshRows(values, *scratch, bias, d + int(bias != 0.0))
+    return FreshRows(_read_only(values), *scratch, bias, d + int(bias != 0.0))
 
 
 def sparse_rows(data, indices, indptr, bias: float, n_features: int) -> SparseRows:
     """Rows of the parts of a CSR matrix, to be scored only: columns may come twice in a row."""
+    data = _read_only(data)
     return SparseRows(data, indices, indptr, _NO_SQUARES, bias, n_features + int(bias != 0.0))
 
 
@@ -128,7 +139,9 @@ def features_of(rows: FreshRows | SparseRows) -> Any:
         return rows.values
     shape = (len(rows.indptr) - 1, rows.n_inputs)
     X = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=shape)
-    X.sum_duplicates()
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
     return X
 
 

@@ -164,7 +164,9 @@ class ArraySequences(Sequences):
         self.at_once = max(1, _BYTES_AT_ONCE // (8 * self.n_features))
 
     def stack(self) -> np.ndarray:
-        stacked = self.arrays[0] if len(self.arrays) == 1 else np.concatenate(self.arrays)
+        stacked = _one_array(self.arrays)
+        if stacked is None:
+            stacked = np.concatenate(self.arrays)
         if stacked.dtype not in (np.float32, np.float64):
             stacked = stacked.astype(np.float64)
         self._check_finite(stacked, 0)
@@ -194,6 +196,28 @@ def _plain_arrays(sequences: list) -> bool:
     if set(map(attrgetter("ndim"), sequences)) != {2}:
         return False
     return all(dtype.kind in "fiub" for dtype in set(map(attrgetter("dtype"), sequences)))
+
+
+def _owner(array: Any) -> Any:
+    """What holds the memory of an array."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
+
+
+def _one_array(arrays: list[np.ndarray]) -> np.ndarray | None:
+    """The array that these are slices of, one after another, as from a memory map: no copy."""
+    first = arrays[0]
+    if len(arrays) == 1:
+        return first
+    owner, end = _owner(first), first.ctypes.data
+    for array in arrays:
+        follows = array.ctypes.data == end and array.flags.c_contiguous
+        if not follows or array.dtype != first.dtype or _owner(array) is not owner:
+            return None
+        end += array.nbytes
+    shape = (sum(map(len, arrays)), first.shape[1])
+    return np.lib.stride_tricks.as_strided(first, shape, writeable=False)
 
 
 def _common_width(matrices: list) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.blocks import load_block, prefetch_stored, store_block, store_in_place
+from .._kernels.blocks import grow, has_room, load_block, prefetch_stored, store_block
 from .._kernels.jit import compiled, leaf
 from .._kernels.vector import add_scaled, dot
 
@@ -54,67 +54,85 @@ def weight_of(t, power):
     return t if power == 1.0 else t**power
 
 
-@leaf
-def _visit(surrogate, structure, rows, scale, exact, i, weights, blocks, averaged, before, scratch):
-    """Maximise the dual along one direction of block i; returns its gap, and whether the block
-    could be stored (if not, its new value is left in the scratch)."""
-    buffers, found, label_buffer, work = scratch
-    size = generic.block_size(structure, i)
-    low, high = generic.label_range(structure, i)
-    scores = buffers[0, :size]
-    mu = buffers[1, :size]
-    direction = buffers[2, :size]
-    generic.score_block(structure, rows, weights, i, scores)
-    load_block(blocks, i, mu)
-    gap = -np.inf
-    gamma = 1.0
-    if exact:
-        gap = generic.block_maximum(
-            surrogate, structure, rows, i, scores, mu, scale, work, direction
-        )
-    stepped = gap > -np.inf
-    if not stepped:
-        upper, _ = generic.best_response(
-            surrogate, structure, i, scores, work, label_buffer[: high - low], direction
-        )
-        concave = generic.concave_part(surrogate, structure, i, mu, work)
-        gap = upper - dot(mu, scores) - concave
-    if gap <= 0.0:
-        return gap, True
-    add_scaled(direction, mu, -1.0)
-    if not stepped:
-        slope = dot(direction, scores)
-        curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
-        gamma = generic.line_step(
-            surrogate, structure, i, mu, direction, gap, slope, curvature, work
-        )
-    if gamma <= 0.0:
-        return gap, True
-    add_scaled(mu, direction, gamma)
-    generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
-    if averaged.shape[0] > 0:
-        generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
-    return gap, store_in_place(blocks, i, mu, found)
-
-
 @compiled
+def _make_scratch(structure, rows):
+    """What a visit writes to."""
+    largest = generic.largest_block(structure)
+    buffers = np.empty((3, largest))
+    found = np.empty(largest, np.int32)
+    labels = np.empty(generic.most_labels(structure), np.int32)
+    work = np.empty(generic.work_size(structure, rows))
+    return buffers, found, labels, work
+
+
+@leaf
+def visit_blocks(
+    surrogate, structure, rows, scales, exact, order, draws, tree, gaps, weights, blocks, averaged,
+    power, mass, n_before, first, scratch,
+):  # fmt: skip
+    """The loop of :func:`bcfw_steps` from step ``first`` on, as far as the pool of the blocks has
+    room; returns the number of steps done so far."""
+    buffers, found, label_buffer, work = scratch
+    by_gap = draws.shape[0] > 0
+    steps = draws.shape[0] if by_gap else order.shape[0]
+    for step in range(first, steps):
+        i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
+        size = generic.block_size(structure, i)
+        if not has_room(blocks, size):
+            return step
+        before = mass[0]
+        mass[0] += weight_of(n_before + step + 1.0, power)
+        if not by_gap and step + 1 < steps:
+            generic.prefetch_block(structure, rows, order[step + 1])
+            prefetch_stored(blocks, order[step + 1])
+        scale = scales[i]
+        if scale == 0.0:
+            continue
+        low, high = generic.label_range(structure, i)
+        scores = buffers[0, :size]
+        mu = buffers[1, :size]
+        direction = buffers[2, :size]
+        generic.score_block(structure, rows, weights, i, scores)
+        load_block(blocks, i, mu)
+        gap = -np.inf
+        gamma = 1.0
+        if exact:
+            gap = generic.block_maximum(
+                surrogate, structure, rows, i, scores, mu, scale, work, direction
+            )
+        stepped = gap > -np.inf
+        if not stepped:
+            upper, _ = generic.best_response(
+                surrogate, structure, i, scores, work, label_buffer[: high - low], direction
+            )
+            concave = generic.concave_part(surrogate, structure, i, mu, work)
+            gap = upper - dot(mu, scores) - concave
+        gaps[i] = gap
+        if by_gap:
+            set_in_sum_tree(tree, i, scale * max(gap, 0.0))
+        if gap <= 0.0:
+            continue
+        add_scaled(direction, mu, -1.0)
+        if not stepped:
+            slope = dot(direction, scores)
+            curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
+            gamma = generic.line_step(
+                surrogate, structure, i, mu, direction, gap, slope, curvature, work
+            )
+        if gamma <= 0.0:
+            continue
+        add_scaled(mu, direction, gamma)
+        generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
+        if averaged.shape[0] > 0:
+            generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
+        store_block(blocks, i, mu, found)
+    return steps
+
+
 def bcfw_steps(
-    surrogate,
-    structure,
-    rows,
-    scales,
-    exact,
-    order,
-    draws,
-    tree,
-    gaps,
-    weights,
-    blocks,
-    averaged,
-    power,
-    mass,
-    n_before,
-):
+    surrogate, structure, rows, scales, exact, order, draws, tree, gaps, weights, blocks, averaged,
+    power, mass, n_before,
+):  # fmt: skip
     """Visit blocks one after another and maximise the dual along one direction in each.
 
     Parameters
@@ -126,6 +144,8 @@ def bcfw_steps(
     order, draws : arrays
         The blocks to visit; or, if ``draws`` is not empty, uniform numbers that draw blocks in
         proportion to ``gaps * sample weight`` from the sum tree.
+    gaps : array
+        Receives the gap of a block as the visit found it.
     averaged : array
         Empty, or the correction by which the average of all iterates, the t-th weighted by
         ``t ** power``, differs from the last one: ``average = weights - averaged / mass``.
@@ -134,36 +154,17 @@ def bcfw_steps(
 
     Returns
     -------
-    blocks, steps, gap
-        The storage of the dual, the number of steps, and the sum of the gaps met, weighted.
+    blocks, steps
+        The storage of the dual and the number of steps.
     """
-    largest = generic.largest_block(structure)
-    buffers = np.empty((3, largest))
-    found = np.empty(largest, np.int32)
-    label_buffer = np.empty(generic.most_labels(structure), np.int32)
-    work = np.empty(generic.work_size(structure, rows))
-    scratch = (buffers, found, label_buffer, work)
-    by_gap = draws.shape[0] > 0
-    steps = draws.shape[0] if by_gap else order.shape[0]
-    gap_sum = 0.0
-    for step in range(steps):
-        before = mass[0]
-        mass[0] += weight_of(n_before + step + 1.0, power)
-        i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
-        if not by_gap and step + 1 < steps:
-            generic.prefetch_block(structure, rows, order[step + 1])
-            prefetch_stored(blocks, order[step + 1])
-        scale = scales[i]
-        if scale == 0.0:
-            continue
-        gap, stored = _visit(
-            surrogate, structure, rows, scale, exact, i, weights, blocks, averaged, before, scratch
-        )
-        if not stored:
-            mu = buffers[1, : generic.block_size(structure, i)]
-            blocks = store_block(blocks, i, mu, found)
-        gaps[i] = gap
-        gap_sum += scale * gap
-        if by_gap:
-            set_in_sum_tree(tree, i, scale * max(gap, 0.0))
-    return blocks, steps, gap_sum
+    scratch = _make_scratch(structure, rows)
+    steps = len(draws) or len(order)
+    done = 0
+    while True:
+        done = visit_blocks(
+            surrogate, structure, rows, scales, exact, order, draws, tree, gaps, weights, blocks,
+            averaged, power, mass, n_before, done, scratch,
+        )  # fmt: skip
+        if done == steps:
+            return blocks, steps
+        blocks = grow(blocks, len(scratch[1]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.flows import find_edge, make_room, put_mass, take_mass
-from .._kernels.jit import compiled, leaf
+from .._kernels.flows import find_edge, grow, make_room, put_mass, take_mass
+from .._kernels.jit import leaf
 from .._kernels.protocol import add_row, score_rows
 from .._kernels.vector import add_scaled, copy, dot
 from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
@@ -211,39 +211,58 @@ def _sweep(surrogate, structure, rows, curvature, flows, i, scale, known, weight
 
 
 @leaf
-def _visit(surrogate, structure, rows, curvature, flows, i, scale, weights, scratch):
-    """Visit one example; returns its surrogate value, its concave part and its gap beforehand."""
+def visit_examples(
+    surrogate, structure, rows, curvature, scales, order, draws, tree, gaps, losses, concaves,
+    weights, flows, first, scratch,
+):  # fmt: skip
+    """The loop of :func:`flow_steps` from step ``first`` on, as far as the pool of the flows has
+    room; returns the number of steps done so far, and how many places are missing in the pool."""
     n = structure.n_labels
-    length = structure.indptr[i + 1] - structure.indptr[i]
-    size = generic.block_size(structure, i)
-    scores, mu = scratch.scores[:size], scratch.mu[:size]
-    augmented, total = scratch.augmented[:size], scratch.total[:size]
-    generic.score_block(structure, rows, weights, i, scores)
-    generic.load_dual(structure, flows, i, scratch.parts, mu)
-    predictions = flows.predictions[structure.indptr[i] : structure.indptr[i + 1]]
-    augment(surrogate, structure, predictions, i, scores, augmented)
-    value = generic.decode(structure, i, augmented, scratch.work, scratch.labels[:length])
-    concave = generic.concave_part(surrogate, structure, i, mu, scratch.work)
-    gap = value - dot(mu, scores) - concave
-    loss = value - true_score(structure, i, scores)
-    known = structure.products_indptr[i + 1] > structure.products_indptr[i]
-    total[:] = 0.0
-    lowest, room = _worst_path(structure, flows, i, scratch)
-    gain = value - lowest
-    if gain > 1e-14 and gain < np.inf:
-        _swap_outputs(surrogate, structure, rows, curvature, flows, i, scale, gain, room, scratch)
-        if known:
-            generic.add_gram(structure, rows, i, total, -scale, scores)
-        else:
-            generic.add_block(structure, rows, weights, i, total, -scale)
-            add_scaled(scores[length * n :], total[length * n :], -scale)
-            total[:] = 0.0
-    _fill_tables(structure, scores[length * n :], scratch)
-    _sweep(surrogate, structure, rows, curvature, flows, i, scale, known, weights, scratch)
-    return loss, concave, gap
+    by_gap = draws.shape[0] > 0
+    steps = draws.shape[0] if by_gap else order.shape[0]
+    for step in range(first, steps):
+        i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
+        if not by_gap and step + 1 < steps:
+            generic.prefetch_block(structure, rows, order[step + 1])
+        scale = scales[i]
+        if scale == 0.0:
+            continue
+        low, high = structure.indptr[i], structure.indptr[i + 1]
+        missing = make_room(flows, low, high, NEW_EDGES)
+        if missing > 0:
+            return step, missing
+        length = high - low
+        size = generic.block_size(structure, i)
+        scores, mu = scratch.scores[:size], scratch.mu[:size]
+        augmented, total = scratch.augmented[:size], scratch.total[:size]
+        generic.score_block(structure, rows, weights, i, scores)
+        generic.load_dual(structure, flows, i, scratch.parts, mu)
+        augment(surrogate, structure, flows.predictions[low:high], i, scores, augmented)
+        value = generic.decode(structure, i, augmented, scratch.work, scratch.labels[:length])
+        concaves[i] = generic.concave_part(surrogate, structure, i, mu, scratch.work)
+        gaps[i] = value - dot(mu, scores) - concaves[i]
+        losses[i] = value - true_score(structure, i, scores)
+        if by_gap:
+            set_in_sum_tree(tree, i, scale * max(gaps[i], 0.0))
+        known = structure.products_indptr[i + 1] > structure.products_indptr[i]
+        total[:] = 0.0
+        lowest, room = _worst_path(structure, flows, i, scratch)
+        gain = value - lowest
+        if gain > 1e-14 and gain < np.inf:
+            _swap_outputs(
+                surrogate, structure, rows, curvature, flows, i, scale, gain, room, scratch
+            )
+            if known:
+                generic.add_gram(structure, rows, i, total, -scale, scores)
+            else:
+                generic.add_block(structure, rows, weights, i, total, -scale)
+                add_scaled(scores[length * n :], total[length * n :], -scale)
+                total[:] = 0.0
+        _fill_tables(structure, scores[length * n :], scratch)
+        _sweep(surrogate, structure, rows, curvature, flows, i, scale, known, weights, scratch)
+    return steps, 0
 
 
-@compiled
 def flow_steps(
     surrogate, structure, rows, curvature, scales, order, draws, tree, gaps, losses, concaves,
     weights, flows,
@@ -268,19 +287,13 @@ def flow_steps(
     """
     scratch = make_scratch(structure, rows)
     scratch.row[1, :] = 0.0
-    by_gap = draws.shape[0] > 0
-    steps = draws.shape[0] if by_gap else order.shape[0]
-    for step in range(steps):
-        i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
-        if not by_gap and step + 1 < steps:
-            generic.prefetch_block(structure, rows, order[step + 1])
-        if scales[i] == 0.0:
-            continue
-        flows = make_room(flows, structure.indptr[i], structure.indptr[i + 1], NEW_EDGES)
-        loss, concave, gap = _visit(
-            surrogate, structure, rows, curvature, flows, i, scales[i], weights, scratch
-        )
-        losses[i], concaves[i], gaps[i] = loss, concave, gap
-        if by_gap:
-            set_in_sum_tree(tree, i, scales[i] * max(gap, 0.0))
-    return flows
+    steps = len(draws) or len(order)
+    done = 0
+    while True:
+        done, missing = visit_examples(
+            surrogate, structure, rows, curvature, scales, order, draws, tree, gaps, losses,
+            concaves, weights, flows, done, scratch,
+        )  # fmt: skip
+        if done == steps:
+            return flows
+        flows = grow(flows, missing)

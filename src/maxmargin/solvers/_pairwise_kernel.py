@@ -145,7 +145,6 @@ def pairwise_steps(
     scores = np.empty(capacity)
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
-    gap_sum = 0.0
     for step in range(steps):
         before = mass[0]
         mass[0] += weight_of(n_before + step + 1.0, power)
@@ -165,7 +164,6 @@ def pairwise_steps(
             scores,
         )  # fmt: skip
         gaps[i] = gap
-        gap_sum += scale * gap
         if by_gap:
             set_in_sum_tree(tree, i, scale * max(gap, 0.0))
         if gap <= 0.0:
@@ -186,4 +184,4 @@ def pairwise_steps(
         generic.add_block(structure, rows, weights, i, total, -scale)
         if averaged.shape[0] > 0:
             generic.add_block(structure, rows, averaged, i, total, -scale * before)
-    return atoms, steps, gap_sum
+    return atoms, steps

@@ -124,7 +124,7 @@ class BlockFrankWolfe:
 
     def _visit(self, order, draws) -> None:
         """Visit the blocks in ``order``, or as many that the numbers in ``draws`` draw."""
-        self.dual_state, done, _ = self._steps(
+        self.dual_state, done = self._steps(
             self.problem.surrogate, self.problem.structure, self.problem.rows,
             self.problem.scales, self.exact_blocks, order, draws, self._tree, self.gaps,
             self.weights, self.dual_state, self.averaged, self.power, self._mass,

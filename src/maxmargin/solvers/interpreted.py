@@ -124,7 +124,6 @@ def bcfw_steps(
 
     by_gap = len(draws) > 0
     steps = len(draws) if by_gap else len(order)
-    gap_sum = 0.0
     for step in range(steps):
         before = mass[0]
         mass[0] += (n_before + step + 1.0) ** power
@@ -136,7 +135,6 @@ def bcfw_steps(
         direction = features - blocks.features[i]
         gap = loss - blocks.losses[i] + float(weights @ direction)
         gaps[i] = gap
-        gap_sum += scale * gap
         if by_gap:
             set_in_sum_tree(tree, i, scale * max(gap, 0.0))
         if gap <= 0.0:
@@ -148,7 +146,7 @@ def bcfw_steps(
         weights -= gamma * scale * direction
         if len(averaged):
             averaged -= gamma * scale * before * direction
-    return blocks, steps, gap_sum
+    return blocks, steps
 
 
 def subgradient_steps(surrogate, structure, problem, factors, alpha, order, n_before, sums, late):
