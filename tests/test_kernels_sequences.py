@@ -101,7 +101,9 @@ def test_optimum_of_rbf_is_that_of_a_factor_of_its_matrix():
 
 
 @pytest.mark.parametrize("longest", [6, 90])
-@pytest.mark.parametrize("as_matrix", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    "as_matrix", [np.asarray, pytest.param(sp.csr_array, marks=pytest.mark.slow)]
+)
 def test_values_when_needed_are_the_values(as_matrix, longest):
     X, y = sequences(n=5, longest=longest, seed=2)
     options = {"kernel": "rbf", "solver": "bcfw", "tol": 0, "max_iter": 5}
@@ -146,8 +148,8 @@ def test_model_keeps_the_support_and_answers_again(tmp_path):
 
 def test_threads_make_no_difference():
     for cache_size in (200, 0.003):
-        one = fitted(kernel="rbf", cache_size=cache_size)
-        two = fitted(kernel="rbf", cache_size=cache_size, n_jobs=2)
+        one = fitted(kernel="rbf", solver="bcfw", cache_size=cache_size)
+        two = fitted(kernel="rbf", solver="bcfw", cache_size=cache_size, n_jobs=2)
         assert_same(one.dual_coef_, two.dual_coef_)
         assert one.gap_ == two.gap_
 

@@ -130,7 +130,12 @@ def test_optimum_of_matchings(surrogate):
     [
         ("max-margin", PairwiseFrankWolfe, {}),
         ("max-min", BlockFrankWolfe, {}),
-        ("max-min", BlockFrankWolfe, {"oracle": "mirror-prox", "oracle_iterations": 1}),
+        pytest.param(
+            "max-min",
+            BlockFrankWolfe,
+            {"oracle": "mirror-prox", "oracle_iterations": 1},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings):
