@@ -37,6 +37,8 @@ _HOMES = {
     "read_conllu": "conllu",
     "save": "persistence",
     "load": "persistence",
+    "MemoryEstimate": "memory",
+    "estimate_memory": "memory",
 }
 
 # Modules of their own, below the package.
@@ -57,6 +59,7 @@ __all__ = [
     "Latent",
     "LatentPredictor",
     "Matcher",
+    "MemoryEstimate",
     "ModelFileError",
     "MultiLabelClassifier",
     "MulticlassClassifier",
@@ -75,6 +78,7 @@ __all__ = [
     "certificates",
     "datasets",
     "datasets_made",
+    "estimate_memory",
     "load",
     "metrics",
     "plot",
@@ -101,6 +105,7 @@ if TYPE_CHECKING:
     from .estimators.structured import StructuredPredictor
     from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
+    from .memory import MemoryEstimate, estimate_memory
     from .persistence import ModelFileError, load, save
     from .solvers.result import Check, Result
     from .structures.factor_graph import FactorGraph

@@ -1,0 +1,153 @@
+"""How much memory a fit will take, before it is started."""
+
+from __future__ import annotations
+
+import tracemalloc
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+
+_PASSES = 3
+
+
+class MemoryEstimate(NamedTuple):
+    """What :func:`estimate_memory` found, in bytes, beside the data that you hold already."""
+
+    total: float
+    fixed: float
+    per_example: float
+    n_examples: int
+
+    def __str__(self) -> str:
+        return (
+            f"about {_readable(self.total)} for {self.n_examples} examples: "
+            f"{_readable(self.fixed)} and {_readable(self.per_example)} an example"
+        )
+
+
+def estimate_memory(
+    model: Any, X: Any, y: Any, *, sample_size: int = 200, random_state: int = 0
+) -> MemoryEstimate:
+    """Estimate the peak memory of ``model.fit(X, y)``, beside X and y themselves.
+
+    A clone is trained on two small samples, for a few passes, and what that takes is extrapolated:
+    weights, classes and features are what they are, all else is linear in the examples. ``model``
+    itself is not changed.
+
+    Parameters
+    ----------
+    model : estimator
+    X, y
+        As for ``fit``.
+    sample_size : int
+        Examples in the larger sample; the smaller one has half of them. If there are no more
+        examples than that, all are used and nothing is extrapolated.
+    random_state : int
+        Which examples are drawn.
+
+    Returns
+    -------
+    MemoryEstimate
+        Bytes: ``total``, of which ``fixed`` do not depend on the number of examples.
+
+    Notes
+    -----
+    Classes that are rare, or names of features that few examples have, may be missing in the
+    samples; where the estimator has a parameter ``classes`` that is not set, the classes of all
+    of y are declared. The number of outputs remembered in the dual can grow with more passes:
+    leave some room, and see ``dual_nbytes_`` after a fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import MulticlassClassifier, estimate_memory
+    >>> X = np.random.RandomState(0).randn(10_000, 50)
+    >>> y = np.arange(10_000) % 7
+    >>> estimate = estimate_memory(MulticlassClassifier(), X, y)
+    >>> 1e6 < estimate.total < 10e6
+    True
+    """
+    if not isinstance(sample_size, (int, np.integer)) or sample_size < 2:
+        raise ValueError(f"sample_size must be an integer of at least 2; received {sample_size!r}.")
+    X = X if hasattr(X, "shape") else list(X)
+    y = y if hasattr(y, "shape") else list(y)
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n == 0 or len(y) != n:
+        raise ValueError(
+            f"X and y must have the same number of examples, and at least one; received {n} and "
+            f"{len(y)}."
+        )
+    order = np.random.RandomState(random_state).permutation(n)
+    model = _short(model, y)
+    large = min(n, sample_size)
+    _peak(model, X, y, order[:large])  # what has to be compiled is compiled here
+    at_large = _peak(model, X, y, order[:large])
+    if large == n:
+        return MemoryEstimate(at_large, 0.0, at_large / n, n)
+    small = max(1, large // 2)
+    at_small = _peak(model, X, y, order[:small])
+    per_example = max(0.0, (at_large - at_small) / (large - small))
+    fixed = max(0.0, at_large - large * per_example)
+    return MemoryEstimate(fixed + n * per_example, fixed, per_example, n)
+
+
+def _short(model: Any, y: Any) -> Any:
+    """A clone that makes a few passes, and knows all the classes."""
+    copy = clone(model)
+    known = copy.get_params(deep=False)
+    changes: dict[str, Any] = {"verbose": False, "early_stopping": False, "warm_start": False}
+    changes["max_iter"] = min(_PASSES, known.get("max_iter") or _PASSES)
+    if "classes" in known and known["classes"] is None:
+        found = _labels(y)
+        if found:
+            changes["classes"] = found
+    return copy.set_params(**{name: value for name, value in changes.items() if name in known})
+
+
+def _labels(y: Any) -> list | None:
+    """The labels that y holds; None where they cannot be told, or some may be hidden."""
+    if getattr(y, "ndim", 1) != 1:  # indicators, ranks
+        return None
+    found: set = set()
+    try:
+        for item in y:
+            if isinstance(item, (np.ndarray, np.generic)):
+                found.update(np.ravel(item).tolist())
+            elif hasattr(item, "__iter__") and not isinstance(item, (str, bytes)):
+                found.update(item)
+            else:
+                found.add(item)
+        found.discard(None)
+        return None if min(found) in (-1, -1.0) else sorted(found)
+    except (TypeError, ValueError):  # no labels, or labels without an order
+        return None
+
+
+def _peak(model: Any, X: Any, y: Any, chosen: np.ndarray) -> float:
+    """Bytes at the peak of a fit of some examples."""
+    some_x, some_y = _safe_indexing(X, chosen), _safe_indexing(y, chosen)
+    was_tracing = tracemalloc.is_tracing()
+    if not was_tracing:
+        tracemalloc.start()
+    try:
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = clone(model).fit(some_x, some_y)
+        traced = tracemalloc.get_traced_memory()[1] - before
+        return float(traced + getattr(fitted, "dual_nbytes_", 0))  # compiled code is not traced
+    finally:
+        if not was_tracing:
+            tracemalloc.stop()
+
+
+def _readable(n_bytes: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"
