@@ -20,16 +20,16 @@ demo: $(BASE)  ## a short tour of the library
 	@$(PY) -m maxmargin.demo
 
 test: $(DEV)  ## run the tests, but for those marked slow
-	@$(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -q -m "not slow"
+	@$(PY) tests/run.py -m "not slow"
 
 test-all: $(DEV)  ## run all tests
-	@$(PY) -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
+	@$(PY) tests/run.py
 
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
 	    -c oldest.txt -e '.[dev,io,plot,cli,parquet]'
-	@.venv-oldest/bin/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -q
+	@.venv-oldest/bin/python tests/run.py
 
 bench: $(DEV)  ## compare with other libraries on this machine
 	@$(PY) -m benchmarks

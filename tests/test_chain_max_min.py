@@ -291,7 +291,15 @@ def test_the_step_along_a_direction_is_the_best(constrained, seed):
 # --- manners --------------------------------------------------------------------------------
 
 
-def test_weight_two_is_twice_and_sparse_is_dense():
+@pytest.mark.slow
+def test_sparse_is_dense():
+    X, y, _, _ = chains(False)
+    plain = chain_model(False, surrogate="max-min", **EXACT)
+    value = plain.fit(X, y).primal_
+    assert plain.fit([sp.csr_array(x) for x in X], y).primal_ == pytest.approx(value, abs=1e-7)
+
+
+def test_weight_two_is_twice():
     X, y, _, _ = chains(False)
     plain = chain_model(False, surrogate="max-min", **EXACT)
     twice = plain.fit(X + X[:2], y + y[:2])
@@ -299,8 +307,6 @@ def test_weight_two_is_twice_and_sparse_is_dense():
     weighted = plain.fit(X, y, sample_weight=[2.0, 2.0, 1.0, 1.0, 1.0])
     assert weighted.primal_ == pytest.approx(value, abs=1e-7)
     np.testing.assert_allclose(weighted.coef_, coef, atol=1e-3)
-    sparse = plain.fit([sp.csr_array(x) for x in X], y, sample_weight=[2.0, 2.0, 1.0, 1.0, 1.0])
-    assert sparse.primal_ == pytest.approx(value, abs=1e-7)
 
 
 def test_same_seed_same_bits_however_the_work_is_cut():

@@ -443,7 +443,7 @@ def test_weight_two_is_a_sequence_twice(solver):
     np.testing.assert_allclose(flat_weights(one), flat_weights(other), atol=2e-4)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", [pytest.param("bcfw", marks=pytest.mark.slow), "lbfgs"])
 def test_sparse_sequences_are_dense_sequences(solver):
     X, y, _, _ = sequences(False)
     X = [np.where(np.abs(x) > 0.5, x, 0.0) for x in X]

@@ -73,7 +73,9 @@ def test_linear_kernel_is_linear(model, surrogate, fit_intercept):
         assert np.isclose(mine.dual, its.dual, atol=1e-11)
 
 
-@pytest.mark.parametrize("solver", ["bcfw", "pairwise", "subgradient"])
+@pytest.mark.parametrize(
+    "solver", ["bcfw", pytest.param("pairwise", marks=pytest.mark.slow), "subgradient"]
+)
 def test_every_solver(solver):
     options = {"solver": solver, "average": 2.0, "max_iter": 5, "tol": 0}
     linear = fitted(MulticlassClassifier, "max-margin", **options)
@@ -143,7 +145,9 @@ def test_gamma_as_in_svc():
 LABEL_SETS = np.stack([Y == 0, Y > 0, X[:, 0] * X[:, 1] > 0], axis=1).astype(int)
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize(
+    "surrogate", ["max-margin", "max-min", pytest.param("crf", marks=pytest.mark.slow)]
+)
 def test_multilabel(surrogate):
     options = {"alpha": 0.02, "tol": 0, "max_iter": 5, "random_state": 0, "average": False}
     options["solver"] = "bcfw"

@@ -22,7 +22,11 @@ RNG = np.random.RandomState(0)
 
 def flat():
     X = RNG.randn(3000, 20)
-    return MulticlassClassifier(random_state=0), X, np.arange(3000) % 40
+    return (
+        MulticlassClassifier(random_state=0),
+        X,
+        np.argmax(X[:, :12] + RNG.randn(3000, 12), axis=1),
+    )
 
 
 def sparse():

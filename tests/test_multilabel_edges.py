@@ -224,6 +224,7 @@ def test_searches_pipelines_and_early_stopping():
     assert model.predict_marginals(X).shape == (40, 4)
 
 
+@pytest.mark.slow
 def test_kernels():
     """The only labels a plane cannot separate: those of an exclusive or."""
     x = RANDOM.uniform(-1.0, 1.0, (60, 2))

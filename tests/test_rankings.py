@@ -317,6 +317,7 @@ def test_sparse_is_dense_and_threads_do_not_matter(surrogate="max-margin"):
     np.testing.assert_array_equal(models[0].predict(X), models[2].predict(sp.csr_matrix(X)))
 
 
+@pytest.mark.slow
 def test_kernels(surrogate="max-min"):
     X, positions, weights = problem_data(4, 30, seed=1)
     settings = {"tol": 1e-6, "max_iter": 20_000, "random_state": 0}

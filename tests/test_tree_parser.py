@@ -98,7 +98,7 @@ def block_maps(structure, rows, weights, i, labels, other, scores, followed):
     return value, norm, loss
 
 
-@pytest.mark.parametrize("kind", ["sparse", "hashed"])
+@pytest.mark.parametrize("kind", [pytest.param("sparse", marks=pytest.mark.slow), "hashed"])
 def test_the_structure_agrees_with_enumeration(kind):
     random = np.random.RandomState(0)
     X, y, _ = problem_data((4, 1, 3))

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-_PASSES = 3
+_PASSES = 10
 
 
 class MemoryEstimate(NamedTuple):
@@ -57,8 +57,9 @@ def estimate_memory(
     -----
     Classes that are rare, or names of features that few examples have, may be missing in the
     samples; where the estimator has a parameter ``classes`` that is not set, the classes of all
-    of y are declared. The number of outputs remembered in the dual can grow with more passes:
-    leave some room, and see ``dual_nbytes_`` after a fit.
+    of y are declared. The dual is larger where more examples are hard to get right, and a sample is
+    easier than the whole: labels that are mostly noise can take several times the estimate. Leave
+    some room, and see ``dual_nbytes_`` after a fit.
 
     Examples
     --------
