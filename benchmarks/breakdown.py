@@ -14,7 +14,8 @@ from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.blocks import (
     clear_parts,
     expected_score,
-    mix_in_place,
+    has_room,
+    mix_block,
     subtract_block,
 )
 from maxmargin._kernels.jit import compiled, leaf
@@ -48,8 +49,8 @@ def _visit_one(structure, rows, i, weights, blocks, depth, scale, scratch):
         if depth > 4:
             generic.add_block(structure, rows, weights, i, direction, scale)
         clear_parts(blocks, i, parts, direction)
-        if depth > 5:
-            mix_in_place(blocks, i, parts, 1e-14, places)
+        if depth > 5 and has_room(blocks, blocks.count[i] + part_buffer.shape[0]):
+            mix_block(blocks, i, parts, 1e-14, places)
     return total
 
 
