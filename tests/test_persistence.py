@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import json
 import os
 import sys
@@ -15,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 import maxmargin
-from maxmargin.persistence import ModelFileError, load, save
+from maxmargin.persistence import ModelFileError, load, replacing, save
 from samebits import assert_same, problem
 
 
@@ -305,3 +306,17 @@ def test_file_may_not_name_what_it_likes(saved, state, message):
     rewrite(saved, state=json.dumps({"estimator": state}))
     with pytest.raises(ModelFileError, match=message):
         load(saved)
+
+
+def test_a_folder_that_cannot_be_written_to_gives_an_error_with_the_name_asked_for(
+    tmp_path, monkeypatch
+):
+    def refuse(path, *args, **kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    wanted = str(tmp_path / "model.mm")
+    with pytest.raises(PermissionError) as error, replacing(wanted):
+        pass
+    assert error.value.filename == wanted
+    assert error.value.errno == errno.EACCES

@@ -176,9 +176,11 @@ def replacing(path: str | os.PathLike[str], suffix: str | None = None) -> Iterat
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(OSError):
             os.remove(temporary)
+        if isinstance(error, OSError) and error.filename == temporary:  # name what was asked for
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
         raise
 
 

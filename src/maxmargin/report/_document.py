@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from .._validation import check_integer
+from ..persistence import replacing
 from ._markup import Html, count, join, table, tag
 from ._section import Section, Summary
 from ._style import style_sheet
@@ -198,23 +198,9 @@ def write_report(
 
 def write_whole(path: Path, text: str) -> Path:
     """Write a file under another name and move it, so that nobody finds half of it."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode("utf-8", "replace"))
     return path
-
-
-def _umask() -> int:
-    """Permissions that new files do not get; mkstemp gives fewer than that."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _signature() -> str:
