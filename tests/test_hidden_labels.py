@@ -308,6 +308,19 @@ def test_sequences_without_a_label_are_left_out_with_a_warning():
 
 
 @pytest.mark.filterwarnings("ignore:.*hidden labels only")
+def test_none_hides_all_labels_of_a_sequence():
+    y = [labels.copy() for labels in HIDDEN]
+    y[3][:] = -1
+    short = [None if (labels < 0).all() else labels for labels in y]
+    assert any(labels is None for labels in short)
+    model = fit(y=y)
+    assert fit(y=short).weights_.tobytes() == model.weights_.tobytes()
+    assert model.score(X, short) == model.score(X, y)
+    with pytest.raises(ValueError, match=r"y\[3\] must be a sequence of labels.*received None"):
+        fit(y=short, hidden=False)
+
+
+@pytest.mark.filterwarnings("ignore:.*hidden labels only")
 def test_constraints_hold_for_hidden_labels():
     forbidden = {"transitions": [(0, 2)]}
     y = [[0, None, 1], [2, 1]]

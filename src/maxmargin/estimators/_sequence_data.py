@@ -140,7 +140,7 @@ def take_labelled(
     None and -1 are labels that are not known.
     """
     sequences = take_list(X)
-    labels, lengths = flatten_labels(y, sequences)
+    labels, lengths = flatten_labels(spell_out(y, sequences) if hidden else y, sequences)
     opened, vectorizer = learn_sequences(sequences)
     stacked, indptr = opened.stack(), opened.indptr
     check_lengths(lengths, indptr)
@@ -230,6 +230,18 @@ def cut(values: np.ndarray, indptr: np.ndarray) -> list[np.ndarray]:
     """The part of each sequence."""
     bounds = indptr.tolist()
     return [values[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def spell_out(y: Any, sequences: Sequence) -> Any:
+    """The same labels, where None in place of the labels of a sequence hides all of them."""
+    if not isinstance(y, (list, tuple)) or not any(labels is None for labels in y):
+        return y
+    if len(y) != len(sequences):
+        return y  # said elsewhere
+    return [
+        [None] * (x.shape[0] if hasattr(x, "shape") else len(x)) if labels is None else labels
+        for labels, x in zip(y, sequences, strict=True)
+    ]
 
 
 def flatten_labels(

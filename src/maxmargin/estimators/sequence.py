@@ -36,6 +36,7 @@ from ._sequence_data import (
     decode_all,
     flatten_labels,
     for_chunks,
+    spell_out,
     take_labelled,
 )
 
@@ -215,7 +216,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         X : list of n sequences
             Each a (T, d) array, a CSR matrix, or a list of T feature dicts.
         y : list of n sequences of T hashable labels
-            None (or -1 beside non-negative integers) where not known: see ``hidden``.
+            None (or -1 beside non-negative integers) where not known: see ``hidden``. None in place
+            of the labels of a sequence hides all of them.
         sample_weight : array of shape (n,), optional
             Weights of the sequences; 2 is the same as having a sequence twice.
         position_weight : list of n arrays of shape (T,), optional
@@ -426,7 +428,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         ``hidden=False``, hidden ones are not counted.
         """
         sequences = take_list(X)
-        labels, lengths = flatten_labels(y, sequences)
+        labels, lengths = flatten_labels(spell_out(y, sequences) if self.hidden else y, sequences)
         chain, opened = self._prepare(sequences, None)
         check_lengths(lengths, chain.indptr)
         weights = check_sample_weight(sample_weight, len(lengths), "sequence")
