@@ -155,6 +155,11 @@ def test_made_data_are_what_they_say():
     assert (again[0].X[1] == again[1].X[1]).all()
 
 
+def test_every_lesson_is_compiled_before_the_first_tour():
+    numbers = [number for group in demo._COMPILED_TOGETHER for number in group]
+    assert sorted(numbers) == list(range(len(demo.TOUR)))
+
+
 @pytest.fixture(scope="module")
 def tour(tmp_path_factory):
     """Standard output of the demo, and its report."""
