@@ -21,13 +21,12 @@ version = release = maxmargin.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
 ]
 # No network is needed to build or to read: formulas stand as they are written.
-mathjax_path = ""
+html_math_renderer = "as_written"
 templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "_templates", "results/quick", "**/README.txt", "generated/*.txt"]
@@ -66,3 +65,28 @@ html_theme_options = {
 }
 html_show_sourcelink = False
 suppress_warnings = ["config.cache"]
+
+
+def _inline_formula(translator, node):
+    from docutils import nodes
+
+    translator.body.append(f"<code>{translator.encode(node.astext())}</code>")
+    raise nodes.SkipNode
+
+
+def _formula(translator, node):
+    from docutils import nodes
+
+    translator.body.append(f"<pre>{translator.encode(node.astext())}</pre>")
+    raise nodes.SkipNode
+
+
+def _skip_routing(app, what, name, member, skip, options):
+    """Leave out what scikit-learn adds to every estimator: its text refers to its own pages."""
+    return True if name.endswith("_request") or name == "get_metadata_routing" else None
+
+
+def setup(app):
+    """Formulas as text, and no methods that route metadata."""
+    app.connect("autodoc-skip-member", _skip_routing)
+    app.add_html_math_renderer("as_written", (_inline_formula, None), (_formula, None))
