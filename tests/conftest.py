@@ -16,6 +16,10 @@ os.environ.setdefault("NUMBA_OPT", "1")
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_CACHE))
 
 import realdata  # noqa: E402
+from maxmargin._kernels.jit import register_everything  # noqa: E402
+
+# Drivers of the tests call generic functions, too.
+register_everything()
 
 # The compiler makes millions of objects that live on: looking for garbage less often saves time.
 gc.set_threshold(50_000, 20, 20)

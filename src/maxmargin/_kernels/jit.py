@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ _KEEP_SECONDS = 30 * 24 * 3600
 
 # The folders that hold compiled functions.
 _COMPILED = ("_kernels", "features", "structures", "surrogates", "solvers", "inference")
+# Those of them that implement generic functions.
+_IMPLEMENTING = ("_kernels", "features", "structures", "surrogates")
+_everything_registered = False
 
 
 def source_hash() -> str:
@@ -76,13 +80,42 @@ _LEAF_OPTIONS: Any = {**_OPTIONS, "_nrt": False}
 _ORDERED_OPTIONS: Any = {**_LEAF_OPTIONS, "fastmath": False}
 
 
+def register_everything() -> None:
+    """Import all modules that implement generic functions.
+
+    The index of a cached function names the types of all its versions, so reading it imports the
+    modules of structures that this process never asked for. If that happens in the middle of the
+    compilation of a caller, numba meets a generic function before and after it got one more
+    implementation, and refuses: all must be there before anything is compiled.
+    """
+    global _everything_registered
+    if not _everything_registered:
+        _everything_registered = True
+        package = Path(__file__).resolve().parent.parent
+        for room in _IMPLEMENTING:
+            for file in sorted((package / room).glob("*.py")):
+                import_module(f"{__package__.rpartition('.')[0]}.{room}.{file.stem}")
+
+
+class _Compiled(CPUDispatcher):
+    """A function that is compiled when all implementations are known."""
+
+    def compile(self, sig: Any) -> Any:
+        """Compile a version, or take it from the cache."""
+        register_everything()
+        return super().compile(sig)
+
+
 def _cached(
     function: Callable[..., Any], options: dict, folder: Path = _FOLDER
 ) -> Callable[..., Any]:
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = str(folder)  # read by numba while decorating, not later
     try:
-        return numba.njit(cache=True, **options)(function)
+        found = numba.njit(cache=True, **options)(function)
+        if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
+            found.__class__ = _Compiled
+        return found
     finally:
         numba.config.CACHE_DIR = before
 
@@ -92,7 +125,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return _cached(function, _OPTIONS)
 
 
-class _Leaf(CPUDispatcher):
+class _Leaf(_Compiled):
     """A function that compiled functions call.
 
     What unpacks Python objects is a good part of the code of a function with many arguments, and
