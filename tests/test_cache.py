@@ -125,24 +125,3 @@ def test_a_source_more_or_under_another_name_starts_a_new_folder(copied, tmp_pat
 def test_the_folder_stands_below_the_chosen_one(tmp_path):
     [folder] = run(FOLDER, tmp_path)
     assert Path(folder).parent == tmp_path / "maxmargin"
-
-
-ONE_STRUCTURE = """
-import numpy as np
-from maxmargin import {name}
-
-random = np.random.RandomState(0)
-X = random.randn(12, 2)
-model = {name}(solver="pairwise", max_iter=2, tol=0.9, random_state=0)
-print(model.fit(X, {labels}).status_)
-"""
-
-
-@pytest.mark.slow
-def test_structures_of_other_processes_in_the_cache_do_no_harm(tmp_path):
-    rankings = ONE_STRUCTURE.format(
-        name="LabelRanker", labels="np.argsort(random.randn(12, 3), axis=1)"
-    )
-    classes = ONE_STRUCTURE.format(name="MulticlassClassifier", labels="np.arange(12) % 3")
-    for code in (rankings, classes, classes.replace("randn(12, 2)", "randn(12, 2).astype('f4')")):
-        assert run(code, tmp_path) == ["converged"]
