@@ -125,3 +125,35 @@ def test_a_source_more_or_under_another_name_starts_a_new_folder(copied, tmp_pat
 def test_the_folder_stands_below_the_chosen_one(tmp_path):
     [folder] = run(FOLDER, tmp_path)
     assert Path(folder).parent == tmp_path / "maxmargin"
+
+
+MEANWHILE = """
+import subprocess
+import sys
+import numpy as np
+from maxmargin import MulticlassClassifier
+from maxmargin._kernels.jit import cache_folder
+
+OTHER = (
+    "import numpy as np; from maxmargin import LabelRanker; random = np.random.RandomState(0);"
+    "LabelRanker(solver='pairwise', max_iter=1, tol=0.9).fit("
+    "random.randn(9, 2), np.argsort(random.randn(9, 3), axis=1))"
+)
+started = []
+
+def train_elsewhere(check):
+    if not started:
+        started.append(check)
+        subprocess.run([sys.executable, "-W", "ignore", "-c", OTHER], check=True)
+        for path in cache_folder().rglob("*pairwise_steps*"):
+            path.unlink()  # as if the other were still compiling what calls the rest
+
+X = np.random.RandomState(0).randn(12, 2)
+model = MulticlassClassifier(solver="pairwise", max_iter=1, tol=0, callbacks=[train_elsewhere])
+model.fit(X, np.arange(12) % 3)  # checks before it compiles its steps
+print(len(started), model.n_iter_)
+"""
+
+
+def test_what_other_processes_put_into_the_cache_meanwhile_does_no_harm(tmp_path):
+    assert run(MEANWHILE, tmp_path) == ["1 1"]
