@@ -185,9 +185,13 @@ def _compile_together() -> None:
     with ThreadPoolExecutor(workers) as pool:
         began = time.perf_counter()
         waiting = {pool.submit(compile_some, numbers): numbers for numbers in _COMPILED_TOGETHER}
-        for future in as_completed(waiting):
-            titles = "; ".join(TOUR[number][0].partition(":")[0] for number in waiting[future])
-            print(f"  {time.perf_counter() - began:4.0f} s  {titles}", flush=True)
+        try:
+            for future in as_completed(waiting):
+                titles = "; ".join(TOUR[k][0].partition(":")[0] for k in waiting[future])
+                print(f"  {time.perf_counter() - began:4.0f} s  {titles}", flush=True)
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)  # what has not begun does not begin
+            raise
     print()
 
 

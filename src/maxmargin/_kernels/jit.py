@@ -89,12 +89,14 @@ def register_everything() -> None:
     implementation, and refuses: all must be there before anything is compiled.
     """
     global _everything_registered
-    if not _everything_registered:
-        _everything_registered = True
-        package = Path(__file__).resolve().parent.parent
-        for room in _IMPLEMENTING:
-            for file in sorted((package / room).glob("*.py")):
-                import_module(f"{__package__.rpartition('.')[0]}.{room}.{file.stem}")
+    if _everything_registered:
+        return
+    package = Path(__file__).resolve().parent.parent
+    for room in _IMPLEMENTING:
+        names = {file.stem for file in (package / room).glob("*.py")} - {"__init__"}
+        for name in sorted(names):
+            import_module(f"{__package__.rpartition('.')[0]}.{room}.{name}")
+    _everything_registered = True  # not before: other threads must not go on
 
 
 class _Compiled(CPUDispatcher):
