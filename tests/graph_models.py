@@ -64,6 +64,15 @@ def make_problem(graphs, ys, *, alpha=0.1, weights=None, max_min=False, costs=No
     )  # fmt: skip
 
 
+def small_problem(kind="pairs", *, seed=0, n=5, alpha=0.1, max_min=False, **options):
+    """Some random graphs with weights."""
+    rng = np.random.RandomState(seed)
+    graphs = [random_graph(rng, kind=kind, **options) for _ in range(n)]
+    truth = [random_truth(rng, graph) for graph in graphs]
+    weights = rng.uniform(0.5, 2.0, n)
+    return make_problem(graphs, truth, alpha=alpha, weights=weights, max_min=max_min)
+
+
 def dense_rows(problem):
     rows = problem.rows
     n = len(rows.squares)

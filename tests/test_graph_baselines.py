@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from experiments import figure1
 
-from graph_models import PlainModel, make_problem, random_graph, random_truth
+from graph_models import PlainModel, small_problem
 from maxmargin.inference.linear_program import LinearProgram
 from maxmargin.solvers.dlpw import DLPW
 from maxmargin.solvers.loop import run
@@ -17,14 +17,6 @@ from maxmargin.solvers.lp_oracles import PottsProgram, is_potts, make_oracle
 from maxmargin.solvers.lp_subgradient import LPSubgradient
 from maxmargin.solvers.soft import SoftAgreement
 from realdata import data_file
-
-
-def small_problem(kind="pairs", *, seed=0, n=5, alpha=0.1, max_min=False, **options):
-    rng = np.random.RandomState(seed)
-    graphs = [random_graph(rng, kind=kind, **options) for _ in range(n)]
-    truth = [random_truth(rng, graph) for graph in graphs]
-    weights = rng.uniform(0.5, 2.0, n)
-    return make_problem(graphs, truth, alpha=alpha, weights=weights, max_min=max_min)
 
 
 def check_gaps(result):

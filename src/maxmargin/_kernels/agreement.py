@@ -319,7 +319,7 @@ def _move_between(
             curvature += 2.0 * penalty.kappa
         b //= k
         w //= k
-    mass = beliefs.tables[graphs.first_entry[m] + graphs.entry_at[f] :]
+    mass = beliefs.tables[graphs.first_mass[m] + graphs.mass_at[f] :]
     step = mass[worst]
     if curvature * step > diff:
         step = diff / curvature
@@ -365,7 +365,7 @@ def _move_between(
 def table_step(graphs, features, beliefs, weights, scale, penalty, m, f, most, enough, room):
     """Moves within a table, from the worst entry with mass to the best; returns the block's gap."""
     size = graphs.n_entries[f]
-    mass = beliefs.tables[graphs.first_entry[m] + graphs.entry_at[f] :]
+    mass = beliefs.tables[graphs.first_mass[m] + graphs.mass_at[f] :]
     score_factor(graphs, features, weights, m, f, room.columns, room.table)
     factor_messages(graphs, beliefs, penalty.kappa, m, f, room.delta)
     gap = 0.0

@@ -22,7 +22,7 @@ def binary_pairs_step(graphs, beliefs, weights, scale, penalty, augmented, m, mo
     kappa, sigma = penalty.kappa, penalty.sigma
     s = graphs.shape[m]
     states, messages = graphs.first_state[m], graphs.first_message[m]
-    entries = graphs.first_entry[m]
+    entries = graphs.first_mass[m]
     implied, eta, own, tables = beliefs.implied, beliefs.eta, beliefs.variables, beliefs.tables
     w = weights[0]
     gap, residual = 0.0, 0.0

@@ -157,7 +157,7 @@ def frank_wolfe_factor(graphs, features, beliefs, weights, scale, penalty, m, f,
     size, n_tied = graphs.n_entries[f], graphs.n_tied[f]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
     base = graphs.variables[graphs.shape[m]]
-    mass = beliefs.tables[graphs.first_entry[m] + graphs.entry_at[f] :]
+    mass = beliefs.tables[graphs.first_mass[m] + graphs.mass_at[f] :]
     score_factor(graphs, features, weights, m, f, room.columns, room.table)
     factor_messages(graphs, beliefs, kappa, m, f, room.delta)
     mean = 0.0

@@ -88,7 +88,7 @@ def pair_table_step(graphs, features, beliefs, weights, scale, penalty, m, f, mo
     k = graphs.n_states[base + graphs.scope[z]]
     q = graphs.n_states[base + graphs.scope[z + 1]]
     size = graphs.n_entries[f]
-    start = graphs.first_entry[m] + graphs.entry_at[f]
+    start = graphs.first_mass[m] + graphs.mass_at[f]
     mass = beliefs.tables[start : start + size]
     left = graphs.first_message[m] + graphs.message_at[z]
     right = graphs.first_message[m] + graphs.message_at[z + 1]

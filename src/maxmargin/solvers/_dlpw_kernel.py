@@ -24,6 +24,21 @@ def _soft_maximum(values, n, temperature):
 
 
 @leaf
+def _best_of_other_potts(score, messages, out):
+    """``max_b score [b = j] - messages_b``: the lowest message, or the own one with the score."""
+    lowest, second, place = np.inf, np.inf, 0
+    for b in range(messages.shape[0]):
+        if messages[b] < lowest:
+            second = lowest
+            lowest = messages[b]
+            place = b
+        else:
+            second = min(second, messages[b])
+    for j in range(messages.shape[0]):
+        out[j] = max(score - messages[j], -second if j == place else -lowest)
+
+
+@leaf
 def _best_of_others(graphs, m, z, table, messages, temperature, work, places, out):
     """Maxima of a table minus all messages but those of slot z, over the states of z."""
     f = graphs.slot_factor[z]
@@ -34,6 +49,9 @@ def _best_of_others(graphs, m, z, table, messages, temperature, work, places, ou
         other = begin + end - 1 - z
         at = start + graphs.message_at[other]
         n = graphs.n_states[base + graphs.scope[other]]
+        if graphs.potts[f] and temperature == 0.0:
+            _best_of_other_potts(table[0], messages[at : at + n], out[:n])
+            return
         for j in range(k):
             for b in range(n):
                 entry = j * n + b if z == begin else b * k + j

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels.agreement import (
+    factor_row,
     max_min_value,
     score_factor,
     subtract_messages,
 )
 from .._kernels.global_factors import best_count, best_in_tree
 from .._kernels.jit import compiled, leaf
+from .._kernels.potts import best_potts
 from .._kernels.protocol import score_rows
 from .._kernels.simplex import clipped_difference, project
 from ..structures.graph import COUNT, TABLE, TREE
@@ -162,6 +164,19 @@ def evaluate_graphs(
                     total -= room.delta[2 * r]
                 total += best_count(gain, graphs.low[f], graphs.high[f])
                 continue
+            if graphs.potts[f] and sigma == 0.0:
+                row = features[factor_row(graphs, m, f)]
+                score = 0.0
+                for p in range(row.shape[0]):
+                    score += row[p] * factor_weights[p, graphs.factor_column[f]]
+                total += best_potts(score, room.delta[: at // 2], room.delta[at // 2 : at])
+                variables = graphs.first_variable[m]
+                same = (
+                    truth[variables + graphs.scope[begin]]
+                    == truth[variables + graphs.scope[begin + 1]]
+                )
+                total -= score if same else 0.0
+                continue
             score_factor(graphs, features, factor_weights, m, f, room.columns, room.table)
             if graphs.kind[f] == TREE:
                 total += best_in_tree(
@@ -266,7 +281,7 @@ def soft_dual_sums(graphs, beliefs, truth, costs, sample_weight, max_min, sigma,
                 total -= 0.5 * sigma * beliefs.variables[at] ** 2
             for f in range(graphs.factors[s], graphs.factors[s + 1]):
                 if graphs.kind[f] == TABLE:
-                    at = graphs.first_entry[m] + graphs.entry_at[f]
+                    at = graphs.first_mass[m] + graphs.mass_at[f]
                     for e in range(graphs.n_entries[f]):
                         total -= 0.5 * sigma * beliefs.tables[at + e] ** 2
         square = 0.0

@@ -7,6 +7,7 @@ import numpy as np
 from .._kernels.agreement import (
     Beliefs,
     Room,
+    factor_row,
     gather_messages,
     move_multipliers,
     table_step,
@@ -17,6 +18,7 @@ from .._kernels.binary_pairs import binary_pairs_step
 from .._kernels.global_factors import count_step, frank_wolfe_factor
 from .._kernels.jit import compiled, leaf
 from .._kernels.pair_tables import pair_table_step
+from .._kernels.potts import potts_step
 from .._kernels.protocol import add_row, score_rows
 from ..structures.graph import COUNT, TABLE
 from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
@@ -59,6 +61,12 @@ def make_room(graphs):
     )
 
 
+@leaf
+def is_short(graphs, f):
+    """Whether of a factor only the mass on equal states is kept."""
+    return graphs.potts[f] and graphs.n_mass[f] == 1
+
+
 @compiled
 def true_beliefs(graphs, truth, beliefs):
     """All mass on the true states."""
@@ -76,8 +84,12 @@ def true_beliefs(graphs, truth, beliefs):
                 place = graphs.first_message[m] + graphs.message_at[z]
                 beliefs.implied[place + truth[at + a]] = 1.0
                 e = e * graphs.n_states[a] + truth[at + a]
-            first = graphs.first_entry[m] + graphs.entry_at[f]
-            if graphs.kind[f] == TABLE:
+            first = graphs.first_mass[m] + graphs.mass_at[f]
+            if is_short(graphs, f):
+                first_state = truth[at + base + graphs.scope[begin]]
+                second_state = truth[at + base + graphs.scope[begin + 1]]
+                beliefs.tables[first] = 1.0 if first_state == second_state else 0.0
+            elif graphs.kind[f] == TABLE:
                 beliefs.tables[first + e] = 1.0
             elif graphs.kind[f] != COUNT:
                 for z in range(begin, end):
@@ -143,8 +155,13 @@ def _visit_variables(
 
 
 @leaf
-def _visit_factors(graphs, features, beliefs, weights, scale, penalty, augmented, m, room):
-    """Steps of all factors of an example; returns the sum of gaps and the squared disagreement."""
+def _visit_factors(
+    graphs, features, beliefs, weights, scale, penalty, augmented, m, wants_gap, room
+):
+    """Steps of all factors of an example; returns the sum of gaps and the squared disagreement.
+
+    Gaps may be left out where ``wants_gap`` is false.
+    """
     s = graphs.shape[m]
     if graphs.binary_pairs[s] and penalty.exact and features.shape[1] == 1:
         return binary_pairs_step(
@@ -153,6 +170,13 @@ def _visit_factors(graphs, features, beliefs, weights, scale, penalty, augmented
         )  # fmt: skip
     total, residual = 0.0, 0.0
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
+        if is_short(graphs, f):
+            gap, apart = potts_step(
+                graphs, features, beliefs, weights, scale, penalty, augmented, m, f, wants_gap, room
+            )
+            total += gap
+            residual += apart
+            continue
         if graphs.kind[f] == COUNT:
             total += count_step(graphs, beliefs, penalty, m, f, room)
         elif graphs.kind[f] != TABLE or not penalty.exact:
@@ -199,7 +223,16 @@ def soft_steps(
                 r == rounds - 1, features.shape[1] == 1, room,
             )  # fmt: skip
             more, residuals[m] = _visit_factors(
-                graphs, features, beliefs, factor_weights, scale, penalty, augmented, m, room
+                graphs,
+                features,
+                beliefs,
+                factor_weights,
+                scale,
+                penalty,
+                augmented,
+                m,
+                r == 0,
+                room,
             )
             if r == 0:
                 gaps[m] = gap + more
@@ -229,10 +262,25 @@ def add_beliefs(graphs, rows, features, truth, scales, beliefs, matrix, factor_w
                 a += 1
             add_row(rows, matrix, graphs.first_row[m] + step, change, scale)
         for f in range(graphs.factors[s], graphs.factors[s + 1]):
-            if graphs.kind[f] != COUNT:
-                first = graphs.first_entry[m] + graphs.entry_at[f]
+            first = graphs.first_mass[m] + graphs.mass_at[f]
+            if is_short(graphs, f):
+                add_potts_block(
+                    graphs, features, truth, factor_weights, scale, m, f, beliefs.tables[first]
+                )
+            elif graphs.kind[f] != COUNT:
                 mass = beliefs.tables[first : first + graphs.n_entries[f]]
                 add_factor_block(graphs, features, truth, factor_weights, scale, m, f, mass)
+
+
+@leaf
+def add_potts_block(graphs, features, truth, factor_weights, scale, m, f, mass):
+    """The same as :func:`add_factor_block` for the mass on equal states of a Potts table."""
+    variables, z = graphs.first_variable[m], graphs.scope_at[f]
+    same = truth[variables + graphs.scope[z]] == truth[variables + graphs.scope[z + 1]]
+    amount = scale * ((1.0 if same else 0.0) - mass)
+    row = features[factor_row(graphs, m, f)]
+    for p in range(row.shape[0]):
+        factor_weights[p, graphs.factor_column[f]] += amount * row[p]
 
 
 @leaf
@@ -276,7 +324,7 @@ def start_beliefs(graphs, truth) -> Beliefs:
     n_messages = int(graphs.first_message[-1])
     beliefs = Beliefs(
         np.zeros(int(graphs.first_state[-1])),
-        np.zeros(int(graphs.first_entry[-1])),
+        np.zeros(int(graphs.first_mass[-1])),
         np.zeros(n_messages),
         np.zeros(n_messages),
     )

@@ -8,7 +8,7 @@ from .._kernels.jit import compiled, leaf
 from .._kernels.protocol import add_row
 from ..structures.graph import COUNT, TABLE
 from ._soft_check import certain
-from ._soft_kernel import add_factor_block, make_room
+from ._soft_kernel import add_factor_block, add_potts_block, is_short, make_room
 
 
 @leaf
@@ -134,6 +134,16 @@ def fit_table(graphs, m, f, mass, wanted, sums, places, out):
 
 
 @leaf
+def _fit_potts(mass, first, second):
+    """The mass on equal states nearest to the given one that marginals allow."""
+    least, most = 0.0, 0.0
+    for a in range(first.shape[0]):
+        least = max(least, first[a] + second[a] - 1.0)
+        most += min(first[a], second[a])
+    return min(max(mass, least), most)
+
+
+@leaf
 def _fit_edge(mass, k, child, parent, out):
     """The same for one edge of a tree, k states each."""
     for i in range(k):
@@ -212,14 +222,18 @@ def repair_graphs(
             if graphs.kind[f] == COUNT:
                 continue
             begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
-            first = graphs.first_entry[m] + graphs.entry_at[f]
-            mass = beliefs.tables[first : first + graphs.n_entries[f]]
+            first = graphs.first_mass[m] + graphs.mass_at[f]
+            mass = beliefs.tables[first : first + graphs.n_mass[f]]
             at = 0
             for z in range(begin, stop):
                 v = base + graphs.scope[z]
                 for j in range(graphs.n_states[v]):
                     room.delta[at] = agreed[graphs.state_at[v] + j]
                     at += 1
+            if is_short(graphs, f):
+                fitted = _fit_potts(mass[0], room.delta[: at // 2], room.delta[at // 2 : at])
+                add_potts_block(graphs, features, truth, factor_weights, scales[m], m, f, fitted)
+                continue
             if graphs.kind[f] == TABLE:
                 fit_table(graphs, m, f, mass, room.delta, room.node, room.places, room.table)
             else:

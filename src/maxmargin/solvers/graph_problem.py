@@ -8,6 +8,7 @@ hard dual    f(mu) = (1/W) sum_m s_m H_m(mu) - alpha/2 |w(mu)|^2,   mu in the lo
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from .._kernels.agreement import Beliefs
 from .._kernels.passes import inner_product
 from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..structures.graph import TABLE, Graphs
+from ..structures.graph_packing import with_short_potts
 from ._dlpw_kernel import tighten_messages
 from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
@@ -76,6 +78,12 @@ class GraphProblem:
         self.scales = self.sample_weight / (self.alpha * self.total_weight)
         self.n_unary = rows.n_inputs * graphs.n_columns
         self.n_weights = self.n_unary + self.features.shape[1] * graphs.n_factor_columns
+
+    def with_short_potts(self) -> GraphProblem:
+        """The same problem, for beliefs that keep one number of a Potts table."""
+        changed = copy.copy(self)
+        changed.graphs = with_short_potts(self.graphs)
+        return changed
 
     def split(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the variables and of the factors, as matrices (views)."""

@@ -24,7 +24,7 @@ from .._optional import require
 from .._validation import check_choice
 from ..inference.linear_program import LinearProgram
 from ..inference.plan import BINARY, PAIRWISE, Plan, make_plan
-from ..structures.graph import TABLE, Graphs
+from ..structures.graph import Graphs
 from ._lp_kernel import make_answers, roof_values, score_example
 from ._soft_kernel import make_room
 from .graph_problem import GraphProblem
@@ -215,17 +215,8 @@ def potts_constraints(n: int, k: int, first: np.ndarray, second: np.ndarray):
 
 def is_potts(graphs: Graphs) -> bool:
     """Whether all factors are pairs with one weight for equal states, none for others."""
-    if not len(graphs.kind):
-        return False
-    if (graphs.kind != TABLE).any() or (np.diff(graphs.scope_at) != 2).any():
-        return False
-    if len(set(graphs.n_states.tolist())) != 1 or (graphs.n_tied != 1).any():
-        return False
-    pattern = np.where(np.eye(int(graphs.n_states[0]), dtype=bool).ravel(), 0, -1)
-    places = np.unique(graphs.tie_at)
-    if places[0] < 0:
-        return False
-    return all(np.array_equal(graphs.ties[at : at + len(pattern)], pattern) for at in places)
+    one_size = len(set(graphs.n_states.tolist())) == 1
+    return one_size and len(graphs.potts) > 0 and bool(graphs.potts.all())
 
 
 def make_oracle(problem: GraphProblem, name: str = "auto") -> Oracle:

@@ -99,21 +99,28 @@ class SoftAgreement(BlockFrankWolfe):
         certify: bool = True,
     ):
         self._certify = certify
+        if sigma == 0.0 and steps == "exact":
+            problem = problem.with_short_potts()
+        expected = int(problem.graphs.first_mass[-1])
+        if dual_state is not None and len(dual_state.tables) != expected:
+            dual_state = None  # of a fit with other steps
         super().__init__(problem, order=order, average=False, rng=rng, dual_state=dual_state)
         self.agreement = agreement
         self.rounds = _VISIT_ROUNDS if rounds is None else int(rounds)
         self._set_inertia(default_inertia(problem) if inertia is None else float(inertia))
         self.centre = self.weights.copy()
         self._before = self.weights.copy()
-        kappa = default_kappa(problem, self._scales) if rho is None else 1.0 / float(rho)
+        exact = steps == "exact"
+        kappa = default_kappa(problem, self._scales, exact) if rho is None else 1.0 / float(rho)
         self._kappa = kappa  # at the start
-        # Trees lag behind whatever the penalty is, so that their disagreement says little about it.
-        has_trees = bool((problem.graphs.kind == TREE).any())
-        self._balances = rho is None and agreement == "multipliers" and not has_trees
+        # Frank-Wolfe steps, which trees always take, lag behind whatever the penalty is: their
+        # disagreement says little about it.
+        lags = not exact or bool((problem.graphs.kind == TREE).any())
+        self._balances = rho is None and agreement == "multipliers" and not lags
         self._slots = np.empty_like(self.dual_state.variables)
         slots_of_states(problem.graphs, self._slots)
         self._beliefs_before = self.dual_state.variables.copy()
-        self.penalty = Penalty(kappa, float(sigma), problem.max_min, steps == "exact")
+        self.penalty = Penalty(kappa, float(sigma), problem.max_min, exact)
         if agreement != "multipliers":
             self.dual_state.eta[:] = 0.0
         self.residuals = np.zeros(problem.n_examples)
@@ -354,7 +361,7 @@ def mean_square(problem: GraphProblem) -> float:
     return total / problem.n_examples
 
 
-def default_kappa(problem: GraphProblem, scales: np.ndarray) -> float:
+def default_kappa(problem: GraphProblem, scales: np.ndarray, exact: bool = True) -> float:
     """A penalty in proportion to the loss and curvature that messages have to balance."""
     graphs = problem.graphs
     slots = np.diff(graphs.held_at)
@@ -362,8 +369,13 @@ def default_kappa(problem: GraphProblem, scales: np.ndarray) -> float:
     cost = float(problem.costs.mean())
     curvature = float(scales.mean()) * float(problem.rows.squares.mean())
     kappa = (cost + _STIFFNESS * curvature) / held
-    # Trees move by single labellings: soft penalties let them take longer steps.
-    return 0.1 * kappa if (graphs.kind == TREE).any() else kappa
+    # Frank-Wolfe steps go to single labellings: soft penalties let them take longer ones. A table
+    # with many entries needs many of them.
+    if (graphs.kind == TREE).any():
+        kappa *= 0.1
+    elif not exact:
+        kappa /= max(1.0, float(graphs.n_entries.mean()))
+    return kappa
 
 
 def theorem_h(problem: GraphProblem) -> float:

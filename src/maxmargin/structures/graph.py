@@ -41,7 +41,10 @@ class Graphs(NamedTuple):
       ``factor_column[f]`` (first column of the weights) and ``n_tied[f]`` (how many),
       ``tie_at[f]``: entry e uses column ``factor_column[f] + ties[tie_at[f] + e]``, none where
       the tie is -1; if ``tie_at[f]`` is -1, column ``factor_column[f] + e``;
-      ``low[f]``, ``high[f]`` of a COUNT;
+      ``low[f]``, ``high[f]`` of a COUNT; ``potts[f]`` tells whether it is a table of a pair with
+      one weight for equal states and none for others. Beliefs of the factor are kept from
+      ``mass_at[f]`` on: of all entries, or of a Potts table only the mass on equal states
+      (``n_mass[f]`` is 1);
     - slots: ``scope[z]`` (number of the variable within the shape), ``message_at[z]``,
       ``slot_factor[z]`` (number of the factor within all shapes); in a TREE, ``parent[z]`` (slot
       of the factor, counted from its first; -1 for a root; parents come before children) and
@@ -54,6 +57,7 @@ class Graphs(NamedTuple):
     first_variable: np.ndarray
     first_state: np.ndarray
     first_entry: np.ndarray
+    first_mass: np.ndarray
     first_message: np.ndarray
     first_row: np.ndarray
     first_factor_row: np.ndarray
@@ -72,6 +76,9 @@ class Graphs(NamedTuple):
     scope_at: np.ndarray
     entry_at: np.ndarray
     n_entries: np.ndarray
+    potts: np.ndarray
+    mass_at: np.ndarray
+    n_mass: np.ndarray
     factor_step: np.ndarray
     factor_column: np.ndarray
     n_tied: np.ndarray

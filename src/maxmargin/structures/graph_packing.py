@@ -222,11 +222,13 @@ def assemble(
     factors = starts([len(found.arrays["kind"]) for found in shapes])
     slots = starts([len(found.arrays["scope"]) for found in shapes])
     ties = starts([len(found.arrays["ties"]) for found in shapes])
+    first_entry = starts([shapes[s].n_entries for s in shape])
     return Graphs(
         shape=shape,
         first_variable=starts(n_variables),
         first_state=starts([shapes[s].n_states for s in shape]),
-        first_entry=starts([shapes[s].n_entries for s in shape]),
+        first_entry=first_entry,
+        first_mass=first_entry,
         first_message=starts([shapes[s].n_messages for s in shape]),
         first_row=starts(n_rows),
         # A factor without features has step 0 and the shared row 0, others their own rows.
@@ -244,6 +246,9 @@ def assemble(
         scope_at=pointers("scope_at", slots),
         entry_at=joined("entry_at", kind=np.int64),
         n_entries=joined("n_entries"),
+        potts=_joined_flags([_are_potts(found.arrays) for found in shapes]),
+        mass_at=joined("entry_at", kind=np.int64),
+        n_mass=joined("n_entries"),
         factor_step=joined("factor_step"),
         factor_column=joined("factor_column"),
         n_tied=joined("n_tied"),
@@ -259,6 +264,45 @@ def assemble(
         n_columns=n_columns,
         n_factor_columns=n_factor_columns,
     )
+
+
+def with_short_potts(graphs: Graphs) -> Graphs:
+    """The same graphs, with room for one number instead of all entries of a Potts table.
+
+    The marginals of a pair and the mass on equal states are all that its weights and messages see,
+    and whenever that mass is within its bounds (see :mod:`~maxmargin._kernels.potts`) there is a
+    table that has it.
+    """
+    if not graphs.potts.any():
+        return graphs
+    n_mass = np.where(graphs.potts, 1, graphs.n_entries).astype(np.int32)
+    ends = np.concatenate([[0], np.cumsum(n_mass, dtype=np.int64)])
+    first = ends[graphs.factors]  # of each shape
+    n_factors = np.diff(graphs.factors)
+    first_mass = np.concatenate([[0], np.cumsum(np.diff(first)[graphs.shape])])
+    mass_at = ends[:-1] - np.repeat(first[:-1], n_factors)
+    return graphs._replace(n_mass=n_mass, mass_at=mass_at, first_mass=first_mass)
+
+
+def _are_potts(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    """Which factors are pairs with one weight for equal states and none for others."""
+    arity = np.diff(arrays["scope_at"])
+    found = (arrays["kind"] == TABLE) & (arity == 2) & (arrays["n_tied"] == 1)
+    for at in np.unique(arrays["tie_at"][found]):
+        here = np.flatnonzero(found & (arrays["tie_at"] == at))
+        first = arrays["scope"][arrays["scope_at"][here]]
+        second = arrays["scope"][arrays["scope_at"][here] + 1]
+        k = arrays["n_states"][first]
+        found[here] &= (k == arrays["n_states"][second]) & (k > 1) & (at >= 0)
+        same = np.eye(int(k[0]), dtype=bool).ravel()
+        found[here] &= np.array_equal(
+            arrays["ties"][at : at + len(same)], np.where(same, 0, -1)
+        ) & (k == k[0])
+    return found
+
+
+def _joined_flags(found: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(found).astype(bool) if found else np.empty(0, bool)
 
 
 def _shifted(found: list[np.ndarray], shift: np.ndarray) -> np.ndarray:
