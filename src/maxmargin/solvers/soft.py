@@ -35,7 +35,7 @@ AGREEMENTS = ("multipliers", "soft", "annealed")
 # Rounds between two moves of the centre.
 _ROUNDS = 1
 # Inertia in units of the curvature of an example.
-_INERTIA = 0.4
+_INERTIA = 0.8
 # Share of the momentum that theory allows to exact stages. Stages here are one round, and with all
 # of it messages and weights can swing each other up.
 _DAMPING = 0.8
