@@ -22,8 +22,8 @@ demo: $(BASE)  ## a short tour of the library
 test: $(DEV)  ## run the tests, but for those marked slow
 	@$(PY) tests/run.py -m "not slow"
 
-test-all: $(DEV)  ## run all tests
-	@$(PY) tests/run.py
+test-all: $(DEV)  ## run all tests, with optimised code
+	@NUMBA_OPT=3 $(PY) tests/run.py
 
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest

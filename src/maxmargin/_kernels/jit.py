@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba import types
+from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
-from numba.extending import overload
+from numba.extending import models, overload, register_model
 
 # "ninf" must stay out: forbidden parts score minus infinity. Without "nnan" maxima would not
 # become vector instructions; scores are checked to be finite before any kernel runs.
@@ -99,8 +101,28 @@ def register_everything() -> None:
     _everything_registered = True  # not before: other threads must not go on
 
 
+class _CompiledType(types.Dispatcher):
+    """Type of the functions below: where one calls another, its name is all that code needs.
+
+    Numba would write the address of the Python object into the code of every caller. Nobody reads
+    it, but unless an optimiser finds that out, code with an address in it cannot be cached.
+    """
+
+
+register_model(_CompiledType)(models.OpaqueModel)
+
+
+@lower_constant(_CompiledType)
+def _no_address(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    return context.get_dummy_value()
+
+
 class _Compiled(CPUDispatcher):
     """A function that is compiled when all implementations are known."""
+
+    @property
+    def _numba_type_(self) -> _CompiledType:
+        return _CompiledType(self)
 
     def compile(self, sig: Any) -> Any:
         """Compile a version, or take it from the cache."""
