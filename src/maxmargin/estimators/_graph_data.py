@@ -21,7 +21,7 @@ from ..features.graphs import (
 from ..inference.decode import Decoded
 from ..structures.factor_graph import FactorGraph, check_memory
 from ..structures.graph import COUNT, TREE, Graphs
-from ..structures.graph_packing import Layout, plan_layout
+from ..structures.graph_packing import Layout, plan_layout, with_short_potts
 from ._hidden import find_hidden, warn_without_labels
 from ._sequence_data import check_lengths, encode_positions, flatten_labels
 
@@ -226,9 +226,11 @@ def check_layout(graphs: Sequence[FactorGraph], layout: Layout) -> None:
                 )
 
 
-def check_state_size(graphs: Graphs) -> None:
+def check_state_size(graphs: Graphs, short_potts: bool) -> None:
     """Refuse a fit whose dual state would not fit: beliefs, implied ones and multipliers."""
-    numbers = graphs.first_state[-1] + graphs.first_entry[-1] + 2 * graphs.first_message[-1]
+    if short_potts:
+        graphs = with_short_potts(graphs)
+    numbers = graphs.first_state[-1] + graphs.first_mass[-1] + 2 * graphs.first_message[-1]
     check_memory(8.0 * float(numbers), "the tables and messages of all graphs")
 
 

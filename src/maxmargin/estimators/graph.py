@@ -320,7 +320,7 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         """The problem on the labelled nodes of some graphs, and the rows of X that it uses."""
         parts = take_parts(data, train, len(self.classes_), self.pairwise)
         packed, features = pack_graphs(parts.graphs, self.layout_)
-        check_state_size(packed)
+        check_state_size(packed, self.steps == "exact" and self.smoothing == 0.0)
         weights = data.weights[train]
         mean_size = np.average(parts.sizes, weights=weights)
         problem = GraphProblem(
