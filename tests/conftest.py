@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# Most of the time of a first run is compilation: without optimisation it takes a quarter less.
-# `make test-all` tests the code that users get, optimised. The two must not meet in one cache, nor
-# end up in the one that users and benchmarks share. Numba reads this when it is imported.
-_LEVEL = os.environ.setdefault("NUMBA_OPT", "0")
+# Most of the time of a first run is compilation. Less optimisation makes it shorter (none at all
+# would make the tests that compute much slower). `make test-all` tests the code that users get,
+# optimised. The two must not meet in one cache, nor end up in the one that users and benchmarks
+# share. Numba reads this when it is imported.
+_LEVEL = os.environ.setdefault("NUMBA_OPT", "1")
 _CACHE = Path(__file__).resolve().parent.parent / ".cache" / f"tests-{_LEVEL}"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(_CACHE))
 

@@ -32,7 +32,7 @@ GROUPS = (
     "cache optional",
     "readme demo experiments report plot",
 )
-N_REST = 2
+N_REST = 3
 NOTHING_COLLECTED = 5
 
 

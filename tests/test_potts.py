@@ -66,6 +66,16 @@ def test_answers_are_feasible_and_no_move_of_mass_is_better():
         assert table.max() - mean < 1e-8 * (1.0 + np.abs(table).max())
 
 
+def test_targets_of_any_size_have_an_answer():
+    rng = np.random.RandomState(3)
+    for size in (1e-3, 1.0, 1e3, 1e6):
+        for _ in range(200):
+            u, v, ratio, wish = some_case(rng)
+            p, q, mass = solve(size * u, size * v, ratio, wish)
+            assert 0.0 <= mass <= 1.0 + 1e-12
+            assert p.sum() == pytest.approx(1.0) and q.sum() == pytest.approx(1.0)
+
+
 def test_best_entry_and_messages_against_the_whole_table():
     rng = np.random.RandomState(2)
     for _ in range(300):

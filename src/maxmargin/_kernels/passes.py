@@ -59,13 +59,15 @@ def add_blocks(structure, rows, scales, blocks, weights):
 
 
 @compiled
-def _evaluation_scratch(structure, rows):
-    """What the evaluation of one example at a time needs to write to."""
-    buffers = np.empty((3, generic.largest_block(structure)))
-    labels = np.empty(generic.most_labels(structure), np.int32)
-    parts = np.empty(generic.most_parts(structure), np.int32)
-    work = np.empty(generic.work_size(structure, rows))
-    return buffers, labels, parts, work
+def scratch_sizes(structure, rows):
+    """Sizes of what loops over examples write to: the largest block, most labels and most parts
+    of an output, and the numbers that the oracles need."""
+    return (
+        generic.largest_block(structure),
+        generic.most_labels(structure),
+        generic.most_parts(structure),
+        generic.work_size(structure, rows),
+    )
 
 
 @leaf
@@ -109,7 +111,13 @@ def evaluate_blocks(
     ``sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i error_i]``; ``gaps[i]`` the gap of
     block i if ``with_dual``.
     """
-    scratch = _evaluation_scratch(structure, rows)
+    largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
+    scratch = (
+        np.empty((3, largest)),
+        np.empty(most_labels, np.int32),
+        np.empty(most_parts, np.int32),
+        np.empty(work),
+    )
     evaluate_range(
         surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums,
         gaps, scratch,

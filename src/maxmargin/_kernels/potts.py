@@ -74,6 +74,17 @@ def _fuse(u, v, x, y, tau, p, q):
 
 
 @leaf
+def _normalise(p, q, sum_p, sum_q):
+    """Make two vectors that nearly are distributions exactly that; returns their common mass."""
+    both = 0.0
+    for a in range(p.shape[0]):
+        p[a] /= sum_p
+        q[a] /= sum_q
+        both += min(p[a], q[a])
+    return both
+
+
+@leaf
 def _attract(u, v, ratio, wish, x, y, tau, p, q):
     """The answer where D is ``sum min(p, q) < 1``, from thresholds and a price near the best ones.
 
@@ -85,8 +96,8 @@ def _attract(u, v, ratio, wish, x, y, tau, p, q):
     dual += tau * (wish - both - 0.5 * ratio * tau)
     for _ in range(_MOST_STEPS):
         g1, g2, g3 = sum_p - 1.0, sum_q - 1.0, wish - ratio * tau - both
-        if abs(g1) + abs(g2) + abs(g3) < _TOLERANCE:
-            return both
+        if abs(g1) + abs(g2) + abs(g3) < _TOLERANCE * (1.0 + abs(x) + abs(y) + tau):
+            return _normalise(p, q, sum_p, sum_q)
         h11 = 0.5 * equal + p_more + p_less + _RIDGE
         h22 = 0.5 * equal + q_more + q_less + _RIDGE
         h33 = 0.5 * equal + p_less + q_less + ratio + _RIDGE

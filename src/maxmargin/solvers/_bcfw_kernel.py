@@ -6,7 +6,8 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.blocks import grow, has_room, load_block, prefetch_stored, store_block
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import leaf
+from .._kernels.passes import scratch_sizes
 from .._kernels.vector import add_scaled, dot
 
 
@@ -52,17 +53,6 @@ def weight_of(t, power):
     if power == 3.0:
         return t * t * t
     return t if power == 1.0 else t**power
-
-
-@compiled
-def _make_scratch(structure, rows):
-    """What a visit writes to."""
-    largest = generic.largest_block(structure)
-    buffers = np.empty((3, largest))
-    found = np.empty(largest, np.int32)
-    labels = np.empty(generic.most_labels(structure), np.int32)
-    work = np.empty(generic.work_size(structure, rows))
-    return buffers, found, labels, work
 
 
 @leaf
@@ -157,7 +147,13 @@ def bcfw_steps(
     blocks, steps
         The storage of the dual and the number of steps.
     """
-    scratch = _make_scratch(structure, rows)
+    largest, most_labels, _, work = scratch_sizes(structure, rows)
+    scratch = (
+        np.empty((3, largest)),
+        np.empty(largest, np.int32),
+        np.empty(most_labels, np.int32),
+        np.empty(work),
+    )
     steps = len(draws) or len(order)
     done = 0
     while True:

@@ -18,21 +18,9 @@ from .._kernels.blocks import (
     prefetch_stored,
     subtract_block,
 )
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import leaf
+from .._kernels.passes import scratch_sizes
 from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree, weight_of
-
-
-@compiled
-def _make_scratch(structure, rows):
-    """What a visit writes to."""
-    largest = generic.largest_block(structure)
-    gains = np.empty(largest)
-    direction = np.zeros(largest)  # zero between two visits
-    places = np.full(largest, -1, np.int32)
-    output = np.empty(generic.most_labels(structure), np.int32)
-    parts = np.empty(generic.most_parts(structure), np.int32)
-    work = np.empty(generic.work_size(structure, rows))
-    return gains, direction, places, output, parts, work
 
 
 @leaf
@@ -93,7 +81,15 @@ def vertex_steps(
 
     Arguments and answer are those of ``bcfw_steps``; ``surrogate`` must have a linear H.
     """
-    scratch = _make_scratch(structure, rows)
+    largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
+    scratch = (
+        np.empty(largest),
+        np.zeros(largest),  # directions: zero between two visits
+        np.full(largest, -1, np.int32),
+        np.empty(most_labels, np.int32),
+        np.empty(most_parts, np.int32),
+        np.empty(work),
+    )
     steps = len(draws) or len(order)
     done = 0
     while True:
