@@ -85,7 +85,7 @@ def check_certificate(model, optimum):
 
 
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
-@pytest.mark.parametrize("loss", ["hamming", "matrix"])
+@pytest.mark.parametrize("loss", ["hamming", pytest.param("matrix", marks=pytest.mark.slow)])
 def test_optimum_with_class_weights(loss, constrained):
     X, y, weights, _ = chains(constrained)
     model = chain_model(constrained, surrogate="max-min", **EXACT)

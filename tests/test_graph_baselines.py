@@ -85,7 +85,9 @@ def test_average_is_the_weighted_average_of_the_iterates():
     np.testing.assert_allclose(average, total / mass, atol=1e-12)
 
 
-@pytest.mark.parametrize("oracle", ["roof-duality", "highs-warm"])
+@pytest.mark.parametrize(
+    "oracle", ["roof-duality", pytest.param("highs-warm", marks=pytest.mark.slow)]
+)
 def test_subgradient_with_an_lp_oracle_comes_near_the_optimum(oracle):
     problem = small_problem("pairs")
     best, _ = PlainModel(problem).solve()

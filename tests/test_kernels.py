@@ -174,7 +174,9 @@ def test_multilabel(surrogate):
 
 
 @pytest.mark.parametrize("cache_size", [1e-6, TINY, 0.015])
-@pytest.mark.parametrize("as_matrix", [np.asarray, sp.csr_array, sp.csr_matrix])
+@pytest.mark.parametrize(
+    "as_matrix", [np.asarray, sp.csr_array, pytest.param(sp.csr_matrix, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(
     "kernel", [{"kernel": "rbf"}, {"kernel": "poly", "degree": 2, "coef0": 1.0}]
 )
@@ -210,7 +212,9 @@ def test_budget_decides_the_store():
     assert packed_rows(kernel="rbf", cache_size=1e-6).lines.size == 0
 
 
-@pytest.mark.parametrize("cache_size", [200, TINY, 1e-6])
+@pytest.mark.parametrize(
+    "cache_size", [200, *(pytest.param(size, marks=pytest.mark.slow) for size in (TINY, 1e-6))]
+)
 def test_results_do_not_depend_on_threads_nor_on_what_is_remembered(cache_size):
     one = fitted(MulticlassClassifier, "max-min", kernel="rbf", cache_size=cache_size)
     two = fitted(MulticlassClassifier, "max-min", kernel="rbf", cache_size=cache_size, n_jobs=2)

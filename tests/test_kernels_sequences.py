@@ -82,6 +82,7 @@ def test_rbf_is_linear_on_a_factor_of_its_matrix(longest):
     assert min(check.gap for check in dual.history_) >= -1e-9
 
 
+@pytest.mark.slow
 def test_max_min_too(cache_size=0.003):
     gram = rbf_kernel(STACKED, gamma=0.5)
     options = {"surrogate": "max-min", "alpha": 0.5, "tol": 1e-4, "n_jobs": 2}
@@ -100,10 +101,9 @@ def test_optimum_of_rbf_is_that_of_a_factor_of_its_matrix():
     assert abs(dual.dual_ - linear.dual_) < 1e-6
 
 
+@pytest.mark.slow  # single labels have the same test
 @pytest.mark.parametrize("longest", [6, 90])
-@pytest.mark.parametrize(
-    "as_matrix", [np.asarray, pytest.param(sp.csr_array, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("as_matrix", [np.asarray, sp.csr_array])
 def test_values_when_needed_are_the_values(as_matrix, longest):
     X, y = sequences(n=5, longest=longest, seed=2)
     options = {"kernel": "rbf", "solver": "bcfw", "tol": 0, "max_iter": 5}

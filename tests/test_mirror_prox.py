@@ -145,6 +145,7 @@ def test_evaluation_reads_and_steps_write():
     assert problem.surrogate.visits[0] == problem.n_examples
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line_search", [True, False], ids=["exact", "paper"])
 @pytest.mark.parametrize("iterations", [1, 10])
 def test_certificates_hold_with_few_iterations(iterations, line_search):
@@ -169,6 +170,7 @@ def test_certificates_hold_with_few_iterations(iterations, line_search):
     assert min(found.primal for _, found in candidates) - dual < 0.5 * first_gap
 
 
+@pytest.mark.slow
 def test_enough_iterations_come_close_to_the_optimum():
     X, y, weights, _ = chains(False)
     model = chain_model(
