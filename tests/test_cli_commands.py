@@ -13,6 +13,8 @@ pytest.importorskip("click", reason="needs the extra cli")
 
 import maxmargin
 from maxmargin.cli import main
+from maxmargin.cli._model_file import read_model_file
+from maxmargin.files.prepare import Prepared, scaled_by
 
 SENTENCES = "the DET\nold ADJ\ncat NOUN\nruns VERB\n\na DET\ndog NOUN\nsleeps VERB\n\n"
 
@@ -58,6 +60,46 @@ def test_help_is_a_tour(run):
     assert code == 0 and "--resume" in out and "same bits" in " ".join(out.split())
     code, out, _ = run("--version")
     assert code == 0 and out.startswith("maxmargin")
+
+
+def test_what_is_held_out_is_unknown_to_training(run, folder):
+    rng = np.random.RandomState(0)
+    X = rng.randn(30, 2) * [1.0, 50.0] + [0.0, 9.0]
+    lines = [f"{u:.3f},{v:.3f},{'ab'[i % 2]},{'yn'[int(u > 0)]}" for i, (u, v) in enumerate(X)]
+    order = np.random.RandomState(0).permutation(30)
+    parts = {"all": range(30), "rest": np.sort(order[9:]), "held": np.sort(order[:9])}
+    for name, rows in parts.items():
+        text = "\n".join(["u,v,kind,label", *(lines[i] for i in rows)])
+        (folder / f"{name}.csv").write_text(text)
+    words = ("--seed", 0, "--alpha", 0.1, "--tol", 1e-10, "--json")
+    _, out, _ = run("train", "multiclass", "all.csv", "-o", "a.mm", "--holdout", 0.3, *words)
+    one = json.loads(out)
+    _, out, _ = run("train", "multiclass", "rest.csv", "-o", "b.mm", "--test", "held.csv", *words)
+    two = json.loads(out)
+    assert one["scores"] == two["scores"]
+    first, second = read_model_file("a.mm"), read_model_file("b.mm")
+    for name in ("center", "scale"):
+        np.testing.assert_allclose(first.recipe[name], second.recipe[name], rtol=1e-12, atol=1e-12)
+    assert first.recipe["scale"][2:] == [1.0, 1.0]  # indicators are left as they are
+    # Within sqrt(2 gap / alpha) of the optimum, both of them.
+    np.testing.assert_allclose(first.model.coef_, second.model.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("as_tuple", [False, True])
+def test_lists_of_examples_are_scaled_by_some_of_them(as_tuple):
+    rng = np.random.RandomState(0)
+    raw = [3.0 + 2.0 * rng.randn(n, 2) for n in (4, 6, 5)]
+    center, scale = np.vstack(raw).mean(axis=0), np.vstack(raw).std(axis=0)
+    X = [(x - center) / scale for x in raw]
+    recipe = {"form": "sequences", "center": center.tolist(), "scale": scale.tolist()}
+    given = [(x, "edges") for x in X] if as_tuple else X
+    found = scaled_by(Prepared(given, None, recipe), np.array([0, 2]))
+    some = np.vstack([raw[0], raw[2]])
+    np.testing.assert_allclose(found.recipe["center"], some.mean(axis=0))
+    np.testing.assert_allclose(found.recipe["scale"], some.std(axis=0))
+    for x, new in zip(raw, found.X, strict=True):
+        new = new[0] if as_tuple else new
+        np.testing.assert_allclose(new, (x - some.mean(axis=0)) / some.std(axis=0))
 
 
 def test_from_a_table_to_predictions(run, iris):

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..files.prepare import Choices, Prepared, follow, learn
+from ..files.prepare import Choices, Prepared, follow, learn, scaled_by
 from ..solvers.result import CONVERGED, STATIONARY
 from . import INTERRUPTED, NOT_CONVERGED, OK
 from ._fit import Fits, fingerprint_of
@@ -243,13 +243,14 @@ def _need_labels(y: Any, path: str) -> None:
 
 
 def _held_out(prepared: Prepared, share: float, seed: int) -> tuple[Prepared, tuple[Any, Any]]:
-    """Part of the data for scores; means and scales are those of all of it."""
+    """Part of the data for scores; means and scales are those of the rest."""
     n = len(prepared.y)
     held = max(1, round(share * n))
     if held >= n:
         raise click.UsageError(f"--holdout {share:g} leaves none of {n} examples for training")
     order = np.random.RandomState(seed).permutation(n)
     rest, test = np.sort(order[held:]), np.sort(order[:held])
+    prepared = scaled_by(prepared, rest)
     held_out = take(prepared.X, test), take(prepared.y, test)
     X, y = take(prepared.X, rest), take(prepared.y, rest)
     return Prepared(X, y, prepared.recipe, prepared.params), held_out

@@ -146,6 +146,28 @@ def _scaled(X: Any, recipe: dict[str, Any]) -> Any:
     return (X - np.array(recipe["center"])) / np.array(recipe["scale"])
 
 
+def scaled_by(prepared: Prepared, rows: np.ndarray) -> Prepared:
+    """The same data, standardised by the means and scales of some examples only."""
+    recipe, X = prepared.recipe, prepared.X
+    if "center" not in recipe:
+        return prepared
+    flat = not isinstance(X, list)
+    parts = [X[rows]] if flat else [X[i][0] if isinstance(X[i], tuple) else X[i] for i in rows]
+    which = tables.is_scaled(recipe["columns"]) if "columns" in recipe else None
+    again = _scaling(np.vstack(parts), True, which)
+    if flat:
+        X = _scaled(X, again)
+    else:
+        X = [
+            (_scaled(x[0], again), *x[1:]) if isinstance(x, tuple) else _scaled(x, again) for x in X
+        ]
+    scale = np.array(recipe["scale"])
+    center = np.array(recipe["center"]) + scale * again["center"]
+    scale = scale * again["scale"]
+    recipe = {**recipe, "center": center.tolist(), "scale": scale.tolist()}
+    return Prepared(X, prepared.y, recipe, prepared.params)
+
+
 # --- tables ------------------------------------------------------------------------------------
 
 
