@@ -70,6 +70,17 @@ def scratch_sizes(structure, rows):
     )
 
 
+def make_scratch(structure, rows):
+    """Three blocks, labels and parts of an output, and what the oracles of an example write to."""
+    largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
+    return (
+        np.empty((3, largest)),
+        np.empty(most_labels, np.int32),
+        np.empty(most_parts, np.int32),
+        np.empty(work),
+    )
+
+
 @leaf
 def evaluate_range(
     surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums, gaps,
@@ -111,16 +122,9 @@ def evaluate_blocks(
     ``sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i error_i]``; ``gaps[i]`` the gap of
     block i if ``with_dual``.
     """
-    largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
-    scratch = (
-        np.empty((3, largest)),
-        np.empty(most_labels, np.int32),
-        np.empty(most_parts, np.int32),
-        np.empty(work),
-    )
     evaluate_range(
         surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums,
-        gaps, scratch,
+        gaps, make_scratch(structure, rows),
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from .._kernels import protocol as generic
 from .._kernels.blocks import grow, has_room, load_block, prefetch_stored, store_block
 from .._kernels.jit import leaf
-from .._kernels.passes import scratch_sizes
+from .._kernels.passes import make_scratch
 from .._kernels.vector import add_scaled, dot
 
 
@@ -147,20 +147,15 @@ def bcfw_steps(
     blocks, steps
         The storage of the dual and the number of steps.
     """
-    largest, most_labels, _, work = scratch_sizes(structure, rows)
-    scratch = (
-        np.empty((3, largest)),
-        np.empty(largest, np.int32),
-        np.empty(most_labels, np.int32),
-        np.empty(work),
-    )
+    buffers, labels, _, work = make_scratch(structure, rows)
+    found = np.empty(buffers.shape[1], np.int32)
     steps = len(draws) or len(order)
     done = 0
     while True:
         done = visit_blocks(
             surrogate, structure, rows, scales, exact, order, draws, tree, gaps, weights, blocks,
-            averaged, power, mass, n_before, done, scratch,
+            averaged, power, mass, n_before, done, (buffers, found, labels, work),
         )  # fmt: skip
         if done == steps:
             return blocks, steps
-        blocks = grow(blocks, len(scratch[1]))
+        blocks = grow(blocks, len(found))

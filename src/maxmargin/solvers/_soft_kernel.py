@@ -223,17 +223,9 @@ def soft_steps(
                 r == rounds - 1, features.shape[1] == 1, room,
             )  # fmt: skip
             more, residuals[m] = _visit_factors(
-                graphs,
-                features,
-                beliefs,
-                factor_weights,
-                scale,
-                penalty,
-                augmented,
-                m,
-                r == 0,
+                graphs, features, beliefs, factor_weights, scale, penalty, augmented, m, r == 0,
                 room,
-            )
+            )  # fmt: skip
             if r == 0:
                 gaps[m] = gap + more
         if tree.shape[0] > 0:
