@@ -13,7 +13,7 @@ import numpy as np
 
 from . import protocol as generic
 from .blocks import Blocks, load_block
-from .jit import compiled, implements, leaf
+from .jit import compiled, implements, inner, leaf
 
 
 class Atoms(NamedTuple):
@@ -47,7 +47,7 @@ def empty_atoms(n_examples: int, n_labels: int) -> Atoms:
     )
 
 
-@compiled
+@inner
 def _compact(structure, atoms, extra, extra_labels):
     """Move everything to larger pools, without the holes."""
     total, total_labels = 0, 0
@@ -76,7 +76,7 @@ def _compact(structure, atoms, extra, extra_labels):
     )
 
 
-@compiled
+@inner
 def append_atom(structure, atoms, i, output, weight):
     """Add an output to example i; returns the storage, which may be a new one."""
     length = output.shape[0]

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import protocol as generic
 from .exponential import exp_row
-from .jit import compiled, leaf
+from .jit import inner, leaf
 from .maxima import largest
 from .sum_product import careful_marginals_summed, sum_product_work
 from .vector import add_scaled, combine_rows, copy, dot
@@ -162,7 +162,7 @@ class _Room(NamedTuple):
     work: np.ndarray
 
 
-@compiled
+@inner
 def _make_room(length, n):
     return _Room(
         np.empty((length, n)),
@@ -193,7 +193,7 @@ def _look(theta, pairs, logits, share, room, summed):
     _softmax(logits, room.nu)
 
 
-@compiled
+@inner
 def chain_mirror_prox(structure, i, scores, iterations, factor, theta, pairs, logits, mu, nu):
     """Improve the parameters ``theta, pairs, logits`` of a pair, in place.
 

@@ -23,6 +23,8 @@ from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
 from numba.extending import models, overload, register_model
 
+from .pipeline import CalledCompiler, LeafCompiler, cache_linked
+
 # "ninf" must stay out: forbidden parts score minus infinity. Without "nnan" maxima would not
 # become vector instructions; scores are checked to be finite before any kernel runs.
 FASTMATH = {"reassoc", "contract", "nsz", "nnan", "arcp"}
@@ -76,9 +78,10 @@ if not _FOLDER.exists():
 # Nothing calls through function pointers, so no wrapper for that is compiled.
 _OPTIONS: Any = {
     "fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True,
-    "no_cfunc_wrapper": True,
+    "no_cfunc_wrapper": True, "pipeline_class": CalledCompiler,
 }  # fmt: skip
-_LEAF_OPTIONS: Any = {**_OPTIONS, "_nrt": False}
+_INNER_OPTIONS: Any = {**_OPTIONS, "pipeline_class": LeafCompiler}
+_LEAF_OPTIONS: Any = {**_INNER_OPTIONS, "_nrt": False}
 _ORDERED_OPTIONS: Any = {**_LEAF_OPTIONS, "fastmath": False}
 
 
@@ -162,6 +165,7 @@ class _Leaf(_Compiled):
             callable_version = self.callable_version
         except AttributeError:
             options = {**self.targetoptions, "no_cpython_wrapper": False}
+            options["pipeline_class"] = CalledCompiler
             for name in ("nopython", "boundscheck"):
                 options.pop(name, None)
             callable_version = _cached(self.py_func, options, _FOLDER / "called-from-python")
@@ -173,6 +177,7 @@ def _compile_leaf(function: Callable[..., Any], options: dict) -> Callable[..., 
     found = _cached(function, {**options, "no_cpython_wrapper": True})
     if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
         found.__class__ = _Leaf
+        cache_linked(found)
     return found
 
 
@@ -183,6 +188,11 @@ def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
     reduce or create (``np.empty``, ``x.max()``) are not: write the loop. It may only call leaves.
     """
     return _compile_leaf(function, _LEAF_OPTIONS)
+
+
+def inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a function that only compiled functions call, and that may make arrays."""
+    return _compile_leaf(function, _INNER_OPTIONS)
 
 
 def ordered_leaf(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -217,7 +227,7 @@ def implements(
                     return None
             return function
 
-        options = _OPTIONS if allocates else _LEAF_OPTIONS
+        options = _INNER_OPTIONS if allocates else _LEAF_OPTIONS
         overload(generic, strict=False, jit_options=options)(choose)
         return function
 

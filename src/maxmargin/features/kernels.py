@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels.exponential import exp_row
-from .._kernels.jit import compiled, implements, leaf
+from .._kernels.jit import compiled, implements, inner, leaf
 from .._kernels.protocol import (
     add_row,
     cross_products,
@@ -202,7 +202,7 @@ def _apply_kernel(rows, row, others, values):
         values[p] = power
 
 
-@compiled
+@inner
 def _kernel_values(rows, row, others, values):
     """``values[p] = k(x_row, x_others[p])``, remembered ones first."""
     count = others.shape[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import compiled, inner, leaf
 from .dual_decomposition import decompose
 from .exact_search import branch_and_bound, enumerate_labels
 from .local_search import climb, make_climber
@@ -18,7 +18,7 @@ from .scores import labelling_score, own_scores
 from .trees import tree_labels
 
 
-@compiled
+@inner
 def _largest_example(plan, examples):
     """The largest numbers of states and factors of an example, and of states of a variable."""
     n_states, n_factors, most = 1, 1, 2

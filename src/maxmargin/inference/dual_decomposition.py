@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import inner, leaf
 from ..structures.graph import COUNT
 from .messages import (
     is_inner,
@@ -83,7 +83,7 @@ def _visit(plan, s, tables, messages, v, forward):
             _take(value, messages.slot_at[z - first_slot], belief, state_at, scratch, k)
 
 
-@compiled
+@inner
 def _sweep(plan, s, tables, messages, forward):
     n = plan.variables[s + 1] - plan.variables[s]
     for k in range(n):
@@ -152,7 +152,7 @@ def _read_state(plan, s, tables, messages, labels, scores, v, on, left):
     return chosen
 
 
-@compiled
+@inner
 def read_labels(plan, s, tables, messages, scores, labels):
     """Write a labelling: each variable in turn the best state, given those before it."""
     first = plan.factors[s]
@@ -169,7 +169,7 @@ def read_labels(plan, s, tables, messages, scores, labels):
             left[f - first] -= 1
 
 
-@compiled
+@inner
 def decompose(plan, s, unary, tables, scores, trial, labels, max_sweeps):
     """Write the best labelling found; returns its score and the upper bound.
 

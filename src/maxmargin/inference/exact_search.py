@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import inner, leaf
 from .roof_duality import half_labels, half_score
 from .scores import labelling_score
 
@@ -61,7 +61,7 @@ def _most_involved(plan, s, tables, halves, weight, n):
     return chosen
 
 
-@compiled
+@inner
 def branch_and_bound(plan, s, unary, tables, net, labels, best, max_nodes):
     """Improve the labels of a binary pairwise example, with roof duality as the bound.
 

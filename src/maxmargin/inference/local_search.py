@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import inner, leaf
 from ..structures.graph import COUNT
 from .scores import excess_of_count, n_on, own_scores, scores_given_others
 
@@ -29,7 +29,7 @@ class Climber(NamedTuple):
     others: np.ndarray
 
 
-@compiled
+@inner
 def make_climber(n_states: int, n_factors: int, most_states: int) -> Climber:
     """Scratch for examples of at most these sizes."""
     return Climber(

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import inner, leaf
 
 
 class Network(NamedTuple):
@@ -39,7 +39,7 @@ class Network(NamedTuple):
     path: np.ndarray  # arcs from the node of the source
 
 
-@compiled
+@inner
 def make_network(n_variables: int, n_pairs: int, n_copies: int) -> Network:
     """Scratch for graphs of at most these sizes."""
     n = n_copies * n_variables

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import inner, leaf
 from ..structures.graph import COUNT
 from .scores import own_scores
 
@@ -33,7 +33,7 @@ class Messages(NamedTuple):
     scratch: np.ndarray
 
 
-@compiled
+@inner
 def make_messages(plan, s, n_states):
     """Messages of zero."""
     base, first_pair = plan.variables[s], plan.pairs[s]
@@ -149,7 +149,7 @@ def table_best(plan, s, tables, messages, z, out):
     return messages.slot_at[z - first_slot]
 
 
-@compiled
+@inner
 def count_best(plan, s, messages, f):
     """Best score of a COUNT by its messages alone."""
     first_slot = plan.scope_at[plan.factors[s]]
@@ -163,7 +163,7 @@ def count_best(plan, s, messages, f):
     return total
 
 
-@compiled
+@inner
 def update_count(plan, s, messages, f):
     """Gather the beliefs of a COUNT's variables, find its threshold, and hand half of it back.
 
@@ -229,7 +229,7 @@ def _largest(values, n):
     return best
 
 
-@compiled
+@inner
 def message_bound(plan, s, unary, tables, messages):
     """The upper bound that the messages prove."""
     base = plan.variables[s]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import compiled, inner, leaf
 from ..structures.graph import Graphs
 from .max_flow import load_network, make_network, run_flow
 from .plan import BINARY, PAIRWISE, Plan, list_examples, make_plan
@@ -105,7 +105,7 @@ def relax_example(plan, s, unary, tables, fixed, net, halves, unary_out, tables_
     return half_score(plan, s, unary, tables, halves)
 
 
-@compiled
+@inner
 def largest_shape(plan):
     """The largest numbers of variables and pairs that a shape has."""
     n_variables, n_pairs = 1, 1

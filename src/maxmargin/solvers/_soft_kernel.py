@@ -16,7 +16,7 @@ from .._kernels.agreement import (
 )
 from .._kernels.binary_pairs import binary_pairs_step
 from .._kernels.global_factors import count_step, frank_wolfe_factor
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import compiled, inner, leaf
 from .._kernels.pair_tables import pair_table_step
 from .._kernels.potts import potts_step
 from .._kernels.protocol import add_row, score_rows
@@ -28,7 +28,7 @@ _ENOUGH = 0.3
 _MOST_MOVES = 10
 
 
-@compiled
+@inner
 def make_room(graphs):
     """Scratch for the largest variable and factor."""
     k, entries, columns, messages, arity = 1, 1, 1, 2, 1

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled, implements, leaf
+from .._kernels.jit import compiled, implements, inner, leaf
 from .._kernels.protocol import (
     add_label_losses,
     add_row,
@@ -121,7 +121,7 @@ def _prefetch_block(structure, rows, i):
     prefetch(structure.loss_scale, structure.indptr[i], structure.indptr[i + 1])
 
 
-@compiled
+@inner
 def _score_labels(structure, rows, weights, i, unary):
     """Scores of the labels at the positions of a sequence."""
     n = structure.n_labels
@@ -225,7 +225,7 @@ def best_paths(structure, rows, weights, first, last, labels):
         best_path(structure, i, unary, transitions, work, labels[low:high])
 
 
-@compiled
+@inner
 def best_path(structure, i, unary, transitions, work, labels):
     """Best labels of a sequence, as far as masks allow, and their score."""
     first = structure.indptr[i]

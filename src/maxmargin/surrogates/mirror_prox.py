@@ -17,7 +17,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.chain_saddle import chain_mirror_prox
-from .._kernels.jit import compiled, implements
+from .._kernels.jit import implements, inner
 from .._kernels.vector import add_scaled, copy, dot
 
 # Iterations for each position of a sequence, as in the experiments of the paper.
@@ -74,7 +74,7 @@ def mirror_prox(
     )
 
 
-@compiled
+@inner
 def _respond(surrogate, structure, i, scores, work, labels, theta, pairs, logits, mu):
     """Run the oracle on the parameters given; returns bounds of its value."""
     length, n = theta.shape
