@@ -53,7 +53,7 @@ def main() -> None:
         found = importlib.import_module(f".{name}", __package__).run(chosen.repeats)
         for line in found:
             print("   ", "  |  ".join(cell for cell in report.cells(line) if cell), flush=True)
-        lines += found
+            lines.append(line)
     complete = not chosen.names
     path = "latest" if complete else "partial"
     print("\n" + report.write(lines, chosen.repeats, path))

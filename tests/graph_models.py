@@ -24,6 +24,9 @@ def random_graph(rng, *, n_variables=4, n_states=2, kind="pairs", n_features=2, 
         graph.add_tables(edges, features)
     elif kind == "potts":
         graph.add_tables(edges, features, tie="potts")
+    elif kind == "own tables":
+        for a, b in sorted(edges):
+            graph.add_tables([(a, b)], group=(a, b))
     elif kind == "triples":
         graph.add_tables([(0, 1, 2)], group="triple").add_tables(edges)
     elif kind == "count":

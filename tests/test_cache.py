@@ -103,7 +103,7 @@ def test_nothing_is_compiled_outside_the_folders_that_count():
     found = set()
     for path in PACKAGE.rglob("*.py"):
         if re.search(
-            r"^\s*@(compiled|leaf|ordered_leaf|implements|overload|intrinsic|\S*njit)",
+            r"^\s*@(compiled|leaf|inner|ordered_leaf|implements|overload|intrinsic|\S*njit)",
             path.read_text(),
             re.M,
         ):

@@ -13,7 +13,7 @@ from maxmargin.solvers.soft import SoftAgreement
 from maxmargin.structures.factor_graph import FactorGraph
 from maxmargin.structures.graph_packing import pack_graphs, plan_layout
 
-KINDS = ("pairs", "potts", "triples", "count", "tree", "chain")
+KINDS = ("pairs", "own tables", "potts", "triples", "count", "tree", "chain")
 
 
 def some_problem(kind, seed=0, n=3, n_states=2, edge_features=0, **options):

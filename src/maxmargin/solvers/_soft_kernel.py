@@ -31,7 +31,7 @@ _MOST_MOVES = 10
 @inner
 def make_room(graphs):
     """Scratch for the largest variable and factor."""
-    k, entries, columns, messages, arity = 1, 1, 1, 2, 1
+    k, entries, columns, messages, arity = 1, 1, 1, 8, 1
     for a in range(graphs.n_states.shape[0]):
         k = max(k, graphs.n_states[a])
     for f in range(graphs.kind.shape[0]):
@@ -166,7 +166,7 @@ def _visit_factors(
     if graphs.binary_pairs[s] and penalty.exact and features.shape[1] == 1:
         return binary_pairs_step(
             graphs, beliefs, weights, scale, penalty, augmented, m, _MOST_MOVES, _ENOUGH,
-            room.sums[: graphs.first_state[m + 1] - graphs.first_state[m]],
+            room.sums[: graphs.first_state[m + 1] - graphs.first_state[m]], room.delta,
         )  # fmt: skip
     total, residual = 0.0, 0.0
     for f in range(graphs.factors[s], graphs.factors[s + 1]):

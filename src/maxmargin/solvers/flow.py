@@ -31,6 +31,7 @@ from ..features.kernels import GramRows, KernelRows
 from ..structures import chain_max_min  # noqa: F401  (its answers, for the kernels)
 from ..structures.losses import dense_matrix
 from ..surrogates.max_min import MaxMin
+from ._centre_kernel import mix_in, move_centre
 from ._flow_check import bracket_blocks
 from ._flow_kernel import flow_steps
 from ._flow_moves import Curvature
@@ -135,15 +136,13 @@ class FlowAscent(BlockFrankWolfe):
                 self._mean_weights = np.zeros_like(self.weights)
                 self._mean_predictions = np.zeros_like(self.dual_state.predictions)
             share /= self._mean_mass
-            self._mean_weights += share * (self.weights - self._mean_weights)
+            mix_in(self._mean_weights, self.weights, share)
             predictions = self.dual_state.predictions
             self._mean_predictions += share * (predictions - self._mean_predictions)
         due = self.oracle_calls >= self._centred_at + _ROUNDS * self.problem.n_examples
         if self.inertia > 0.0 and due:
-            centre = self.weights + self.momentum * (self.weights - self._before)
-            self._before = self.weights.copy()
-            self.weights += (self.inertia / (1.0 + self.inertia)) * (centre - self.centre)
-            self.centre = centre
+            share = self.inertia / (1.0 + self.inertia)
+            move_centre(self.weights, self._before, self.centre, self.momentum, share)
             self._centred_at = self.oracle_calls
 
     def _dual_weights(self) -> np.ndarray:

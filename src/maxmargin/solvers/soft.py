@@ -25,6 +25,7 @@ import numpy as np
 from .._kernels.agreement import Beliefs, Penalty
 from ..features.kernels import GramRows, KernelRows
 from ..structures.graph import COUNT, TREE
+from ._centre_kernel import mix_in, move_centre, points_back
 from ._soft_check import mix_messages, slots_of_states, write_messages
 from ._soft_kernel import soft_steps, start_beliefs
 from .bcfw import BlockFrankWolfe
@@ -175,7 +176,7 @@ class SoftAgreement(BlockFrankWolfe):
             self._mean_messages = np.zeros_like(self.dual_state.eta)
         share /= self._mean_mass
         if self._keeps_average:
-            self._mean_weights += share * (self.weights - self._mean_weights)
+            mix_in(self._mean_weights, self.weights, share)
         square = mix_messages(
             self.problem.graphs, self.dual_state, self.kappa, share, self._mean_messages
         )
@@ -214,17 +215,14 @@ class SoftAgreement(BlockFrankWolfe):
         Momentum that points away from where the weights go is forgotten, and some of the inertia
         with it: the steps within a stage are not exact, and too much of it would swing.
         """
-        step = self.weights - self._before
         momentum = self.momentum
-        if float((self.centre - self.weights) @ step) > 0.0:
+        if points_back(self.centre, self.weights, self._before):
             momentum = 0.0
             bare = self._dual_weights()
             self._set_inertia(_LESS_INERTIA * self.inertia)
             self.weights = (bare + self.inertia * self.centre) / (1.0 + self.inertia)
-        centre = self.weights + momentum * step
-        self._before = self.weights.copy()
-        self.weights += (self.inertia / (1.0 + self.inertia)) * (centre - self.centre)
-        self.centre = centre
+        share = self.inertia / (1.0 + self.inertia)
+        move_centre(self.weights, self._before, self.centre, momentum, share)
         self._centred_at = self.oracle_calls
 
     def _set_inertia(self, inertia: float) -> None:

@@ -34,7 +34,7 @@ class Graphs(NamedTuple):
       state), ``row_step[a]`` (row of features), ``column[a]`` (first column of the weights);
       slots that hold it are ``held[held_at[a] : held_at[a+1]]``;
     - ``binary_pairs[s]`` tells whether all variables are binary and all factors plain tables of
-      pairs;
+      pairs (1), and whether each has its own weights, in order (2);
     - factors ``factors[s] <= f < factors[s+1]``: ``kind[f]``, slots
       ``scope_at[f] <= z < scope_at[f+1]``, ``entry_at[f]`` and ``n_entries[f]``,
       ``factor_step[f]`` (row of factor features; 0 is the constant one that all share),

@@ -241,7 +241,7 @@ def assemble(
         held_at=pointers("held_at", slots),
         held=joined("held", slots),
         factors=factors,
-        binary_pairs=np.array([_has_binary_pairs(found.arrays) for found in shapes], bool),
+        binary_pairs=np.array([_binary_pairs(found.arrays) for found in shapes], np.int8),
         kind=joined("kind", kind=np.int8),
         scope_at=pointers("scope_at", slots),
         entry_at=joined("entry_at", kind=np.int64),
@@ -311,12 +311,18 @@ def _shifted(found: list[np.ndarray], shift: np.ndarray) -> np.ndarray:
     return np.concatenate(moved).astype(np.int64) if moved else np.empty(0, np.int64)
 
 
-def _has_binary_pairs(arrays: dict[str, np.ndarray]) -> bool:
-    """Whether all variables are binary, and all factors tables of pairs with constant features."""
-    return bool(
+def _binary_pairs(arrays: dict[str, np.ndarray]) -> int:
+    """Whether all variables are binary, and all factors tables of pairs with constant features.
+
+    2 if, besides, every factor has its own weights, in the order of the factors.
+    """
+    found = bool(
         (arrays["n_states"] == 2).all()
         and (arrays["kind"] == TABLE).all()
         and (arrays["n_entries"] == 4).all()
         and (arrays["tie_at"] < 0).all()
         and (arrays["factor_step"] == 0).all()
     )
+    columns = arrays["factor_column"]
+    in_order = len(columns) and np.array_equal(columns, columns[0] + 4 * np.arange(len(columns)))
+    return int(found) + int(found and bool(in_order))
