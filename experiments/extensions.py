@@ -28,7 +28,7 @@ from .graphs import (
     write_report,
 )
 
-PASSES = {"yeast": 100, "msrc21": 40}
+PASSES = {"yeast": 100, "msrc21": 100}
 SIGMAS = (0.001, 0.01)
 MAX_MIN = "max-min, multipliers"
 TITLE = "Annealing, multipliers, smoothing, max-min"

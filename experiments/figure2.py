@@ -36,7 +36,7 @@ from .graphs import (
 
 # CPU seconds of a curve.
 BUDGETS = {"yeast": 10.0, "rcv1": 15.0, "msrc21": 40.0}
-RATES = (0.01, 0.03, 0.1, 1.0)
+RATES = (0.001, 0.003, 0.01, 0.03, 0.1, 1.0)
 TEMPERATURES = (0.001, 0.01)
 TUNING_SHARE = 0.1  # of the budget, for each point of the grid
 OURS = "multipliers (default)"
@@ -125,7 +125,7 @@ def main(words: list[str] | None = None) -> None:
     """Run, write and plot."""
     chosen = arguments("figure2", __doc__, "300 examples of yeast, one second a curve", words)
     path = chosen.folder / "figure2.json"
-    content = {} if chosen.again else read_json(path)
+    content = read_json(path)
     content.pop("machine", None)
     if chosen.quick:
         tasks: dict[str, Callable[[], Task]] = {"yeast": lambda: yeast(300)}
@@ -141,7 +141,10 @@ def main(words: list[str] | None = None) -> None:
         if not chosen.data or name in chosen.data:
             task = load()
             seconds = 1.0 if chosen.quick else BUDGETS[name]
-            own = content.setdefault(name, {"measure": task.measure, "curves": {}})
+            nothing: dict[str, Any] = {"measure": task.measure, "curves": {}}
+            if chosen.again and name in content:
+                content[name] = nothing
+            own = content.setdefault(name, nothing)
             add_curves(task, seconds, own["curves"], keep)
 
 
