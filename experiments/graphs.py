@@ -35,7 +35,7 @@ def arguments(name: str, text: str | None, quick: str, words: list[str] | None):
     if name in ("figure2", "extensions"):
         parser.add_argument("--data", nargs="+", help="only these data sets; the others are kept")
     if name == "figure2":
-        parser.add_argument("--again", action="store_true", help="forget the curves there are, of the data sets that are run")
+        parser.add_argument("--again", action="store_true", help="forget the curves there are")
     chosen = parser.parse_args(words)
     if chosen.quick and chosen.folder == RESULTS:
         chosen.folder = RESULTS / "quick"

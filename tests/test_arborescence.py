@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import chi2
 
 from maxmargin._kernels.arborescence import best_trees
+from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.matrix_tree import marginals_of
 from maxmargin._kernels.tree_moves import (
     can_move,
@@ -239,7 +239,7 @@ def test_random_trees_follow_the_weights(single_root):
 # --- moves ------------------------------------------------------------------------------------
 
 
-@numba.njit
+@compiled
 def neighbours(heads, single_root, found):
     """Trees one move away."""
     count = 0

@@ -6,7 +6,6 @@ import functools
 import itertools
 
 import cvxpy as cp
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 from maxmargin import MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.flows import NEGLIGIBLE
+from maxmargin._kernels.jit import compiled
 from maxmargin.solvers.bcfw import ORDERS
 from maxmargin.solvers.flow import FlowAscent
 from maxmargin.solvers.loop import run
@@ -243,14 +243,14 @@ def test_history_never_falls_and_the_gap_is_never_negative():
 # --- the step along a direction -------------------------------------------------------------
 
 
-@numba.njit
+@compiled
 def floor_and_step(structure, rows, mu, direction, slope, curvature):
     work = np.empty(generic.work_size(structure, rows))
     step = generic.loss_floor_step(structure, 2, mu, direction, slope, curvature, work)
     return step, generic.loss_floor(structure, 2, mu + step * direction, work)
 
 
-@numba.njit
+@compiled
 def floor_at(structure, rows, mu):
     return generic.loss_floor(structure, 2, mu, np.empty(generic.work_size(structure, rows)))
 

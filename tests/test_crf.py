@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cvxpy as cp
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 import maxmargin
 from maxmargin import MulticlassClassifier, OrdinalClassifier
 from maxmargin._kernels import protocol as generic
-from maxmargin._kernels.jit import FASTMATH
+from maxmargin._kernels.jit import compiled
 from maxmargin.features.rows import pack_rows
 from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe
 from maxmargin.solvers.problem import Problem
@@ -47,7 +46,7 @@ def some_rows(n=12, K=4):
 # --- the line search ------------------------------------------------------------------------
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def answer_and_step(surrogate, structure, scores, mu, curvature, work, answer):
     """Best response, its value, and how far to go towards it."""
     labels = np.empty(1, np.int32)

@@ -6,7 +6,6 @@ import itertools
 from unittest import mock
 
 import cvxpy as cp
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,7 +17,7 @@ from scipy.special import entr, logsumexp, softmax
 import maxmargin
 from maxmargin import MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
-from maxmargin._kernels.jit import FASTMATH
+from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.features.rows import pack_rows
 from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe
@@ -95,7 +94,7 @@ def embedding(labels, K, pairs):
     return np.concatenate([unary.ravel(), (moves if pairs else moves.sum(axis=0)).ravel()])
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def distribution(structure, rows, weights, i, scores, mu):
     """Scores, marginals, log partition function and entropy of a block."""
     work = np.full(generic.work_size(structure, rows), np.nan)
@@ -104,7 +103,7 @@ def distribution(structure, rows, weights, i, scores, mu):
     return value, generic.entropy(structure, i, mu, work)
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def summed_distribution(structure, rows, weights, i, scores, mu):
     work = np.full(generic.work_size(structure, rows), np.nan)
     generic.score_block(structure, rows, weights, i, scores)
@@ -153,7 +152,7 @@ def test_marginals_and_entropy_agree_with_enumeration(case):
         assert (mu[never] == 0.0).all()  # exactly, where no labelling goes
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def linear_maps(structure, rows, weights, i, labels, other, found):
     """|Phi d|^2 for d = phi(y) - phi(other) / 2, the best labels; adds 0.7 Phi d to the weights."""
     size = generic.block_size(structure, i)
@@ -192,7 +191,7 @@ def test_pairs_have_the_features_of_the_chain(ends, K, lengths):
         assert results[0][1:] == results[1][1:]
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def step_towards(structure, i, mu, direction, scores, curvature, work):
     slope, gap = 0.0, generic.gibbs(structure, i, scores, work, mu.copy())
     gap -= generic.entropy(structure, i, mu, work)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import cvxpy as cp
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 import realdata
 from maxmargin import Matcher, load, save
 from maxmargin._kernels import protocol as generic
+from maxmargin._kernels.jit import compiled
 from maxmargin.features.rows import pack_rows
 from maxmargin.solvers.bcfw import BlockFrankWolfe, PairwiseFrankWolfe
 from test_rankings import packed_problem, solve
@@ -61,7 +61,7 @@ def optimum(surrogate, X, y, weights):
     return solve(0.5 * ALPHA * cp.sum_squares(w) + weights @ slacks / weights.sum(), constraints)
 
 
-@numba.njit
+@compiled
 def block_maps(structure, rows, weights, i, labels, other, scores, followed):
     """Answers of the linear maps of a block, for the direction phi(labels) - phi(other) / 2."""
     size = generic.block_size(structure, i)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 
-import numba
 import numpy as np
 import pytest
 from scipy.optimize import linprog
@@ -13,6 +12,7 @@ from scipy.optimize import linprog
 from maxmargin import MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.chain_saddle import step_length
+from maxmargin._kernels.jit import compiled
 from maxmargin.solvers.bcfw import BlockFrankWolfe
 from maxmargin.surrogates.mirror_prox import mirror_prox
 from test_chain_max_min import HAMMING, allowed_there, outputs_of, small_problem
@@ -23,14 +23,14 @@ K = CHAIN_LABELS
 LOSSES = HAMMING * CHAIN_COSTS / LENGTH
 
 
-@numba.njit
+@compiled
 def respond(surrogate, structure, rows, scores, mu):
     work = np.empty(generic.work_size(structure, rows))
     labels = np.empty(structure.longest, np.int32)[:LENGTH]
     return generic.best_response(surrogate, structure, EXAMPLE, scores, work, labels, mu)
 
 
-@numba.njit
+@compiled
 def safe_step(structure):
     return step_length(structure, EXAMPLE)
 

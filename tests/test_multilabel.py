@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import cvxpy as cp
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -17,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from maxmargin import MulticlassClassifier, MultiLabelClassifier
 from maxmargin._kernels import protocol as generic
+from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.vector import dot
 from maxmargin.features.rows import pack_rows
 from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
@@ -67,7 +67,7 @@ def random_structure(random, n, L, different):
 # --- oracles --------------------------------------------------------------------------------
 
 
-@numba.njit
+@compiled
 def answers(surrogate, structure, rows, i, scores, mu):
     work = np.empty(generic.work_size(structure, rows))
     labels = np.empty(generic.most_labels(structure), np.int32)
@@ -75,13 +75,13 @@ def answers(surrogate, structure, rows, i, scores, mu):
     return upper, lower, generic.concave_part(surrogate, structure, i, mu, work)
 
 
-@numba.njit
+@compiled
 def exact_block(surrogate, structure, rows, i, scores, mu, scale, out):
     work = np.empty(generic.work_size(structure, rows))
     return generic.block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out)
 
 
-@numba.njit
+@compiled
 def step(surrogate, structure, rows, i, scores, mu, scale, direction):
     work = np.empty(generic.work_size(structure, rows))
     curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
@@ -92,7 +92,7 @@ def step(surrogate, structure, rows, i, scores, mu, scale, direction):
     return g, slope, curvature
 
 
-@numba.njit
+@compiled
 def concave(surrogate, structure, i, mu):
     return generic.concave_part(surrogate, structure, i, mu, np.empty(5 * structure.n_labels))
 

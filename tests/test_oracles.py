@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from maxmargin._kernels import protocol as generic
+from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.passes import decode_blocks
 from maxmargin._kernels.vector import dot
 from maxmargin.features.rows import pack_rows
@@ -23,12 +23,12 @@ from maxmargin.structures.losses import AbsoluteLoss, MatrixLoss, ZeroOneLoss, d
 # --- losses ---------------------------------------------------------------------------------
 
 
-@numba.njit
+@compiled
 def max_min_label(loss, scores, mu):
     return generic.max_min_label(loss, scores, np.empty(4 * mu.shape[0]), mu)
 
 
-@numba.njit
+@compiled
 def losses_of(loss, mu, matrix, towards_truth, towards_prediction):
     for z in range(mu.shape[0]):
         for j in range(mu.shape[0]):
@@ -172,7 +172,7 @@ def outputs_of(length, K, masks, start=0):
             yield labels
 
 
-@numba.njit
+@compiled
 def linear_maps(structure, rows, weights, i, labels, other, parts, scores, followed):
     """Score of an output y; with d = phi(y) - phi(other) / 2, the square ``|Phi d|^2``.
 

@@ -7,7 +7,6 @@ import itertools
 from unittest import mock
 
 import cvxpy as cp
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -22,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import realdata
 from maxmargin import LabelRanker, MulticlassClassifier, load, metrics, save
 from maxmargin._kernels import protocol as generic
+from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.features.rows import pack_rows
 from maxmargin.solvers.bcfw import BlockFrankWolfe, PairwiseFrankWolfe
@@ -89,7 +89,7 @@ def packed_problem(model, X, y, weights=None):
 # --- structure ------------------------------------------------------------------------------
 
 
-@numba.njit
+@compiled
 def block_maps(structure, rows, weights, i, labels, other, scores, followed):
     """Answers of the linear maps of a block, for the direction phi(labels) - phi(other) / 2."""
     size = generic.block_size(structure, i)
@@ -147,7 +147,7 @@ def test_the_structure_agrees_with_enumeration(kind, M):
         np.testing.assert_allclose(phi @ augmented, losses[truth], atol=1e-14)
 
 
-@numba.njit
+@compiled
 def best_step(structure, rows, mu, direction, slope, curvature):
     work = np.full(generic.work_size(structure, rows), np.nan)
     return generic.loss_floor_step(structure, 0, mu, direction, slope, curvature, work)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from maxmargin._kernels import exponential
-from maxmargin._kernels.jit import FASTMATH
+from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.sum_product import (
     chain_marginals,
     chain_marginals_by_position,
@@ -24,32 +23,32 @@ LENGTHS = [*range(1, 35), 1001]
 OUTSIDE = -777.25
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def exp_row(row, shift, out):
     return exponential.exp_row(row, shift, out)
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def exp_difference(row, constant, shifts, out, sums):
     exponential.exp_difference(row, constant, shifts, out, sums)
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def extremes(row):
     return exponential.extremes(row)
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def entropy_line(row, direction, gamma):
     return exponential.entropy_line(row, direction, gamma)
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def log_row(row, out):
     exponential.log_row(row, out)
 
 
-@numba.njit(fastmath=FASTMATH)
+@compiled
 def entropy_of_row(row):
     return exponential.entropy_of_row(row)
 

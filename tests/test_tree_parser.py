@@ -7,7 +7,6 @@ import gzip
 import itertools
 
 import cvxpy as cp
-import numba
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -18,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 import realdata
 from maxmargin import TreeParser, load, read_conllu, save
 from maxmargin._kernels import protocol as generic
+from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.tree_moves import enumerate_trees
 from maxmargin.estimators._tree_data import Sentences
 from maxmargin.features.arcs import TEMPLATES, attributes_of, pack_arcs
@@ -76,7 +76,7 @@ def optimum(surrogate, X, y, weights, single_root=True):
 # --- the structure ----------------------------------------------------------------------------
 
 
-@numba.njit
+@compiled
 def block_maps(structure, rows, weights, i, labels, other, scores, followed):
     """Answers of the linear maps of a block, for the direction phi(labels) - phi(other) / 2."""
     size = generic.block_size(structure, i)
@@ -145,7 +145,7 @@ def test_the_structure_agrees_with_enumeration(kind):
             np.testing.assert_allclose(followed[off], table[off], atol=1e-10)
 
 
-@numba.njit
+@compiled
 def one_arc(structure, rows, i, part, out):
     size = generic.block_size(structure, i)
     direction = np.zeros(size)

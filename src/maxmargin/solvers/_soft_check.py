@@ -16,7 +16,7 @@ from .._kernels.potts import best_potts
 from .._kernels.protocol import score_rows
 from .._kernels.simplex import clipped_difference, project
 from ..structures.graph import COUNT, TABLE, TREE
-from ._soft_kernel import make_room
+from ._soft_kernel import make_room, mix_example
 
 
 @compiled
@@ -35,22 +35,10 @@ def write_messages(graphs, beliefs, kappa, out):
 
 
 @compiled
-def mix_messages(graphs, beliefs, kappa, share, mean):
-    """``mean += share * (messages - mean)``; returns the squared norm of the messages."""
-    total = 0.0
+def mix_messages(graphs, beliefs, kappa, share, mean, squares):
+    """``mean += share * (messages - mean)``; ``squares`` gets the squared norms of the messages."""
     for m in range(graphs.shape.shape[0]):
-        s = graphs.shape[m]
-        base = graphs.variables[s]
-        for z in range(graphs.scope_at[graphs.factors[s]], graphs.scope_at[graphs.factors[s + 1]]):
-            a = base + graphs.scope[z]
-            at = graphs.first_message[m] + graphs.message_at[z]
-            own = graphs.first_state[m] + graphs.state_at[a]
-            for j in range(graphs.n_states[a]):
-                off = beliefs.implied[at + j] - beliefs.variables[own + j]
-                now = beliefs.eta[at + j] + kappa * off
-                mean[at + j] += share * (now - mean[at + j])
-                total += now * now
-    return total
+        squares[m] = mix_example(graphs, beliefs, kappa, share, m, mean)
 
 
 @compiled

@@ -196,16 +196,35 @@ def _visit_factors(
     return total, residual
 
 
+@leaf
+def mix_example(graphs, beliefs, kappa, share, m, mean):
+    """``mean += share * (messages - mean)`` for one example; returns ``|messages|^2``."""
+    s = graphs.shape[m]
+    base = graphs.variables[s]
+    total = 0.0
+    for z in range(graphs.scope_at[graphs.factors[s]], graphs.scope_at[graphs.factors[s + 1]]):
+        a = base + graphs.scope[z]
+        at = graphs.first_message[m] + graphs.message_at[z]
+        own = graphs.first_state[m] + graphs.state_at[a]
+        for j in range(graphs.n_states[a]):
+            off = beliefs.implied[at + j] - beliefs.variables[own + j]
+            now = beliefs.eta[at + j] + kappa * off
+            mean[at + j] += share * (now - mean[at + j])
+            total += now * now
+    return total
+
+
 @compiled
 def soft_steps(
     graphs, rows, features, truth, costs, scales, penalty, rounds, augmented, order, draws, tree,
-    gaps, residuals, matrix, factor_weights, beliefs,
+    gaps, residuals, matrix, factor_weights, beliefs, share, mean, squares,
 ):  # fmt: skip
     """Visit the examples in ``order``, or as many that the numbers in ``draws`` draw.
 
     A visit is some ``rounds`` over the variables and factors of the example; with ``augmented``
     multipliers move after each of them. ``gaps[m]`` gets the sum of the blocks' gaps in the first
-    round, ``residuals[m]`` the squared disagreement.
+    round, ``residuals[m]`` the squared disagreement. With a ``share`` the messages are mixed into
+    their ``mean`` while they are at hand, and ``squares[m]`` gets their squared norm.
     """
     room = make_room(graphs)
     for count in range(order.shape[0]):
@@ -228,6 +247,8 @@ def soft_steps(
             )  # fmt: skip
             if r == 0:
                 gaps[m] = gap + more
+        if share > 0.0:
+            squares[m] = mix_example(graphs, beliefs, penalty.kappa, share, m, mean)
         if tree.shape[0] > 0:
             set_in_sum_tree(tree, m, gaps[m] * scale)
 

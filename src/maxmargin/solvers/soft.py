@@ -125,6 +125,7 @@ class SoftAgreement(BlockFrankWolfe):
         if agreement != "multipliers":
             self.dual_state.eta[:] = 0.0
         self.residuals = np.zeros(problem.n_examples)
+        self._squares = np.zeros(problem.n_examples)  # of the messages
         self._centred_at = 0
         is_switch = isinstance(average, (bool, np.bool_))
         self.power = 3.0 if is_switch else float(average)
@@ -157,10 +158,16 @@ class SoftAgreement(BlockFrankWolfe):
     def _visit(self, order, draws) -> None:
         problem = self.problem
         matrix, factor = problem.split(self.weights)
+        if not len(self._mean_messages):
+            self._mean_weights = np.zeros_like(self.weights)
+            self._mean_messages = np.zeros_like(self.dual_state.eta)
+        # In other orders an example may be visited twice in a round, or not at all.
+        share = self._share() if self.order == "permutation" else 0.0
         soft_steps(
             problem.graphs, problem.rows, problem.features, problem.truth, problem.costs,
             self._scales, self.penalty, self.rounds, self.agreement == "multipliers", order, draws,
-            self._tree, self.gaps, self.residuals, matrix, factor, self.dual_state,
+            self._tree, self.gaps, self.residuals, matrix, factor, self.dual_state, share,
+            self._mean_messages, self._squares,
         )  # fmt: skip
         self.oracle_calls += len(order)
         if self.between_rounds:
@@ -168,26 +175,29 @@ class SoftAgreement(BlockFrankWolfe):
 
     def _end_round(self) -> None:
         """Take in the iterate; move the centre and cool down when it is due."""
+        share = self._share()
         self._rounds_done += 1
-        share = self._rounds_done**self.power
-        self._mean_mass += share
-        if not len(self._mean_messages):
-            self._mean_weights = np.zeros_like(self.weights)
-            self._mean_messages = np.zeros_like(self.dual_state.eta)
-        share /= self._mean_mass
+        self._mean_mass += self._rounds_done**self.power
         if self._keeps_average:
             mix_in(self._mean_weights, self.weights, share)
-        square = mix_messages(
-            self.problem.graphs, self.dual_state, self.kappa, share, self._mean_messages
-        )
+        if self.order != "permutation":
+            mix_messages(
+                self.problem.graphs, self.dual_state, self.kappa, share, self._mean_messages,
+                self._squares,
+            )  # fmt: skip
         if self._balances:
-            self._balance(square)
+            self._balance(float(self._squares.sum()))
         if self.agreement == "annealed":
             done = self.oracle_calls / self.problem.n_examples
             self.penalty = self.penalty._replace(kappa=self._kappa * (1.0 + done / _COOLING))
         due = self.oracle_calls >= self._centred_at + _ROUNDS * self.problem.n_examples
         if self.inertia > 0.0 and due:
             self._move_centre()
+
+    def _share(self) -> float:
+        """What the present round counts among those averaged."""
+        mass = (self._rounds_done + 1) ** self.power
+        return mass / (self._mean_mass + mass)
 
     def _balance(self, square: float) -> None:
         """Change the penalty when disagreement and movement shrink at different speeds.
