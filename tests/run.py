@@ -21,7 +21,7 @@ N_PROCESSES = 2
 GROUPS = (
     "rankings matchings",
     "chain_max_min mirror_prox hidden_labels equivalences oracles",
-    "hidden_graphs graph_labeler grid_labeler multilabel_edges soft_agreement four_pairs",
+    "hidden_graphs graph_labeler grid_labeler multilabel_edges soft_agreement node_kinds",
     "unusual_input kernels duality",
     "crf_chain sum_product kernels_sequences",
     "tree_parser arborescence subsets",
@@ -29,7 +29,7 @@ GROUPS = (
     "multilabel_manners multilabel sklearn_manners crf",
     "cli_commands cli_resume cli_terminal cli_docs cli_bad_input",
     "latent latent_predictor spaces best_labellings unusual_sequences",
-    "cache pipeline optional",
+    "cache pipeline four_pairs optional",
     "readme demo experiments report plot",
 )
 N_REST = 3

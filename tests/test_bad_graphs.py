@@ -127,8 +127,8 @@ def test_node_weights():
 def test_factor_graphs():
     with pytest.raises(ValueError, match=r"X\[0\]: variable 0 has 3 states, but there are 2"):
         GraphLabeler().fit([FactorGraph(NODES, 3)], [LABELS])
-    with pytest.raises(ValueError, match=r"X\[0\] has variables of 2 groups"):
-        GraphLabeler().fit([FactorGraph(NODES, 2, groups=[0, 0, 1])], [LABELS])
+    with pytest.raises(ValueError, match=r"X\[0\]: variable 2 of group 1 has 3 states.* 1 classes"):
+        GraphLabeler().fit([FactorGraph(NODES, [2, 2, 3], groups=[0, 0, 1])], [LABELS])
     counted = FactorGraph(NODES, 2).add_count([0, 1, 2], at_most=2)
     with pytest.raises(ValueError, match=r"X\[0\]: a count, chain or tree holds a void node"):
         GraphLabeler(void="?").fit([counted], [["a", "?", "b"]])
@@ -136,10 +136,11 @@ def test_factor_graphs():
 
 def test_groups_that_differ_between_graphs():
     graphs = [FactorGraph(NODES, 2, groups=[name] * 3) for name in ("a", "a", "b")]
-    with pytest.raises(ValueError, match=r"X\[2\] has variables of group 'b', X\[0\] of .* 'a'"):
-        GraphLabeler().fit(graphs, [LABELS] * 3)
-    with pytest.raises(ValueError, match=r"X\[1\] has variables of group 'b', X\[0\] of .* None"):
-        GraphLabeler().fit([FactorGraph(NODES, 2), graphs[2]], [LABELS] * 2)
+    model = GraphLabeler(random_state=0).fit(graphs[:2], [LABELS] * 2)
+    with pytest.raises(ValueError, match=r"X\[1\]: variable 0 is of group 'b'.* it knows \['a'\]"):
+        model.predict([graphs[0], graphs[2]])
+    with pytest.raises(ValueError, match=r"X\[0\]: variable 0 is of group None.* knows \['a'\]"):
+        model.predict([FactorGraph(NODES, 2)])
 
 
 @pytest.mark.parametrize(

@@ -375,7 +375,7 @@ def test_groups_of_variables():
         other = fitted(named, labels, void=void, max_iter=5)
         assert_same(one.coef_, other.coef_)
         assert_same(one.predict(bare), other.predict(named))
-    with pytest.raises(ValueError, match=r"X\[0\] has variables of group None, .* group 'a'"):
+    with pytest.raises(ValueError, match=r"X\[0\]: variable 0 is of group None.* knows \['a'\]"):
         other.predict(bare)
     # One variable with a row that it has for itself is a graph like others.
     single = FactorGraph([-1.0], [2])

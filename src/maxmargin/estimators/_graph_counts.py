@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._labels import plain
 from ..features.graphs import NodeGraph
 from ..structures.factor_graph import FactorBlock, FactorGraph
 from ..structures.graph import COUNT
+from ._node_kinds import NodeKinds
 
 
 def _counts(graph: NodeGraph) -> list[FactorBlock]:
@@ -17,7 +17,9 @@ def _counts(graph: NodeGraph) -> list[FactorBlock]:
     return [] if given is None else [block for block in given.blocks if block.kind == COUNT]
 
 
-def _check(block: FactorBlock, known: np.ndarray, name: str, i: int, classes: np.ndarray) -> None:
+def _check(
+    block: FactorBlock, known: np.ndarray, name: str, i: int, graph: NodeGraph, kinds: NodeKinds
+) -> None:
     """Refuse labels that break a count, whatever those of the other nodes are."""
     nodes = block.variables[0]
     low, high = int((~known[nodes, 0]).sum()), int(known[nodes, 1].sum())
@@ -27,26 +29,27 @@ def _check(block: FactorBlock, known: np.ndarray, name: str, i: int, classes: np
     raise ValueError(
         f"{name} breaks a count of X[{i}]: expected {wanted} of the nodes "
         f"{np.array2string(nodes, threshold=10, separator=', ')} to have the label "
-        f"{plain(classes[1])!r}, received {low if low == high else f'{low} to {high}'}. Correct "
-        "the labels, or at_least and at_most of add_count."
+        f"{kinds.label(graph, int(nodes[0]), 1)!r}, received "
+        f"{low if low == high else f'{low} to {high}'}. Correct the labels, or at_least and "
+        "at_most of add_count."
     )
 
 
 def check_truth(
-    graphs: Sequence[NodeGraph], starts: np.ndarray, truth: np.ndarray, classes: np.ndarray
+    graphs: Sequence[NodeGraph], starts: np.ndarray, truth: np.ndarray, kinds: NodeKinds
 ) -> None:
-    """Refuse codes of labels, -1 where there are none, that break a count of their graph."""
+    """Refuse states, negative where there is no label, that break a count of their graph."""
     for i, graph in enumerate(graphs):
         counts = _counts(graph)
         if counts:
             codes = truth[starts[i] : starts[i + 1]]
             known = np.stack([codes != 1, codes != 0], axis=1)
             for block in counts:
-                _check(block, known, f"y[{i}]", i, classes)
+                _check(block, known, f"y[{i}]", i, graph, kinds)
 
 
 def implied(
-    graphs: Sequence[NodeGraph], starts: np.ndarray, known: np.ndarray, classes: np.ndarray
+    graphs: Sequence[NodeGraph], starts: np.ndarray, known: np.ndarray, kinds: NodeKinds
 ) -> np.ndarray:
     """States that nodes may have, with what follows from the counts; refuse what breaks one."""
     known = known.copy()
@@ -56,12 +59,13 @@ def implied(
             continue
         counts = _counts(graph)
         for block in counts:
-            _check(block, inside, f"partial_y[{i}]", i, classes)
+            _check(block, inside, f"partial_y[{i}]", i, graph, kinds)
         changed = True
         while changed:
             changed = False
             for block in counts:
-                _check(block, inside, f"partial_y[{i}] with the other counts", i, classes)
+                name = f"partial_y[{i}] with the other counts"
+                _check(block, inside, name, i, graph, kinds)
                 changed |= _imply(block, inside)
     return known
 

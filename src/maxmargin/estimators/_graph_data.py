@@ -23,6 +23,7 @@ from ..structures.factor_graph import FactorGraph, check_memory
 from ..structures.graph import COUNT, TREE, Graphs
 from ..structures.graph_packing import Layout, plan_layout, with_short_potts
 from ._hidden import find_hidden, warn_without_labels
+from ._node_kinds import NodeKinds, all_labels
 from ._sequence_data import check_lengths, encode_positions, flatten_labels
 
 VOID = -1
@@ -110,6 +111,7 @@ def label_graphs(
 
     With ``hidden``, None and -1 (if that is not void) are labels that are not known.
     """
+    declared = all_labels(declared)
     labels, lengths = flatten_labels(y, graphs, unit, "node")
     indptr = node_starts(graphs)
     check_lengths(lengths, indptr, "node")
@@ -138,6 +140,22 @@ def label_graphs(
         without = (data.n_labelled() == 0) & (data.n_kept() > 0) & (weights > 0)
         warn_without_labels(np.flatnonzero(without), unit)
     return data, codes.classes
+
+
+def with_states(data: LabelledGraphs, kinds: NodeKinds) -> LabelledGraphs:
+    """The same with states instead of codes; refuse labels that a kind of nodes does not have."""
+    of_node = kinds.of(data.graphs)
+    states = kinds.states(data.truth, of_node)
+    lost = np.flatnonzero((states < 0) & (data.truth >= 0))
+    if len(lost):
+        v = int(lost[0])
+        group = kinds.groups[of_node[v]]
+        raise ValueError(
+            f"{place_in_sequences(data.indptr)(v)} is {plain(kinds.classes[data.truth[v]])!r}, "
+            f"which is not among the labels of group {group!r}: "
+            f"{kinds.group_classes[group].tolist()}. Correct it, or declare it with classes=."
+        )
+    return replace(data, truth=states.astype(np.int32))
 
 
 def take_parts(data: LabelledGraphs, train: np.ndarray, n_states: int, tie: str) -> Parts:
@@ -171,7 +189,6 @@ def take_parts(data: LabelledGraphs, train: np.ndarray, n_states: int, tie: str)
 
 def training_layout(graphs: list[NodeGraph], n_states: int, tie: str) -> tuple[Layout, int]:
     """Where the weights of the factors are, and the number of edge features."""
-    check_states(graphs, n_states)
     if graphs[0].given is not None:
         layout = plan_layout([graph.factor_graph(n_states, tie) for graph in graphs])
         return layout, layout.n_factor_inputs - 1
@@ -184,26 +201,9 @@ def training_layout(graphs: list[NodeGraph], n_states: int, tie: str) -> tuple[L
     return plan_layout([template]), width
 
 
-def check_states(graphs: Sequence[NodeGraph], n_states: int) -> None:
-    """The variables of a FactorGraph must have as many states as there are classes."""
-    for i, graph in enumerate(graphs):
-        if graph.given is not None and (graph.given.n_states != n_states).any():
-            v = int(np.argmax(graph.given.n_states != n_states))
-            raise ValueError(
-                f"X[{i}]: variable {v} has {graph.given.n_states[v]} states, but there are "
-                f"{n_states} classes; expected n_states={n_states}. Labels that do not occur in y "
-                "can be declared with classes=."
-            )
-
-
 def check_layout(graphs: Sequence[FactorGraph], layout: Layout) -> None:
     """Refuse factors that the model has no weights for."""
     for i, graph in enumerate(graphs):
-        if graph.groups[0] not in layout.unary:
-            raise ValueError(
-                f"X[{i}] has variables of group {graph.groups[0]!r}, but the model was trained "
-                f"with group {next(iter(layout.unary))!r}; give all graphs the same, or none."
-            )
         for block in graph.blocks:
             if block.kind == COUNT:
                 continue
@@ -237,8 +237,8 @@ def check_state_size(graphs: Graphs, short_potts: bool) -> None:
 # --- scores ---------------------------------------------------------------------------------
 
 
-def unary_scores(graphs: Sequence[NodeGraph], scores_of: Any) -> np.ndarray:
-    """Scores of the states of all nodes, shape (n_nodes, n_states)."""
+def column_scores(graphs: Sequence[NodeGraph], scores_of: Any) -> np.ndarray:
+    """Scores of all columns for all nodes, shape (n_nodes, n_columns)."""
     scores = scores_of(stack_features(graphs))
     if all(graph.n_rows == graph.n_nodes for graph in graphs):
         return scores
@@ -305,6 +305,27 @@ def check_kept(found: Decoded, known: np.ndarray, graphs: Graphs, first: int) ->
             f"counts of X[{first + m}]; they contradict each other, or the counts are too "
             "entangled. Correct the known labels, give fewer or more of them, or relax "
             "at_least and at_most of add_count."
+        )
+
+
+def check_labels_of_kinds(
+    states: np.ndarray,
+    labels: np.ndarray,
+    of_node: np.ndarray,
+    kinds: NodeKinds,
+    starts: np.ndarray,
+) -> None:
+    """Refuse a known label that nodes of that kind do not have."""
+    if len(kinds.groups) == 1:
+        return
+    possible = [states[v, : kinds.n_states[k]].any() for v, k in enumerate(of_node)]
+    for v in np.flatnonzero(~np.array(possible)).tolist():
+        i = int(np.searchsorted(starts, v, side="right")) - 1
+        group = kinds.groups[of_node[v]]
+        raise ValueError(
+            f"partial_y[{i}][{v - starts[i]}] is "
+            f"{plain(kinds.classes[int(np.argmax(labels[v]))])!r}, which is not among the labels "
+            f"of group {group!r}: {kinds.group_classes[group].tolist()}."
         )
 
 

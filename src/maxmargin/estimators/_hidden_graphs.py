@@ -45,6 +45,8 @@ class HiddenGraphs:
         The user's number of each example, for errors.
     free : Graphs, optional
         The graphs to decode, with counts over hidden variables only.
+    flat : callable
+        Scores of the states one after another, from a table that may be wider.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class HiddenGraphs:
         make_stepper: Callable,
         numbers: np.ndarray,
         free: Graphs | None = None,
+        flat: Callable[[np.ndarray], np.ndarray] = np.ravel,
     ):
         self.problem = problem
         self.known = known
@@ -62,6 +65,7 @@ class HiddenGraphs:
         self._scores_of = scores_of
         self._make_stepper = make_stepper
         self._numbers = numbers
+        self._flat = flat
         self._free = problem.graphs if free is None else free
         self._free_plan = make_plan(self._free)
         self._plan = self._free_plan if free is None else make_plan(problem.graphs)
@@ -74,7 +78,7 @@ class HiddenGraphs:
 
     def complete_scores(self, unary: np.ndarray, tables: np.ndarray, before: Any) -> np.ndarray:
         """The same for given scores."""
-        clamped = clamp(unary, tables, self.known, self._free).ravel()
+        clamped = self._flat(clamp(unary, tables, self.known, self._free))
         found = decode(
             self._free, clamped, tables, plan=self._free_plan, n_jobs=self.problem.n_threads
         )
@@ -104,7 +108,7 @@ class HiddenGraphs:
     def _values(self, unary: np.ndarray, tables: np.ndarray, labels: np.ndarray) -> np.ndarray:
         values = np.empty(self.problem.n_examples)
         everything = np.arange(self.problem.n_examples)
-        flat = np.ascontiguousarray(unary).ravel()
+        flat = np.ascontiguousarray(self._flat(unary))
         drivers.score_labels(self._plan, self._examples, everything, flat, tables, labels, values)
         return values
 
@@ -131,6 +135,7 @@ class HiddenNodes(HiddenLabels):
     pairwise: str
     _scores: Callable
     _set_weights: Callable
+    _kinds: Callable
 
     def _start_hidden(
         self, data: LabelledGraphs, train: np.ndarray, X: Any, loss: np.ndarray, settings: Settings
@@ -145,7 +150,9 @@ class HiddenNodes(HiddenLabels):
     def _training_scores(self, parts: Parts, X: Any) -> tuple[np.ndarray, np.ndarray]:
         """Scores of the states of the nodes in use, and of the tables, by the weights kept."""
         everything = len(parts.rows) == X.shape[0]
-        scores = self._scores(X if everything else X[parts.rows])[parts.row_of_node]
+        columns = self._scores(X if everything else X[parts.rows])[parts.row_of_node]
+        kinds = self._kinds()
+        scores = kinds.scores(columns, kinds.of_variables(parts.graphs), self.layout_.unary)
         return scores, table_scores(parts.graphs, self.layout_, self.factor_coef_)
 
     def _solve_hidden(
@@ -161,9 +168,9 @@ class HiddenNodes(HiddenLabels):
         X, rows_used = where
         parts = take_parts(data, train, len(self.classes_), self.pairwise)
         truth = data.truth[parts.nodes]
-        known = np.ones((len(truth), len(self.classes_)), bool)
-        known[truth >= 0] = False
-        known[truth >= 0, truth[truth >= 0]] = True
+        kinds = self._kinds()
+        of_node = kinds.of_variables(parts.graphs)
+        known = kinds.known(truth, of_node)
         ends = np.cumsum([graph.n_variables for graph in parts.graphs])[:-1]
         free = [
             without_known(graph, mask)
@@ -178,7 +185,10 @@ class HiddenNodes(HiddenLabels):
             return self._stepper(problem, settings, dual_state=dual_state)
 
         packed = pack_graphs(free, self.layout_)[0]
-        model = HiddenGraphs(problem, known, scores_of, make_stepper, train, packed)
+        model = HiddenGraphs(
+            problem, known, scores_of, make_stepper, train, packed,
+            lambda table: kinds.flat(table, of_node),
+        )  # fmt: skip
 
         def starts():
             unary, tables = start

@@ -24,22 +24,24 @@ from ._graph_data import (
     HIDDEN,
     LabelledGraphs,
     check_kept,
+    check_labels_of_kinds,
     check_layout,
     check_state_size,
-    check_states,
     chunk_bounds,
     clamp,
+    column_scores,
     is_void,
     label_graphs,
     node_starts,
     table_scores,
     take_parts,
     training_layout,
-    unary_scores,
+    with_states,
 )
 from ._hidden import find_hidden
 from ._hidden_graphs import HiddenNodes
 from ._kernel import KernelModel
+from ._node_kinds import NodeKinds, find_kinds
 from ._sequence_data import check_lengths, cut, flatten_labels, flatten_position_weights
 
 # Scores held at a time while predicting: 64 MB.
@@ -106,8 +108,11 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
     Attributes
     ----------
     classes_ : array of the labels
+    group_classes_ : dict
+        Labels of each group of nodes: one group, None, unless factor graphs have others.
     coef_ : array of shape (n_classes, n_features)
-        With ``kernel="linear"`` only.
+        With ``kernel="linear"`` only. With several groups, a row for each label of each group, in
+        the order that ``layout_`` tells.
     intercept_ : array of shape (n_classes,)
     pairwise_coef_ : array of shape (1 + n_edge_features, n_classes, n_classes)
         Tables of the edges: the constant one, then that of each feature. Not for factor graphs.
@@ -241,8 +246,9 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
             Tuples ``(node_features, edges)`` or ``(node_features, edges, edge_features)``: an
             array or CSR matrix of shape (n_nodes, n_features), integers of shape (n_edges, 2), and
             numbers of shape (n_edges, n_edge_features). Or :class:`~maxmargin.FactorGraph`, for
-            tables over more than two nodes, counts, chains and trees; its variables must have as
-            many states as there are labels.
+            tables over more than two nodes, counts, chains and trees, and for groups of nodes
+            with their own weights and labels; its variables must have as many states as their
+            group has labels (declare ``classes={group: labels}`` if some do not occur in y).
         y : list of n sequences of n_nodes hashable labels
             None (or -1 beside non-negative integers) where not known: see ``hidden``.
         sample_weight : array of shape (n,), optional
@@ -262,12 +268,16 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
             graphs, y, self.classes, self.void, sample_weight, self._unit, self.hidden
         )
         loss = self._losses(data, classes, node_weight)
+        kinds = find_kinds(graphs, data.truth, classes, self.classes)
+        kinds.check(graphs)
+        data = with_states(data, kinds)
         layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)
-        check_truth(graphs, data.indptr, data.truth, classes)
+        check_truth(graphs, data.indptr, data.truth, kinds)
         used = data.used()
         train, held_out = self._split(len(used), settings.rng)
         train, held_out = used[train], used[held_out]
         self.classes_, self.layout_, self.n_edge_features_ = classes, layout, n_edge_features
+        self.group_classes_ = dict(kinds.group_classes)
         stacked = stack_features(graphs)
         self.n_features_in_ = stacked.shape[1]
         latent = self.hidden and any(
@@ -373,12 +383,18 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
                 f"X has {width} node features, but {type(self).__name__} was fitted with "
                 f"{self.n_features_in_}."
             )
-        check_states(graphs, len(self.classes_))
+        self._kinds().check(graphs)
         return graphs
 
+    def _kinds(self) -> NodeKinds:
+        """Labels of the kinds of nodes; all the same in models of versions without kinds."""
+        only = dict.fromkeys(self.layout_.unary, self.classes_)
+        return NodeKinds(self.classes_, getattr(self, "group_classes_", only))
+
     def _decode(self, graphs: list[NodeGraph], known: np.ndarray | None = None) -> Decoded:
-        """Codes of the best labels of all nodes, with values and bounds of the graphs."""
+        """States of all nodes with the best labels, with values and bounds of the graphs."""
         starts = node_starts(graphs)
+        kinds = self._kinds()
         parts = []
         for first, last in chunk_bounds(graphs, len(self.classes_), _SCORES_AT_ONCE):
             some = graphs[first:last]
@@ -390,11 +406,14 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
                     for k, graph in enumerate(factors)
                 ]
             packed, _ = pack_graphs(factors, self.layout_)
-            unary = unary_scores(some, self._scores)
+            of_node = kinds.of(some)
+            unary = column_scores(some, self._scores)
+            unary = kinds.scores(unary, of_node, self.layout_.unary)
             tables = table_scores(factors, self.layout_, self.factor_coef_)
             if known is not None:
                 unary = clamp(unary, tables, known[starts[first] : starts[last]], packed)
-            found = decode(packed, unary.ravel(), tables, n_jobs=check_n_jobs(self.n_jobs))
+            flat = kinds.flat(unary, of_node)
+            found = decode(packed, flat, tables, n_jobs=check_n_jobs(self.n_jobs))
             if known is not None:
                 check_kept(found, known[starts[first] : starts[last]], packed, first)
             parts.append(found)
@@ -408,7 +427,11 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         mask = known_positions(flat, lengths, self.classes_)
         if not len(mask):
             return None
-        return implied(graphs, node_starts(graphs), mask, self.classes_)
+        kinds = self._kinds()
+        of_node = kinds.of(graphs)
+        states = kinds.masks(mask, of_node)
+        check_labels_of_kinds(states, mask, of_node, kinds, node_starts(graphs))
+        return implied(graphs, node_starts(graphs), states, kinds)
 
     def decode(self, X: Sequence[Any], *, partial_y: Any = None) -> Decoded:
         """The best labels with their scores, and upper bounds of the best scores.
@@ -430,8 +453,12 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         """
         graphs = self._read_again(X)
         found = self._decode(graphs, self._known(partial_y, graphs))
-        labels: Any = self._in_shape(self.classes_[found.labels], graphs)
+        labels: Any = self._in_shape(self.classes_[self._codes(found.labels, graphs)], graphs)
         return found._replace(labels=labels)
+
+    def _codes(self, states: np.ndarray, graphs: list[NodeGraph]) -> np.ndarray:
+        kinds = self._kinds()
+        return kinds.codes(states, kinds.of(graphs))
 
     def predict(self, X: Sequence[Any], *, partial_y: Any = None) -> list[np.ndarray]:
         """The best labels of each graph's nodes.
@@ -471,5 +498,5 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         codes = LabelCodes(self.classes_).codes_or_minus_one(labels[counted])
         if (codes < 0).any():
             warn_unseen([labels[counted[t]] for t in np.flatnonzero(codes < 0)])
-        found = self._decode(graphs).labels[counted]
+        found = self._codes(self._decode(graphs).labels, graphs)[counted]
         return float(np.average(found == codes, weights=np.repeat(weights, lengths)[counted]))

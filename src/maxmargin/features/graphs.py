@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,27 @@ def read_graphs(X: Any) -> list[NodeGraph]:
             "all graphs in one way."
         )
     check_widths(graphs)
-    check_groups(graphs)
+    return _with_plain_groups(graphs)
+
+
+def _with_plain_groups(graphs: list[NodeGraph]) -> list[NodeGraph]:
+    """A row that is shared by a single variable is just its row, if others have rows of their own.
+
+    Variables that share a row are told apart by numbers for groups where no groups were given.
+    """
+    numbered = [
+        graph.given is not None and graph.given.shared_row and not graph.given.has_own_groups
+        for graph in graphs
+    ]
+    alone = [n and graph.n_nodes == 1 for n, graph in zip(numbered, graphs, strict=True)]
+    if not any(alone) or any(n and not a for n, a in zip(numbered, alone, strict=True)):
+        return graphs
+    for k, graph in enumerate(graphs):
+        if alone[k]:
+            given = copy(graph.given)
+            assert given is not None
+            given.groups = [None]
+            graphs[k] = replace(graph, given=given)
     return graphs
 
 
@@ -128,16 +148,7 @@ def _read_graph(x: Any, i: int) -> NodeGraph:
 def _read_factor_graph(graph: FactorGraph, i: int) -> NodeGraph:
     if not graph.n_variables:
         _refuse_empty(i)
-    if len(set(graph.groups)) > 1:
-        raise ValueError(
-            f"X[{i}] has variables of {len(set(graph.groups))} groups; here all nodes share their "
-            "weights. Tell kinds of nodes apart by their features instead."
-        )
     features = graph.features.reshape(1, -1) if graph.shared_row else graph.features
-    if not graph.has_own_groups and graph.groups != [None] * graph.n_variables:
-        # A row that is shared by one variable is just its row.
-        graph = copy(graph)
-        graph.groups = [None] * graph.n_variables
     return NodeGraph(node_features(features, i), graph.n_variables, given=graph)
 
 
@@ -286,24 +297,6 @@ def check_widths(graphs: Sequence[NodeGraph]) -> None:
                 "everywhere."
             )
         first = first or (i, p)
-
-
-def node_group(graph: NodeGraph) -> Hashable:
-    """The group of all nodes of a graph."""
-    return None if graph.given is None else graph.given.groups[0]
-
-
-def check_groups(graphs: Sequence[NodeGraph]) -> None:
-    """All nodes of all graphs share their weights, so they must be of one group."""
-    first = node_group(graphs[0])
-    for i, graph in enumerate(graphs):
-        group = node_group(graph)
-        if group != first:
-            raise ValueError(
-                f"X[{i}] has variables of group {group!r}, X[0] of group {first!r}; here all nodes "
-                "of all graphs share their weights. Leave groups out, and tell kinds of nodes "
-                "apart by their features instead."
-            )
 
 
 def edge_width(graph: NodeGraph) -> int | None:
