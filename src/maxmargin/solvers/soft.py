@@ -40,10 +40,11 @@ _INERTIA = 0.8
 # Share of the momentum that theory allows to exact stages. Stages here are one round, and with all
 # of it messages and weights can swing each other up.
 _DAMPING = 0.8
-# Inertia is at most the number of blocks over this, but may always have the other value.
-_BLOCKS_A_UNIT, _FEW_BLOCKS_INERTIA = 200.0, 5.0
 # Share of the inertia that is left when momentum pointed the wrong way.
 _LESS_INERTIA = 0.7
+# Disagreement is small below this share of its largest value, and grows if it is so many times its
+# smallest one. That of less examples varies too much to tell.
+_NEARLY_AGREED, _DRIFT, _ENOUGH_EXAMPLES = 0.03, 10.0, 10
 # Rounds over an example in one visit.
 _VISIT_ROUNDS = 2
 # Penalty in units of the curvature of a variable.
@@ -126,6 +127,7 @@ class SoftAgreement(BlockFrankWolfe):
             self.dual_state.eta[:] = 0.0
         self.residuals = np.zeros(problem.n_examples)
         self._squares = np.zeros(problem.n_examples)  # of the messages
+        self._most_apart, self._least_apart = 0.0, np.inf
         self._centred_at = 0
         is_switch = isinstance(average, (bool, np.bool_))
         self.power = 3.0 if is_switch else float(average)
@@ -223,10 +225,11 @@ class SoftAgreement(BlockFrankWolfe):
         """A step of the accelerated proximal point method.
 
         Momentum that points away from where the weights go is forgotten, and some of the inertia
-        with it: the steps within a stage are not exact, and too much of it would swing.
+        with it: the steps within a stage are not exact, and too much of it would swing. The same if
+        disagreement grows that had nearly gone.
         """
         momentum = self.momentum
-        if points_back(self.centre, self.weights, self._before):
+        if points_back(self.centre, self.weights, self._before) or self._drifts_apart():
             momentum = 0.0
             bare = self._dual_weights()
             self._set_inertia(_LESS_INERTIA * self.inertia)
@@ -234,6 +237,19 @@ class SoftAgreement(BlockFrankWolfe):
         share = self.inertia / (1.0 + self.inertia)
         move_centre(self.weights, self._before, self.centre, momentum, share)
         self._centred_at = self.oracle_calls
+
+    def _drifts_apart(self) -> bool:
+        """Whether the disagreement, once small, has become a multiple of what it was."""
+        if self.problem.n_examples < _ENOUGH_EXAMPLES:
+            return False
+        apart = float(self.residuals.sum())
+        self._most_apart = max(self._most_apart, apart)
+        self._least_apart = min(self._least_apart, apart)
+        small = self._least_apart < _NEARLY_AGREED * self._most_apart
+        if small and apart > _DRIFT * self._least_apart:
+            self._most_apart = self._least_apart = apart
+            return True
+        return False
 
     def _set_inertia(self, inertia: float) -> None:
         self.inertia = inertia
@@ -343,11 +359,7 @@ def default_inertia(problem: GraphProblem) -> float:
     """Inertia in proportion to the curvature of an example, features of all its parts together."""
     if isinstance(problem.rows, (GramRows, KernelRows)):
         return 0.0  # a centre would keep all rows that ever moved
-    graphs = problem.graphs
-    blocks = np.diff(graphs.variables) + np.diff(graphs.factors)
-    # A round over few blocks is too short a stage for much inertia.
-    most = max(_FEW_BLOCKS_INERTIA, float(blocks[graphs.shape].sum()) / _BLOCKS_A_UNIT)
-    return min(most, _INERTIA * mean_square(problem) * float(problem.scales.mean()))
+    return _INERTIA * mean_square(problem) * float(problem.scales.mean())
 
 
 def mean_square(problem: GraphProblem) -> float:
