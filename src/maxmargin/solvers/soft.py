@@ -43,7 +43,7 @@ _DAMPING = 0.8
 # Share of the inertia that is left when momentum pointed the wrong way.
 _LESS_INERTIA = 0.7
 # Disagreement is small below this share of its largest value, and grows if it is so many times its
-# smallest one. That of less examples varies too much to tell.
+# smallest one. With fewer examples it varies too much to tell.
 _NEARLY_AGREED, _DRIFT, _ENOUGH_EXAMPLES = 0.03, 10.0, 10
 # Rounds over an example in one visit.
 _VISIT_ROUNDS = 2
