@@ -115,7 +115,7 @@ def test_projection_onto_the_hypersimplex():
         v = random.randint(1, 9)
         s = random.randint(1, v + 1)
         values, out = 2.0 * random.randn(v), np.empty(v)
-        project_hypersimplex(values, s, out)
+        project_hypersimplex(values.copy(), s, out)
         assert out.sum() == pytest.approx(s, abs=1e-12) and out.min() >= 0 and out.max() <= 1
         # The projection is the point at which no vertex lies in the direction of the residual.
         every = indicators(v, s) if v < 9 else out[None]

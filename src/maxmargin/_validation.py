@@ -11,11 +11,18 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 
+# The largest magnitude of a number in the data or among the parameters. Solvers multiply two
+# features, divide by alpha, and multiply two such quotients: with this limit and the next one the
+# results stay far below 1.8e308, where double precision ends.
+LARGEST = 1e50
+# The smallest divisor: alpha, rho, the sum of the weights of all examples.
+SMALLEST = 1e-40
+
 
 def check_number(
     name: str, value: Any, *, above: float | None = None, at_least: float | None = None
 ) -> float:
-    """A finite number in its range."""
+    """A finite number in its range, and not so large or small that products overflow."""
     bound = "a number"
     if above is not None:
         bound = f"a finite number > {above:g}"
@@ -23,6 +30,10 @@ def check_number(
         bound = f"a finite number >= {at_least:g}"
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     fits = is_number and -math.inf < value < math.inf
+    if fits and abs(value) > LARGEST:
+        raise ValueError(f"{name} must be {bound}, at most {LARGEST:g}; received {value!r}.")
+    if fits and above == 0 and 0 < value < SMALLEST:
+        raise ValueError(f"{name} must be {bound}, at least {SMALLEST:g}; received {value!r}.")
     if (
         not fits
         or (above is not None and not value > above)
@@ -80,19 +91,44 @@ def check_callbacks(callbacks: Any) -> tuple:
     return listed
 
 
-def first_not_finite(values: np.ndarray) -> int:
-    """Flat index of the first NaN or infinity, or -1."""
+def first_unusable(values: np.ndarray) -> int:
+    """Flat index of the first NaN, infinity or number beyond ``LARGEST``, or -1."""
+    flat = values.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(values, dtype=np.float64)):  # one fast pass for the usual case
+        if flat.dtype.kind == "f" and flat @ flat <= LARGEST:  # one fast pass for the usual case
             return -1
-    finite = np.isfinite(values)
-    return -1 if finite.all() else int(np.flatnonzero(~finite.ravel())[0])
+        usable = np.abs(values) <= LARGEST  # not so for NaN
+    return -1 if usable.all() else int(np.flatnonzero(~usable.ravel())[0])
+
+
+def unusable(value: Any) -> str:
+    """What is wrong with a number that :func:`first_unusable` found."""
+    if np.isnan(value):
+        return "NaN"
+    if np.isinf(value):
+        return "infinity (inf)"
+    return f"{value:g}, beyond the largest magnitude that is accepted ({LARGEST:g}),"
+
+
+def remedy(value: Any) -> str:
+    """What to do about such a number."""
+    if np.isfinite(value):
+        return "Scale the features, for example with sklearn.preprocessing.StandardScaler."
+    return "Impute missing values first, for example with sklearn.impute.SimpleImputer."
+
+
+def check_usable(values: np.ndarray, name: str) -> None:
+    """Refuse an array with a number that :func:`first_unusable` finds."""
+    first = first_unusable(values)
+    if first >= 0:
+        found = unusable(values.ravel()[first])
+        raise ValueError(f"{name} contains {found} at index {first}; expected finite numbers.")
 
 
 def check_finite(X: Any, name: str) -> None:
-    """Refuse NaN and infinity, with their place."""
+    """Refuse NaN, infinity and numbers whose products could overflow, with their place."""
     values = X.data if sp.issparse(X) else X
-    first = first_not_finite(values)
+    first = first_unusable(values)
     if first < 0:
         return
     if sp.issparse(X):
@@ -100,10 +136,10 @@ def check_finite(X: Any, name: str) -> None:
         column = int(X.indices[first])
     else:
         row, column = divmod(first, X.shape[1])
-    found = "NaN" if np.isnan(values.ravel()[first]) else "infinity (inf)"
+    value = values.ravel()[first]
     raise ValueError(
-        f"{name} contains {found} at row {row}, column {column}; expected finite numbers. "
-        "Impute missing values first, for example with sklearn.impute.SimpleImputer."
+        f"{name} contains {unusable(value)} at row {row}, column {column}; expected finite "
+        f"numbers. {remedy(value)}"
     )
 
 
@@ -161,6 +197,18 @@ def check_sample_weight(sample_weight: Any, n: int, unit: str = "example") -> np
         )
     if not weights.any():
         raise ValueError(f"sample_weight is zero for all {n} {unit}s; at least one must count.")
+    largest = int(np.argmax(weights))
+    if weights[largest] > LARGEST:
+        raise ValueError(
+            f"sample_weight must be at most {LARGEST:g}, so that no sum of weights overflows; "
+            f"received {weights[largest]:g} at index {largest}. Only ratios matter: divide all "
+            "weights by the largest one."
+        )
+    if weights.sum() < SMALLEST:
+        raise ValueError(
+            f"the sum of sample_weight must be at least {SMALLEST:g}; received "
+            f"{weights.sum():g}. Only ratios matter: divide all weights by the largest one."
+        )
     return weights
 
 
@@ -179,10 +227,12 @@ def check_loss_matrix(loss: Any, n_classes: int) -> np.ndarray:
             f"one column for each true class in the order of classes_; received shape "
             f"{matrix.shape}."
         )
-    if not np.isfinite(matrix).all() or (matrix < 0.0).any():
-        j, z = np.argwhere(~np.isfinite(matrix) | (matrix < 0.0))[0]
+    fits = (matrix >= 0.0) & (matrix <= LARGEST)
+    if not fits.all():
+        j, z = np.argwhere(~fits)[0]
         raise ValueError(
-            f"loss must be finite and >= 0; received {matrix[j, z]} at row {j}, column {z}."
+            f"loss must be finite, >= 0 and at most {LARGEST:g}; received {matrix[j, z]} at row "
+            f"{j}, column {z}."
         )
     if np.diag(matrix).any():
         k = int(np.flatnonzero(np.diag(matrix))[0])

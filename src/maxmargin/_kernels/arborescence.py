@@ -72,6 +72,7 @@ def _forest(n, work):
 @leaf
 def _choose(table, forest, node, single_root):
     """Best arc into a node; of several, that from the first head. Returns its head or -1."""
+    n = forest.top.shape[0]
     row = table[int(forest.row[node])]
     enter = forest.enter[int(forest.row[node])]
     first = 1 if single_root else 0
@@ -82,7 +83,7 @@ def _choose(table, forest, node, single_root):
             return -1
         head = 0
     else:
-        while row[head] != top:
+        while head < n and row[head] != top:  # the bound is for a top that equals nothing: NaN
             head += 1
     forest.head[node] = head
     forest.word[node] = enter[head]
@@ -137,13 +138,15 @@ def _grow(table, forest, start, n_nodes, single_root):
             for at in range(last + 1):
                 forest.state[int(forest.path[at])] = 2.0
             return n_nodes
-        if forest.state[above] == 0.0:
+        if forest.state[above] == 0.0 and last + 1 < forest.path.shape[0]:
             last += 1
             forest.path[last] = above
             forest.state[above] = 1.0
             continue
+        if n_nodes == 2 * forest.top.shape[0]:  # scores that are not ordered (NaN) never end
+            return -1
         first = last
-        while int(forest.path[first]) != above:
+        while first > 0 and int(forest.path[first]) != above:
             first -= 1
         _contract(table, forest, first, last, n_nodes)
         last = first

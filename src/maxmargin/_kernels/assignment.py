@@ -85,7 +85,7 @@ def _augment(weights, u, v, match, columns, distance, before, scanned, row):
             u[int(match[j])] -= low - distance[j]
     u[row] -= low
     j = nearest
-    while True:
+    for _ in range(n):  # no path is longer
         i = int(before[j])
         match[j] = i
         following = columns[i]
@@ -93,6 +93,7 @@ def _augment(weights, u, v, match, columns, distance, before, scanned, row):
         if i == row:
             return True
         j = int(following)
+    return False
 
 
 @leaf

@@ -286,7 +286,7 @@ def lower_envelope_step(start, change, slope, curvature):
         if start[j] < start[here] or (start[j] == start[here] and change[j] < change[here]):
             here = j
     g = 0.0
-    while True:
+    for _ in range(n):  # every line is met once
         nearest = np.inf
         after = here
         for j in range(n):
@@ -309,3 +309,4 @@ def lower_envelope_step(start, change, slope, curvature):
             return min(best, 1.0)
         g = nearest
         here = after
+    return min(g, 1.0)

@@ -15,16 +15,19 @@ _MOST_STEPS = 200
 
 @leaf
 def kth_largest(values, k):
-    """The k-th largest number (k = 1: the largest); the order of ``values`` changes."""
+    """The k-th largest number (k = 1: the largest); the order of ``values`` changes.
+
+    Both searches are bounded: among numbers that are not ordered (NaN) no pivot would stop them.
+    """
     low, high = 0, values.shape[0] - 1
     target = k - 1
     while low < high:
         pivot = values[(low + high) // 2]
         left, right = low, high
         while left <= right:
-            while values[left] > pivot:
+            while left < high and values[left] > pivot:
                 left += 1
-            while values[right] < pivot:
+            while right > low and values[right] < pivot:
                 right -= 1
             if left <= right:
                 values[left], values[right] = values[right], values[left]
@@ -61,10 +64,12 @@ def best_subset(scores, work, labels):
         if scores[e] == least and equal > 0:
             take = True
             equal -= 1
-        if take:
+        if take and place < s:
             labels[place] = e
             place += 1
             total += scores[e]
+    for rest in range(place, s):  # scores that are not ordered (NaN): any elements
+        labels[rest] = rest
     return total
 
 
@@ -130,10 +135,28 @@ def capped_threshold(values, cap, total):
 
 @leaf
 def project_hypersimplex(values, s, out):
-    """The nearest point of the hypersimplex: ``min(max(values - t, 0), 1)``."""
+    """The nearest point of the hypersimplex: ``min(max(values - t, 0), 1)``.
+
+    ``values`` are overwritten: shifted so that the s-th largest is zero: t is then between -1 and 1, and large
+    values lose nothing where they differ by less than 1. What rounding leaves of the sum is shared
+    out, so that the answer is feasible whatever the values are.
+    """
+    v = values.shape[0]
+    for e in range(v):
+        out[e] = values[e]
+    pivot = kth_largest(out, s)
+    for e in range(v):
+        values[e] = min(max(values[e] - pivot, -2.0), 2.0)
     t = capped_threshold(values, 1.0, float(s))
-    for e in range(values.shape[0]):
+    missing = float(s)
+    for e in range(v):
         out[e] = min(max(values[e] - t, 0.0), 1.0)
+        missing -= out[e]
+    for e in range(v):
+        if 0.0 < out[e] < 1.0:
+            before = out[e]
+            out[e] = min(max(before + missing, 0.0), 1.0)
+            missing -= out[e] - before
 
 
 @leaf

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by
-from ..solvers.result import CONVERGED, STATIONARY
+from ..solvers.result import CONVERGED, FAILED, STATIONARY
 from . import INTERRUPTED, NOT_CONVERGED, OK
 from ._fit import Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
@@ -219,7 +219,8 @@ def command(
         note(f"interrupted: {model_path} holds the best model so far; --resume goes on")
         return INTERRUPTED
     fits.forget()
-    return NOT_CONVERGED if strict and model.status_ not in (CONVERGED, STATIONARY) else OK
+    done = model.status_ in (CONVERGED, STATIONARY) or not (strict or model.status_ == FAILED)
+    return OK if done else NOT_CONVERGED
 
 
 def _check_checkpoint(checkpoint: str, model_path: str, resume: bool, force: bool) -> None:

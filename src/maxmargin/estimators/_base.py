@@ -26,7 +26,7 @@ from ..features.rows import DenseRows, SparseRows
 from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
 from ..solvers.lbfgs import Lbfgs
 from ..solvers.loop import run
-from ..solvers.result import MAX_ITER, Result
+from ..solvers.result import FAILED, MAX_ITER, Result
 from ..solvers.soft import SoftAgreement
 from ..solvers.subgradient import Subgradient
 from ..surrogates.crf import Crf
@@ -188,6 +188,9 @@ class StructuredEstimator(BaseEstimator):
         self._keep_certificate(result, problem)
         if isinstance(stepper, SoftAgreement):
             self.bounds_ = stepper.bounds()
+        if result.status == FAILED:
+            # stacklevel: the caller of a fit that is all or nothing
+            warn_failure(type(self).__name__, result.primal, result.dual, stacklevel=4)
         if result.status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {settings.max_iter} passes: relative "
@@ -255,6 +258,17 @@ class StructuredEstimator(BaseEstimator):
         self._dual = None
         if self.warm_start and result.dual_state is not None and problem.signature() is not None:
             self._dual = (problem.signature(), result.dual_state)
+
+
+def warn_failure(name: str, primal: float, dual: float, stacklevel: int) -> None:
+    """Warn of a fit whose numbers cannot be trusted beyond a point."""
+    warnings.warn(
+        f"{name} failed: numbers overflowed or contradicted each other. The weights are the best "
+        f"ones before that (primal {primal:.6g}, dual {dual:.6g}). Scale the features, or increase "
+        "alpha.",
+        ConvergenceWarning,
+        stacklevel=stacklevel + 1,
+    )
 
 
 def crf_solver(rows: Any, n_marginals: int) -> str:

@@ -107,7 +107,8 @@ ATTRIBUTES = """\
     oracle_error_ : float
         The part of the gap that may be due to inexact oracles; 0 where they are exact.
     status_ : str
-        "converged", "max_iter", "early_stopped", "stopped" (by a callback) or "interrupted".
+        "converged" (``gap_ <= tol * primal_``), "max_iter", "early_stopped", "stopped" (by a
+        callback), "interrupted", or "failed" where numbers overflowed.
     n_iter_ : int
         Passes over the data.
     n_oracle_calls_ : int

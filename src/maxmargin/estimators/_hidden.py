@@ -15,8 +15,8 @@ from .._validation import check_integer
 from ..solvers.cccp import LatentModel, LatentResult, run_latent
 from ..solvers.lbfgs import HiddenLbfgs
 from ..solvers.loop import run
-from ..solvers.result import CONVERGED, MAX_ITER, STATIONARY, Result
-from ._base import Settings, StructuredEstimator
+from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
+from ._base import Settings, StructuredEstimator, warn_failure
 
 
 def _caller() -> int:
@@ -169,6 +169,8 @@ class HiddenLabels(StructuredEstimator):
         self.start_objectives_ = np.array(objectives)
 
     def _warn_unless_done(self, status: str, settings: Settings) -> None:
+        if status == FAILED:
+            warn_failure(type(self).__name__, self.primal_, self.dual_, _caller())
         if status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not reach a stationary point in {settings.max_iter} "

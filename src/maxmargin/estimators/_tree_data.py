@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.passes import decode_blocks
-from .._validation import first_not_finite
+from .._validation import first_unusable, unusable
 from ..conllu import Sentence, find_cycle
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
 from ..features.rows import Rows, pack_rows
@@ -197,17 +197,17 @@ def _take_array(example: Any, i: int) -> Any:
             )
         m = array.shape[1]
         data = table = array.reshape((m + 1) * m, -1)
-    first = first_not_finite(data)
+    first = first_unusable(data)
     if first >= 0:
         row = (
             first // table.shape[1]
             if data is table
             else int(np.searchsorted(table.indptr, first, side="right") - 1)
         )
-        found = "NaN" if np.isnan(data.ravel()[first]) else "infinity (inf)"
+        found = unusable(data.ravel()[first])
         raise ValueError(
             f"X[{i}] contains {found} in the arc {row // m} -> {row % m + 1}; expected finite "
-            "numbers. Impute or drop it first."
+            "numbers. Impute, drop or scale it first."
         )
     order = np.arange((m + 1) * m).reshape(m + 1, m).T.ravel()
     table = table[order]

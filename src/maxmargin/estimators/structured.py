@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_sample_weight
+from .._validation import check_sample_weight, check_usable
 from ..solvers.interpreted import PythonProblem
 from ._base import StructuredEstimator, incompatible
 from ._docs import documented
@@ -177,11 +177,7 @@ validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
                     f"structure.joint_feature(X[{i}], y[{i}]) must be a vector of length "
                     f"{length}; received shape {vector.shape}."
                 )
-            if not np.isfinite(vector).all():
-                raise ValueError(
-                    f"structure.joint_feature(X[{i}], y[{i}]) contains NaN or infinity; expected "
-                    "finite numbers."
-                )
+            check_usable(vector, f"structure.joint_feature(X[{i}], y[{i}])")
             loss = self.structure.loss(truth, truth)
             if loss != 0:
                 raise ValueError(

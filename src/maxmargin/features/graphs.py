@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_rows_of_numbers, first_not_finite
+from .._validation import check_rows_of_numbers, first_unusable, unusable
 from ..structures.factor_graph import FactorBlock, FactorGraph
 from ..structures.graph import TABLE
 
@@ -185,17 +185,17 @@ def node_features(x: Any, i: int) -> Any:
         )
     matrix = matrix.astype(np.float64, copy=False)
     values = matrix.data if sp.issparse(matrix) else matrix
-    bad = first_not_finite(values)
+    bad = first_unusable(values)
     if bad >= 0:
         if sp.issparse(matrix):
             node = int(np.searchsorted(matrix.indptr, bad, side="right") - 1)
             column = int(matrix.indices[bad])
         else:
             node, column = divmod(bad, matrix.shape[1])
-        found = "NaN" if np.isnan(values.ravel()[bad]) else "infinity (inf)"
+        found = unusable(values.ravel()[bad])
         raise ValueError(
             f"X[{i}] contains {found} at node {node}, feature {column}; expected finite numbers. "
-            "Impute or drop it first."
+            "Impute, drop or scale it first."
         )
     return matrix
 
@@ -265,12 +265,12 @@ def read_edge_features(features: Any, n_edges: int, i: int) -> np.ndarray | None
             f"X[{i}] must have edge features of shape ({n_edges}, n_edge_features), a row for each "
             f"edge; received shape {found.shape}."
         )
-    bad = first_not_finite(found)
+    bad = first_unusable(found)
     if bad >= 0:
         e, column = divmod(bad, found.shape[1])
         raise ValueError(
-            f"X[{i}] contains {found[e, column]} at edge {e}, edge feature {column}; expected "
-            "finite numbers."
+            f"X[{i}] contains {unusable(found[e, column])} at edge {e}, edge feature {column}; "
+            "expected finite numbers. Impute, drop or scale it first."
         )
     return found
 

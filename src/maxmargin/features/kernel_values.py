@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_choice, check_integer, check_number
+from .._validation import LARGEST, SMALLEST, check_choice, check_integer, check_number
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 # Numbers of a kernel matrix that are computed at a time: 64 MB.
@@ -69,10 +69,12 @@ def _gamma_for(rule: str, X: Any) -> float:
     if rule == "auto":
         return 1.0 / X.shape[1]
     if sp.issparse(X):
-        variance = X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2
+        size = X.shape[0] * X.shape[1]
+        square = float(np.square(X.data, dtype=np.float64).sum()) / size
+        variance = square - (float(X.data.sum(dtype=np.float64)) / size) ** 2
     else:
         variance = X.var(dtype=np.float64)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    return 1.0 / (X.shape[1] * variance) if variance > SMALLEST**2 else 1.0
 
 
 def kernel_matrix(
@@ -111,13 +113,27 @@ def _call(function: Callable[..., Any] | None, X: Any, others: Any) -> np.ndarra
             f"kernel(X, Z) must have shape {expected}, one row for each row of X and one column "
             f"for each row of Z; received shape {values.shape}."
         )
-    if not np.isfinite(values).all():
-        i, j = np.argwhere(~np.isfinite(values))[0]
+    usable = np.abs(values) <= LARGEST**2
+    if not usable.all():
+        i, j = np.argwhere(~usable)[0]
         raise ValueError(
-            f"kernel(X, Z) must be finite; received {values[i, j]} for row {i} of X and row {j} "
-            "of Z."
+            f"kernel(X, Z) must be finite and at most {LARGEST**2:g}; received {values[i, j]} for "
+            f"row {i} of X and row {j} of Z."
         )
     return np.ascontiguousarray(values)
+
+
+def check_polynomial(kernel: Kernel, squares: np.ndarray) -> None:
+    """Refuse powers that overflow: the kernel of a row with itself is the largest."""
+    base = np.float64(kernel.gamma * squares.max(initial=0.0) + kernel.coef0)
+    with np.errstate(over="ignore"):
+        largest = base**kernel.degree
+    if not largest <= LARGEST**2:
+        raise ValueError(
+            f"kernel='poly' with degree={kernel.degree}, gamma={kernel.gamma:g} gives {largest:g} "
+            f"for row {int(np.argmax(squares))} of X; values up to {LARGEST**2:g} are accepted. "
+            "Scale the features, or use a smaller degree or gamma."
+        )
 
 
 def gram_matrix(kernel: Kernel, X: Any, function: Callable[..., Any] | None = None) -> np.ndarray:

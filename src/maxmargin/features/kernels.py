@@ -28,7 +28,7 @@ from .._kernels.protocol import (
     score_rows,
 )
 from .._kernels.vector import add_scaled, copy, dot, sum_rows
-from .kernel_values import Kernel, gram_matrix
+from .kernel_values import Kernel, check_polynomial, gram_matrix
 from .rows import DenseRows, SparseRows, pack_rows
 
 _UNKNOWN = np.inf  # a kernel value that was not needed yet
@@ -121,6 +121,8 @@ def pack_kernel_rows(
     if kernel.name == "precomputed":
         gram = np.ascontiguousarray(X)
         return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
+    if kernel.name == "poly":
+        check_polynomial(kernel, pack_rows(X, fit_intercept=False, compress=False).squares)
     if n_rows**2 <= budget:
         gram = gram_matrix(kernel, X, function)
         return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)

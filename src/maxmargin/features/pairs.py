@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import first_not_finite
+from .._validation import first_unusable, unusable
 
 PAIR_FEATURES = ("squared-difference", "absolute-difference")
 _REMEDY = (
@@ -104,13 +104,13 @@ def _take_example(example: Any, i: int, pair_features: str | Callable[..., Any])
         )
     if not len(features):
         raise ValueError(f"X[{i}] has no points; leave it out of X and y.")
-    first = first_not_finite(features)
+    first = first_unusable(features)
     if first >= 0:
         a, b, feature = (int(k) for k in np.unravel_index(first, features.shape))
-        found = "NaN" if np.isnan(features[a, b, feature]) else "infinity (inf)"
+        found = unusable(features[a, b, feature])
         raise ValueError(
             f"X[{i}] contains {found} at pair ({a}, {b}), feature {feature}; expected finite "
-            "numbers. Impute or drop it first."
+            "numbers. Impute, drop or scale it first."
         )
     return features
 

@@ -104,9 +104,18 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
         X.sum_duplicates()
     norms = _NO_SQUARES
     if squares:
-        norms = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel() + bias
+        norms = _sums_of_rows(np.square(X.data, dtype=np.float64), X.indptr) + bias
     indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
     return SparseRows(_read_only(X.data), indices, indptr, norms, bias, n_inputs)
+
+
+def _sums_of_rows(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
+    """Sums of the stored values of each row of a CSR matrix."""
+    sums = np.zeros(len(indptr) - 1)
+    filled = np.flatnonzero(np.diff(indptr))
+    if len(filled):
+        sums[filled] = np.add.reduceat(values, indptr[filled])
+    return sums
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

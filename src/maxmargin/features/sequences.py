@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_rows_of_numbers, first_not_finite
+from .._validation import check_rows_of_numbers, first_unusable, unusable
 from .dicts import Columns, Triplets, columns_of, new_vectorizer
 from .rows import FreshRows, SparseRows, fresh_rows, sparse_rows
 
@@ -72,15 +72,14 @@ class Sequences:
 
     def _refuse(self, value: float, position: int, feature: Any) -> None:
         i, t = self._place(position)
-        found = "NaN" if np.isnan(value) else "infinity (inf)"
         raise ValueError(
-            f"X[{i}] contains {found} at position {t}, feature {feature}; "
-            "expected finite numbers. Impute or drop it first."
+            f"X[{i}] contains {unusable(value)} at position {t}, feature {feature}; "
+            "expected finite numbers. Impute, drop or scale it first."
         )
 
     def _check_stored(self, stored: Triplets, first: int, names: Any = None) -> None:
         """Refuse what is not finite in the sparse rows of some sequences."""
-        at = first_not_finite(stored.data)
+        at = first_unusable(stored.data)
         if at >= 0:
             row = int(np.searchsorted(stored.indptr, at, side="right")) - 1
             column = int(stored.indices[at])
@@ -183,7 +182,7 @@ class ArraySequences(Sequences):
         return fresh_rows(values, bias)
 
     def _check_finite(self, values: np.ndarray, first: int) -> None:
-        at = first_not_finite(values)
+        at = first_unusable(values)
         if at >= 0:
             row, column = divmod(at, self.n_features)
             self._refuse(values[row, column], int(self.indptr[first]) + row, column)

@@ -107,6 +107,7 @@ _ENDINGS = {
     "come: a larger max_iter would help.",
     "stopped": "A callback stopped the fit.",
     "early_stopped": "The fit stopped because the score on held-out data did not improve any more.",
+    "failed": "Numbers overflowed during the fit; these are the best weights before that.",
     "interrupted": "The fit was interrupted; these are the best weights it had.",
 }
 

@@ -38,6 +38,7 @@ from .loop import run
 from .result import (
     CONVERGED,
     EARLY_STOPPED,
+    FAILED,
     INTERRUPTED,
     MAX_ITER,
     STATIONARY,
@@ -181,7 +182,7 @@ class _Descent:
             self._stepper = self.model.stepper(self.completion, self.dual_state)
         found = common.solve(self._stepper, tol)
         self.dual_state = found.dual_state
-        ended = found.status if found.status in (INTERRUPTED, STOPPED, MAX_ITER) else None
+        ended = found.status if found.status in (FAILED, INTERRUPTED, STOPPED, MAX_ITER) else None
         if found.primal > self.objective:  # not accurate enough to do better than the weights kept
             if ended is None and tol > common.tol:
                 self._tighten()
@@ -217,9 +218,10 @@ class _Descent:
     def _keep(self, found: Result) -> None:
         """The weights stay: they have U_c = L at the completion in use, and its dual bounds it."""
         assert self.convex is not None
-        gap = self.objective - found.dual
-        self.convex.primal, self.convex.dual, self.convex.gap = self.objective, found.dual, gap
-        self.convex.oracle_error = min(found.oracle_error, max(gap, 0.0))
+        dual = min(found.dual, self.objective)  # equal up to rounding where it is above
+        gap = self.objective - dual
+        self.convex.primal, self.convex.dual, self.convex.gap = self.objective, dual, gap
+        self.convex.oracle_error = min(found.oracle_error, gap)
         self.convex.dual_state = found.dual_state
 
     def _complete(self) -> tuple[bool, float]:
@@ -299,7 +301,7 @@ def run_latent(
         )
         if better:
             best, best_score = found, score
-        if found.status in (INTERRUPTED, STOPPED):
+        if found.status in (FAILED, INTERRUPTED, STOPPED):
             best = best or found
             best.status = found.status
             break
@@ -331,6 +333,8 @@ def _descend(
             status = MAX_ITER
     descent.retire()
     found = kept or _result(descent, status)
+    if stale and status == STATIONARY:  # the weights kept are those of an earlier round
+        status = EARLY_STOPPED
     found.status = status
     found.rounds = descent.rounds
     return found, score

@@ -26,7 +26,7 @@ import numpy as np
 
 from .._progress import ProgressReporter
 from .interrupt import InterruptGuard
-from .result import CONVERGED, EARLY_STOPPED, INTERRUPTED, MAX_ITER, STOPPED, Check, Result
+from .result import CONVERGED, EARLY_STOPPED, FAILED, INTERRUPTED, MAX_ITER, STOPPED, Check, Result
 
 # Work between two looks at Ctrl-C and the progress bar.
 _SLICE_SECONDS = 0.05
@@ -35,6 +35,11 @@ _SLICE_SECONDS = 0.05
 _CHECK_GROWTH = 1.5
 # A guess may be too good: a check that it asked for in vain is not repeated before this growth.
 _GUESS_GROWTH = 1.05
+
+
+# Primal and dual value are sums over all examples, rounded in different ways, so at the optimum the
+# dual can come out above the primal. More than this share of the first primal value is no rounding.
+_ROUNDING = 1e-6
 
 
 class Best:
@@ -49,43 +54,73 @@ class Best:
         self.bracket = 0.0  # of inexact oracles, at these weights
         self.validation_score: float | None = None
         self.checks_without_progress = 0
+        self.failed = False  # whether numbers overflowed, or contradict each other
+        self._size: float | None = None  # of the objective where the run began
 
     def update(self, candidates, validate: Callable[[np.ndarray], float] | None) -> None:
-        """Take in the candidates of a check."""
-        weights, evaluation = min(candidates, key=lambda candidate: candidate[1].primal)
+        """Take in the candidates of a check; those that are not finite only count as a failure."""
+        finite = [(weights, found) for weights, found in candidates if _is_finite(weights, found)]
+        self.failed |= len(finite) < len(candidates)
+        if not finite:
+            if not len(self.weights):  # there is nothing else to return
+                self.weights = candidates[0][0].copy()
+            return
+        weights, evaluation = min(finite, key=lambda candidate: candidate[1].primal)
         if not self._local:
-            self.dual = max([self.dual] + [found.dual for _, found in candidates])
+            self.dual = max(self.dual, *(found.dual for _, found in finite))
         self.lowest_primal = min(self.lowest_primal, evaluation.primal)
-        if validate is None:
-            better = evaluation.primal < self.primal or not len(self.weights)
-        else:
-            score = validate(weights)
-            better = self.validation_score is None or score > self.validation_score
-            self.checks_without_progress = 0 if better else self.checks_without_progress + 1
-            if better:
-                self.validation_score = score
-        if better:
+        self._size = abs(evaluation.primal) if self._size is None else self._size
+        if self._is_better(weights, evaluation.primal, validate):
             self.weights = weights.copy()
             self.primal = evaluation.primal
             if self._local:
                 self.dual = evaluation.dual
             self.bracket = evaluation.oracle_error
+        lowest = self.primal if self._local else self.lowest_primal
+        self.failed |= self.dual - lowest > _ROUNDING * max(self._size, abs(lowest))
+
+    def _is_better(self, weights, primal: float, validate: Callable | None) -> bool:
+        if validate is None:
+            return primal < self.primal or not np.isfinite(self.primal)
+        score = validate(weights)
+        higher = self.validation_score is None or score > self.validation_score
+        self.checks_without_progress = 0 if higher else self.checks_without_progress + 1
+        if higher:
+            self.validation_score = score
+        # Of weights with equal scores, those nearer to the optimum.
+        return higher or (score == self.validation_score and primal < self.primal)
+
+    def near(self, tol: float) -> bool:
+        """Whether some weights seen are within the relative tolerance of the optimum."""
+        return _within(self.primal if self._local else self.lowest_primal, self.dual, tol)
 
     def converged(self, tol: float) -> bool:
-        """Whether some weights seen are within the relative tolerance of the optimum."""
-        lowest = self.primal if self._local else self.lowest_primal
-        return lowest - self.dual <= tol * abs(lowest)
+        """Whether the best weights are: with a validation they may be others than the nearest."""
+        return _within(self.primal, self.dual, tol)
 
-    @property
-    def gap(self) -> float:
-        """Bound on the distance of the best weights to the optimum."""
-        return self.primal - self.dual
+    def certificate(self) -> dict[str, float]:
+        """Values of the best weights, as they are reported.
 
-    @property
-    def oracle_error(self) -> float:
-        """What inexact oracles may have added to the primal value: at most the gap, because the
-        true value is not below the dual either."""
-        return min(self.bracket, max(self.gap, 0.0))
+        The dual is lowered to the primal where rounding has put it above: a lower bound stays one,
+        and the gap is never negative.
+        """
+        dual = min(self.dual, self.primal)
+        gap = self.primal - dual
+        # Inexact oracles: the true primal value is not below the dual either.
+        error = min(self.bracket, gap)
+        values = {"primal": self.primal, "dual": dual, "gap": gap, "oracle_error": error}
+        return {name: float(value) for name, value in values.items()}
+
+
+def _is_finite(weights: np.ndarray, found: Any) -> bool:
+    """Whether nothing has overflowed; a dual of minus infinity is the absence of a bound."""
+    numbers = (found.primal, found.oracle_error)
+    return bool(np.isfinite(numbers).all() and found.dual < np.inf and np.isfinite(weights).all())
+
+
+def _within(primal: float, dual: float, tol: float) -> bool:
+    finite = np.isfinite(primal) and np.isfinite(dual)
+    return bool(finite and primal - dual <= tol * abs(primal))
 
 
 def run(
@@ -131,17 +166,14 @@ def run(
         nonlocal next_check, last_check
         last_check = passes
         best.update(stepper.check(), validate)
-        if best.converged(tol) and stepper.refresh():  # once more, free of rounding errors
+        if best.near(tol) and stepper.refresh():  # once more, free of rounding errors
             best.update(stepper.check(), validate)
         record = Check(
             passes=passes,
             seconds=time.perf_counter() - began,
-            primal=float(best.primal),
-            dual=float(best.dual),
-            gap=float(best.gap),
-            oracle_error=float(best.oracle_error),
             oracle_calls=stepper.oracle_calls,
             validation_score=best.validation_score,
+            **best.certificate(),
         )
         history.append(record)
         step = check_every or (1.0 if validate else np.floor((_CHECK_GROWTH - 1.0) * passes))
@@ -151,8 +183,10 @@ def run(
         # np.False_ is what a comparison of numpy numbers gives.
         answers = [callback(record) for callback in callbacks]
         asked_to_stop = [isinstance(a, (bool, np.bool_)) and not a for a in answers]
-        if best.converged(tol):
-            return CONVERGED
+        if best.failed:
+            return FAILED
+        if best.near(tol):
+            return CONVERGED if best.converged(tol) else EARLY_STOPPED
         if any(asked_to_stop):
             return STOPPED
         if validate is not None and best.checks_without_progress >= patience:
@@ -190,12 +224,11 @@ def run(
             status = INTERRUPTED
         if not len(best.weights):  # interrupted before the first check was through
             best.update(stepper.check(), None)
+    if not np.isfinite(best.primal):
+        status = FAILED
     return Result(
         weights=best.weights,
-        primal=float(best.primal),
-        dual=float(best.dual),
-        gap=float(best.gap),
-        oracle_error=float(best.oracle_error),
+        **best.certificate(),
         passes=passes,
         oracle_calls=stepper.oracle_calls,
         seconds=time.perf_counter() - began,

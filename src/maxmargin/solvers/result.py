@@ -12,6 +12,7 @@ MAX_ITER = "max_iter"
 INTERRUPTED = "interrupted"
 STOPPED = "stopped"  # by a callback
 EARLY_STOPPED = "early_stopped"  # by the validation score
+FAILED = "failed"  # numbers overflowed: the weights are the best that were still finite
 STATIONARY = "stationary"  # no certificate of a global minimum: see solvers/cccp.py
 
 
@@ -25,9 +26,9 @@ class Check(NamedTuple):
     seconds : float
         Time since the start of the fit.
     primal, dual : float
-        Smallest primal value and largest dual value known so far.
+        Value at the best weights so far, and the largest lower bound on the optimum.
     gap : float
-        ``primal - dual``: the best weights known are at most this far from the optimum.
+        ``primal - dual``, never negative: the best weights are at most this far from the optimum.
     oracle_error : float
         How much of the gap is due to inexact oracles; 0 where all are exact.
     oracle_calls : int
@@ -52,6 +53,7 @@ class Result:
 
     ``primal - dual = gap`` bounds the distance of ``weights`` to the optimal objective;
     ``dual`` comes from a feasible point of the dual, so it stays true however the run ended.
+    All of them are finite unless ``status`` is "failed".
     """
 
     weights: np.ndarray

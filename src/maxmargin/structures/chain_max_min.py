@@ -103,7 +103,7 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
         breaks[t], after[t] = _next_break(start[t], change[t], lowest, 0.0)
         ascent += structure.loss_scale[first + t] * change[t, lowest]
     g = 0.0
-    while True:
+    for _ in range(length * n):  # every line of every position is met once
         soonest = 0
         for t in range(1, length):
             if breaks[t] < breaks[soonest]:
@@ -122,3 +122,4 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
         ascent -= structure.loss_scale[first + soonest] * fall
         here[soonest] = new
         breaks[soonest], after[soonest] = _next_break(start[soonest], change[soonest], new, g)
+    return min(g, 1.0)

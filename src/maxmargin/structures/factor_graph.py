@@ -9,7 +9,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from .._validation import check_integer
+from .._validation import check_integer, first_unusable, unusable
 from .graph import COUNT, TABLE, TREE
 
 TIES = ("full", "potts", "symmetric")
@@ -202,9 +202,13 @@ class FactorGraph:
                     "features of factors must have shape (n_factors, n_factor_features) with "
                     f"{len(variables)} rows; received shape {features.shape}."
                 )
-            if not np.isfinite(features).all():
-                factor = int(np.argmax(~np.isfinite(features).all(axis=1)))
-                raise ValueError(f"features of factor {factor} contain NaN or infinity.")
+            bad = first_unusable(features)
+            if bad >= 0:
+                factor, column = divmod(bad, features.shape[1])
+                raise ValueError(
+                    f"features of factor {factor} contain {unusable(features[factor, column])} at "
+                    f"column {column}; expected finite numbers."
+                )
         if len(variables):
             self.blocks.append(FactorBlock(TABLE, variables, features, group, tie))
         return self

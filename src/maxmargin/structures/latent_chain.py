@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.latent_chain import best_paths, sample_paths
-from .._validation import first_not_finite
+from .._validation import check_usable
 from .latent_problem import INDICATOR, LISTED, SLACK, Found, LatentProblem, Random, Rows
 from .spaces import LabelSequence
 
@@ -43,8 +43,7 @@ def _rows(x: Any, where: str) -> np.ndarray:
             f"{where} must be an array (length, n_features) of at least one position; received "
             f"shape {array.shape}."
         )
-    if first_not_finite(array) >= 0:
-        raise ValueError(f"{where} contains NaN or infinity; expected finite numbers.")
+    check_usable(array, where)
     return array
 
 

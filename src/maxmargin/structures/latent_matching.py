@@ -15,7 +15,7 @@ from .._kernels.latent_matching import (
     match_rows,
     sample_matches,
 )
-from .._validation import first_not_finite
+from .._validation import check_usable
 from .latent_problem import INDICATOR, LISTED, SLACK, Found, LatentProblem, Random, Rows
 from .spaces import Permutation
 
@@ -109,8 +109,7 @@ def _numbers(values: Any, where: str, columns: int | None) -> np.ndarray:
             f"{where} must hold an array of shape (n_points, {columns or 'n_descriptors'}); "
             f"received shape {array.shape}."
         )
-    if first_not_finite(array) >= 0:
-        raise ValueError(f"{where} contains NaN or infinity; expected finite numbers.")
+    check_usable(array, where)
     return array
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._kernels.pair_map import worth
+from .._validation import check_usable
 from .latent_problem import Found, LatentProblem, Random, Rows
 
 _SPACE_METHODS = ("draw", "moves", "enumerate", "distortion", "check")
@@ -102,11 +103,7 @@ class PythonLatentProblem(LatentProblem):
                     f"latent_space.features(X[{i}], y[{i}], h) must be a vector of length "
                     f"{length}; received shape {vector.shape}."
                 )
-            if not np.isfinite(vector).all():
-                raise ValueError(
-                    f"latent_space.features(X[{i}], y[{i}], h) contains NaN or infinity; expected "
-                    "finite numbers."
-                )
+            check_usable(vector, f"latent_space.features(X[{i}], y[{i}], h)")
         return int(length or 0)
 
     def _check_moves(self, i: int) -> None:

@@ -37,6 +37,7 @@ from .._kernels.vector import add_scaled, copy, dot
 
 # Steps of the search along a line: the answer is right to this power of 1/2.
 _HALVINGS = 40
+_NO_CURVATURE = 1e-100
 # Proximal steps in a block before the next one has its turn.
 _BLOCK_STEPS = 6
 
@@ -320,7 +321,7 @@ def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     for row in range(first, last):
         mean += rows.squares[row]
     h = scale * mean / v
-    if h <= 0.0:
+    if h <= _NO_CURVATURE:  # a division by it could overflow; steps along a line do as well
         return False
     copy(now, scores)
     copy(out, mu)
