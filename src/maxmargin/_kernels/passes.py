@@ -114,6 +114,19 @@ def evaluate_range(
             gaps[i] = upper - concave - dot(other, scores)
 
 
+@leaf
+def concave_range(surrogate, structure, sample_weight, blocks, first, last, scratch):
+    """``sum_i s_i H_i(mu_i)`` over a range of examples."""
+    buffers, _, parts, work = scratch
+    total = 0.0
+    for i in range(first, last):
+        if sample_weight[i] > 0.0:
+            mu = buffers[0, : generic.block_size(structure, i)]
+            generic.load_dual(structure, blocks, i, parts, mu)
+            total += sample_weight[i] * generic.concave_part(surrogate, structure, i, mu, work)
+    return total
+
+
 def evaluate_blocks(
     surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums, gaps
 ):

@@ -6,7 +6,7 @@ import functools
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,8 +23,13 @@ from .._validation import (
     check_switch,
 )
 from ..features.rows import DenseRows, SparseRows
-from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
-from ..solvers.lbfgs import Lbfgs
+from ..solvers.acceleration import Accelerated
+from ..solvers.averaging import Averaged
+from ..solvers.base import Solver
+from ..solvers.climb import Climb
+from ..solvers.flow import Flow
+from ..solvers.frank_wolfe import ORDERS, BlockFrankWolfe
+from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.result import FAILED, MAX_ITER, Result
 from ..solvers.soft import SoftAgreement
@@ -79,10 +84,6 @@ class StructuredEstimator(BaseEstimator):
 
     _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
     _solvers: tuple[str, ...] = SOLVERS
-    _methods: ClassVar[dict[str, type]] = {
-        "bcfw": BlockFrankWolfe,
-        "pairwise": PairwiseFrankWolfe,
-    }
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -204,19 +205,32 @@ class StructuredEstimator(BaseEstimator):
 
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Any:
         """The solver, ready to start: from a dual state, or afresh from None."""
-        name = self._solver_name(problem)
+        solver = self._solver_value(self._solver_name(problem))
         if dual_state is PREVIOUS:
             dual_state = self._dual_for(problem)
+        return Climb(solver, problem, rng=settings.rng, start=dual_state)
+
+    def _solver_value(self, name: str) -> Solver:
+        """The solver of this name, with the parameters of this estimator."""
+        average = self._wanted_average()
+        is_switch = isinstance(average, (bool, np.bool_))
+        keeps = bool(average) if is_switch else True
         if name == "subgradient":
-            return Subgradient(problem, rng=settings.rng)
+            return Subgradient()
         if name == "lbfgs":
-            return Lbfgs(problem, dual_state=dual_state)
-        return self._methods[name](
-            problem,
-            order=self.order,
-            average=self._wanted_average(),
-            rng=settings.rng,
-            dual_state=dual_state,
+            return LBFGS()
+        if name in ("flow", "accelerated"):
+            inner: Solver = Flow(self.order)
+            if name == "accelerated":
+                inner = BlockFrankWolfe(self.order, steps="pairwise")
+            solver = Accelerated(inner)
+            power = 8.0 if is_switch else float(average)
+            return Averaged(solver, power) if keeps else solver
+        power = 3.0 if is_switch else float(average)
+        return BlockFrankWolfe(
+            self.order,
+            steps="pairwise" if name == "pairwise" else "plain",
+            step_average=power if keeps else None,
         )
 
     def _solver_name(self, problem: Any) -> str:

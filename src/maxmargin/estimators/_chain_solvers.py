@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from .._validation import check_integer
-from ..solvers.flow import FlowAscent
 from ..structures.pair_chain import PairChain
 from ..surrogates.mirror_prox import PER_POSITION, mirror_prox
 from ._base import SURROGATES, StructuredEstimator
@@ -32,8 +31,7 @@ class ChainSolvers(StructuredEstimator):
         "boundary_weights",
         "line_search",
     )
-    _solvers = ("auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs")
-    _methods: ClassVar[dict[str, type]] = {**StructuredEstimator._methods, "flow": FlowAscent}
+    _solvers = ("auto", "accelerated", "bcfw", "pairwise", "flow", "subgradient", "lbfgs")
 
     def _check_solver_fits(self) -> None:
         super()._check_solver_fits()
@@ -85,7 +83,7 @@ class ChainSolvers(StructuredEstimator):
             return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
         if self.oracle is not None:
             return "bcfw"
-        return "flow" if self.surrogate == "max-min" else "pairwise"
+        return "flow" if self.surrogate == "max-min" else "accelerated"
 
     def _make_surrogate(self, structure: Any) -> Any:
         if self.oracle is None:

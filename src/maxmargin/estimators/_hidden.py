@@ -13,7 +13,8 @@ from sklearn.exceptions import ConvergenceWarning
 from .._labels import as_label_array
 from .._validation import check_integer
 from ..solvers.cccp import LatentModel, LatentResult, run_latent
-from ..solvers.lbfgs import HiddenLbfgs
+from ..solvers.climb import Climb
+from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ._base import Settings, StructuredEstimator, warn_failure
@@ -133,7 +134,8 @@ class HiddenLabels(StructuredEstimator):
         self, problem: Any, clamped: Any, settings: Settings, validate: Any = None
     ) -> Result:
         """Train a CRF on the likelihood of the known labels, which ``clamped`` holds fixed."""
-        stepper = HiddenLbfgs(problem, clamped, dual_state=self._dual_for(problem))
+        problem.clamped = clamped
+        stepper = Climb(LBFGS(), problem, rng=settings.rng, start=self._dual_for(problem))
         result = run(
             stepper,
             tol=settings.tol,

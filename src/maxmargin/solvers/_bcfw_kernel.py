@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .._kernels import protocol as generic
@@ -55,14 +57,47 @@ def weight_of(t, power):
     return t if power == 1.0 else t**power
 
 
+class Trail(NamedTuple):
+    """The average over all steps, the t-th iterate weighted by ``t ** power``: it differs from the
+    last iterate by ``correction / mass[0]``. ``mass[1]`` is t; no correction is no average."""
+
+    correction: np.ndarray
+    mass: np.ndarray
+    power: float
+
+
+@leaf
+def lengthen(trail):
+    """Count a step; returns the weight of all iterates before it."""
+    before = trail.mass[0]
+    trail.mass[1] += 1.0
+    trail.mass[0] += weight_of(trail.mass[1], trail.power)
+    return before
+
+
+class Visits(NamedTuple):
+    """The blocks to visit next; or, if ``draws`` is not empty, uniform numbers that draw them in
+    proportion to ``gaps * sample weight`` from the sum tree. ``gaps`` are the last known ones."""
+
+    order: np.ndarray
+    draws: np.ndarray
+    tree: np.ndarray
+    gaps: np.ndarray
+
+    @property
+    def n_steps(self) -> int:
+        """Number of visits."""
+        return len(self.draws) or len(self.order)
+
+
 @leaf
 def visit_blocks(
-    surrogate, structure, rows, scales, exact, order, draws, tree, gaps, weights, blocks, averaged,
-    power, mass, n_before, first, scratch,
-):  # fmt: skip
+    surrogate, structure, rows, scales, exact, visits, weights, trail, blocks, first, scratch
+):
     """The loop of :func:`bcfw_steps` from step ``first`` on, as far as the pool of the blocks has
     room; returns the number of steps done so far."""
     buffers, found, label_buffer, work = scratch
+    order, draws, tree, gaps = visits
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     for step in range(first, steps):
@@ -70,8 +105,7 @@ def visit_blocks(
         size = generic.block_size(structure, i)
         if not has_room(blocks, size):
             return step
-        before = mass[0]
-        mass[0] += weight_of(n_before + step + 1.0, power)
+        before = lengthen(trail)
         if not by_gap and step + 1 < steps:
             generic.prefetch_block(structure, rows, order[step + 1])
             prefetch_stored(blocks, order[step + 1])
@@ -113,16 +147,14 @@ def visit_blocks(
             continue
         add_scaled(mu, direction, gamma)
         generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
-        if averaged.shape[0] > 0:
-            generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
+        if trail.correction.shape[0] > 0:
+            change = -gamma * scale * before
+            generic.add_block(structure, rows, trail.correction, i, direction, change)
         store_block(blocks, i, mu, found)
     return steps
 
 
-def bcfw_steps(
-    surrogate, structure, rows, scales, exact, order, draws, tree, gaps, weights, blocks, averaged,
-    power, mass, n_before,
-):  # fmt: skip
+def bcfw_steps(surrogate, structure, rows, scales, exact, visits, weights, trail, blocks):
     """Visit blocks one after another and maximise the dual along one direction in each.
 
     Parameters
@@ -131,16 +163,10 @@ def bcfw_steps(
         ``sample_weight_i / (alpha * total weight)``: the step of w in a block.
     exact : bool
         Whether to take the exact maximum of a block where the structure has one.
-    order, draws : arrays
-        The blocks to visit; or, if ``draws`` is not empty, uniform numbers that draw blocks in
-        proportion to ``gaps * sample weight`` from the sum tree.
-    gaps : array
-        Receives the gap of a block as the visit found it.
-    averaged : array
-        Empty, or the correction by which the average of all iterates, the t-th weighted by
-        ``t ** power``, differs from the last one: ``average = weights - averaged / mass``.
-    mass : array of one number
-        Sum of the weights of all iterates.
+    visits : Visits
+        The blocks to visit; receives the gap of a block as the visit found it.
+    trail : Trail
+        The average over all steps, or none.
 
     Returns
     -------
@@ -149,12 +175,12 @@ def bcfw_steps(
     """
     buffers, labels, _, work = make_scratch(structure, rows)
     found = np.empty(buffers.shape[1], np.int32)
-    steps = len(draws) or len(order)
+    steps = visits.n_steps
     done = 0
     while True:
         done = visit_blocks(
-            surrogate, structure, rows, scales, exact, order, draws, tree, gaps, weights, blocks,
-            averaged, power, mass, n_before, done, (buffers, found, labels, work),
+            surrogate, structure, rows, scales, exact, visits, weights, trail, blocks, done,
+            (buffers, found, labels, work),
         )  # fmt: skip
         if done == steps:
             return blocks, steps

@@ -212,12 +212,12 @@ def _sweep(surrogate, structure, rows, curvature, flows, i, scale, known, weight
 
 @leaf
 def visit_examples(
-    surrogate, structure, rows, curvature, scales, order, draws, tree, gaps, losses, concaves,
-    weights, flows, first, scratch,
-):  # fmt: skip
+    surrogate, structure, rows, curvature, scales, visits, weights, flows, first, scratch
+):
     """The loop of :func:`flow_steps` from step ``first`` on, as far as the pool of the flows has
     room; returns the number of steps done so far, and how many places are missing in the pool."""
     n = structure.n_labels
+    order, draws, tree, gaps = visits
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     for step in range(first, steps):
@@ -239,9 +239,8 @@ def visit_examples(
         generic.load_dual(structure, flows, i, scratch.parts, mu)
         augment(surrogate, structure, flows.predictions[low:high], i, scores, augmented)
         value = generic.decode(structure, i, augmented, scratch.work, scratch.labels[:length])
-        concaves[i] = generic.concave_part(surrogate, structure, i, mu, scratch.work)
-        gaps[i] = value - dot(mu, scores) - concaves[i]
-        losses[i] = value - true_score(structure, i, scores)
+        concave = generic.concave_part(surrogate, structure, i, mu, scratch.work)
+        gaps[i] = value - dot(mu, scores) - concave
         if by_gap:
             set_in_sum_tree(tree, i, scale * max(gaps[i], 0.0))
         known = structure.products_indptr[i + 1] > structure.products_indptr[i]
@@ -263,10 +262,7 @@ def visit_examples(
     return steps, 0
 
 
-def flow_steps(
-    surrogate, structure, rows, curvature, scales, order, draws, tree, gaps, losses, concaves,
-    weights, flows,
-):  # fmt: skip
+def flow_steps(surrogate, structure, rows, curvature, scales, visits, weights, flows):
     """Visit examples: one move between whole outputs, then moves at every position.
 
     Parameters
@@ -274,11 +270,8 @@ def flow_steps(
     curvature : Curvature
     scales : array
         ``sample_weight_i / (strength * total weight)``: the step of w in a block.
-    order, draws, tree : arrays
-        The examples to visit, as in ``bcfw_steps``.
-    gaps, losses, concaves : arrays
-        Receive the gap of the block, the value of the surrogate and the concave part of the
-        dual, all as the visit found them.
+    visits : Visits
+        The examples to visit; receives the gap of a block as the visit found it.
 
     Returns
     -------
@@ -287,13 +280,11 @@ def flow_steps(
     """
     scratch = make_scratch(structure, rows)
     scratch.row[1, :] = 0.0
-    steps = len(draws) or len(order)
     done = 0
     while True:
         done, missing = visit_examples(
-            surrogate, structure, rows, curvature, scales, order, draws, tree, gaps, losses,
-            concaves, weights, flows, done, scratch,
-        )  # fmt: skip
-        if done == steps:
+            surrogate, structure, rows, curvature, scales, visits, weights, flows, done, scratch
+        )
+        if done == visits.n_steps:
             return flows
         flows = grow(flows, missing)

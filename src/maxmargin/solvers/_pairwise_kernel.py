@@ -8,7 +8,7 @@ from .._kernels import protocol as generic
 from .._kernels.atoms import append_atom, find_atom, remove_atom
 from .._kernels.jit import compiled, leaf
 from .._kernels.vector import add_scaled
-from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree, weight_of
+from ._bcfw_kernel import draw_from_sum_tree, lengthen, set_in_sum_tree
 
 # Steps over remembered outputs end when the best of them gains less than this share of the
 # first step's gain, or after this many.
@@ -110,23 +110,7 @@ def _move_mass(structure, rows, atoms, i, scale, gains, pair, total, work, parts
 
 
 @compiled
-def pairwise_steps(
-    surrogate,
-    structure,
-    rows,
-    scales,
-    exact,
-    order,
-    draws,
-    tree,
-    gaps,
-    weights,
-    atoms,
-    averaged,
-    power,
-    mass,
-    n_before,
-):
+def pairwise_steps(surrogate, structure, rows, scales, exact, visits, weights, trail, atoms):
     """Visit examples: ask the oracle for a new output, then move mass between remembered ones.
 
     A step moves mass from the worst output to the best, as far as the dual rises. The scores of
@@ -143,11 +127,11 @@ def pairwise_steps(
     parts = np.empty((capacity, generic.most_parts(structure)), np.int32)
     n_parts = np.empty(capacity, np.int64)
     scores = np.empty(capacity)
+    order, draws, tree, gaps = visits
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     for step in range(steps):
-        before = mass[0]
-        mass[0] += weight_of(n_before + step + 1.0, power)
+        before = lengthen(trail)
         i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
         if not by_gap and step + 1 < steps:
             generic.prefetch_block(structure, rows, order[step + 1])
@@ -182,6 +166,6 @@ def pairwise_steps(
             parts, n_parts, scores,
         )  # fmt: skip
         generic.add_block(structure, rows, weights, i, total, -scale)
-        if averaged.shape[0] > 0:
-            generic.add_block(structure, rows, averaged, i, total, -scale * before)
+        if trail.correction.shape[0] > 0:
+            generic.add_block(structure, rows, trail.correction, i, total, -scale * before)
     return atoms, steps

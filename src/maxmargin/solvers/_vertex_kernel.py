@@ -20,25 +20,22 @@ from .._kernels.blocks import (
 )
 from .._kernels.jit import leaf
 from .._kernels.passes import scratch_sizes
-from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree, weight_of
+from ._bcfw_kernel import draw_from_sum_tree, lengthen, set_in_sum_tree
 
 
 @leaf
-def visit_blocks(
-    structure, rows, scales, order, draws, tree, gaps, weights, blocks, averaged, power, mass,
-    n_before, first, scratch,
-):  # fmt: skip
+def visit_blocks(structure, rows, scales, visits, weights, trail, blocks, first, scratch):
     """The loop of :func:`vertex_steps` from step ``first`` on, as far as the pool of the blocks has
     room; returns the number of steps done so far."""
     gain_buffer, direction_buffer, places, output_buffer, part_buffer, work = scratch
+    order, draws, tree, gaps = visits
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     for step in range(first, steps):
         i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
         if not has_room(blocks, blocks.count[i] + part_buffer.shape[0]):
             return step
-        before = mass[0]
-        mass[0] += weight_of(n_before + step + 1.0, power)
+        before = lengthen(trail)
         if not by_gap and step + 1 < steps:
             generic.prefetch_block(structure, rows, order[step + 1])
             prefetch_stored(blocks, order[step + 1])
@@ -66,17 +63,15 @@ def visit_blocks(
         curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
         gamma = 1.0 if gap >= curvature else gap / curvature
         generic.add_block(structure, rows, weights, i, direction, -gamma * scale)
-        if averaged.shape[0] > 0:
-            generic.add_block(structure, rows, averaged, i, direction, -gamma * scale * before)
+        if trail.correction.shape[0] > 0:
+            change = -gamma * scale * before
+            generic.add_block(structure, rows, trail.correction, i, direction, change)
         clear_parts(blocks, i, parts, direction)
         mix_block(blocks, i, parts, gamma, places)
     return steps
 
 
-def vertex_steps(
-    surrogate, structure, rows, scales, exact, order, draws, tree, gaps, weights, blocks, averaged,
-    power, mass, n_before,
-):  # fmt: skip
+def vertex_steps(surrogate, structure, rows, scales, exact, visits, weights, trail, blocks):
     """Visit blocks: a loss-augmented argmax, and the exact step towards it.
 
     Arguments and answer are those of ``bcfw_steps``; ``surrogate`` must have a linear H.
@@ -90,13 +85,10 @@ def vertex_steps(
         np.empty(most_parts, np.int32),
         np.empty(work),
     )
-    steps = len(draws) or len(order)
+    steps = visits.n_steps
     done = 0
     while True:
-        done = visit_blocks(
-            structure, rows, scales, order, draws, tree, gaps, weights, blocks, averaged, power,
-            mass, n_before, done, scratch,
-        )  # fmt: skip
+        done = visit_blocks(structure, rows, scales, visits, weights, trail, blocks, done, scratch)
         if done == steps:
             return blocks, steps
         blocks = grow(blocks, int(blocks.count.max()) + len(scratch[4]))

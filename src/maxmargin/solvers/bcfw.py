@@ -18,12 +18,10 @@ import time
 
 import numpy as np
 
-from .._kernels.atoms import Atoms
 from .._kernels.blocks import Blocks
 from .._kernels.passes import inner_product
-from ..surrogates.max_margin import MaxMargin
-from . import _bcfw_kernel, _pairwise_kernel, _vertex_kernel, interpreted
-from .problem import Evaluation, Problem
+from . import _bcfw_kernel
+from .problem import Evaluation
 
 ORDERS = ("permutation", "active", "uniform", "gap")
 _NONE = np.empty(0)
@@ -33,7 +31,7 @@ _ACTIVE_ROUNDS = 9
 _ACTIVE_SHARE = 0.1
 
 
-class BlockFrankWolfe:
+class BlockStepper:
     """Stepper of block-coordinate Frank-Wolfe.
 
     Parameters
@@ -91,12 +89,7 @@ class BlockFrankWolfe:
         return self.problem.start()
 
     def _kernel(self):
-        if not isinstance(self.problem, Problem):
-            return interpreted.bcfw_steps
-        linear = isinstance(self.problem.surrogate, MaxMargin)
-        if linear and getattr(self.problem.structure, "sparse_outputs", False):
-            return _vertex_kernel.vertex_steps
-        return _bcfw_kernel.bcfw_steps
+        raise NotImplementedError(f"{type(self).__name__}._kernel")
 
     @property
     def between_rounds(self) -> bool:
@@ -124,13 +117,7 @@ class BlockFrankWolfe:
 
     def _visit(self, order, draws) -> None:
         """Visit the blocks in ``order``, or as many that the numbers in ``draws`` draw."""
-        self.dual_state, done = self._steps(
-            self.problem.surrogate, self.problem.structure, self.problem.rows,
-            self.problem.scales, self.exact_blocks, order, draws, self._tree, self.gaps,
-            self.weights, self.dual_state, self.averaged, self.power, self._mass,
-            self.oracle_calls,
-        )  # fmt: skip
-        self.oracle_calls += done
+        raise NotImplementedError(f"{type(self).__name__}._visit")
 
     def _new_round(self, n: int) -> np.ndarray:
         """Blocks to visit next; in gap order it only tells how many."""
@@ -174,20 +161,3 @@ class BlockFrankWolfe:
             self.weights = self.problem.weights_of(self.dual_state)
             self._fresh_at = self.oracle_calls
         return stale
-
-
-class PairwiseFrankWolfe(BlockFrankWolfe):
-    """Block-coordinate pairwise Frank-Wolfe: the dual as mixtures of remembered outputs.
-
-    An example visited asks the oracle for one output, then moves mass between the outputs that it
-    remembers, from the worst to the best, several times. Needs a surrogate whose H is linear
-    (max-margin). Much faster than plain steps once the gap is to become small.
-    """
-
-    _state = Atoms
-
-    def _start(self):
-        return self.problem.start_atoms()
-
-    def _kernel(self):
-        return _pairwise_kernel.pairwise_steps

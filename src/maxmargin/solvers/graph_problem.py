@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from .._kernels.agreement import Beliefs
-from .._kernels.passes import inner_product
 from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..structures.graph import TABLE, Graphs
 from ..structures.graph_packing import with_short_potts
@@ -23,17 +22,10 @@ from ._dlpw_kernel import tighten_messages
 from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
 from ._soft_repair import repair_graphs
-from .problem import for_groups
+from .problem import DualPoint, Regularised, for_groups
 
 
-class HardDual(NamedTuple):
-    """A feasible point of the hard dual, as what it needs for mixtures."""
-
-    concave: float  # (1/W) sum s_m H_m, or a lower bound of it
-    weights: np.ndarray
-
-
-class GraphProblem:
+class GraphProblem(Regularised):
     """The compiled problem on graphs.
 
     Parameters
@@ -65,6 +57,7 @@ class GraphProblem:
     ):
         self.graphs = graphs
         self.rows = rows
+        self.in_kernel_space = isinstance(rows, (GramRows, KernelRows))
         self.shared_rows = getattr(rows, "for_reading", rows)
         self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.truth = np.ascontiguousarray(truth, dtype=np.int32)
@@ -110,8 +103,8 @@ class GraphProblem:
 
     def squared_norm(self, weights: np.ndarray) -> float:
         """``|w|^2``; with a kernel, the weights of the variables are coefficients of rows."""
-        if not isinstance(self.rows, (GramRows, KernelRows)):
-            return inner_product(weights, weights)
+        if not self.in_kernel_space:
+            return super().squared_norm(weights)
         matrix, factor = self.split(weights)
         plain = self.rows.without_bias
         sums = for_groups(
@@ -121,10 +114,6 @@ class GraphProblem:
         )
         constant = matrix[len(self.rows.squares) :]  # the intercept's row is explicit
         return float(np.sum(sums)) + float((constant**2).sum()) + float((factor**2).sum())
-
-    def penalty(self, weights: np.ndarray) -> float:
-        """``alpha/2 |w|^2``."""
-        return 0.5 * self.alpha * self.squared_norm(weights)
 
     def primal(
         self, weights: np.ndarray, messages: np.ndarray, *, rho: float = 0.0, sigma: float = 0.0
@@ -176,7 +165,7 @@ class GraphProblem:
         sums /= self.total_weight
         return float(sums[0] - 0.5 / kappa * sums[1]) - self.penalty(weights)
 
-    def hard_dual(self, beliefs: Beliefs) -> HardDual:
+    def hard_dual(self, beliefs: Beliefs) -> DualPoint:
         """A feasible point of the hard dual near the beliefs."""
         weights = np.zeros(self.n_weights)
         matrix, factor = self.split(weights)
@@ -184,25 +173,4 @@ class GraphProblem:
             self.graphs, self.rows, self.features, self.truth, self.costs, self.sample_weight,
             self.scales, beliefs, self.max_min, matrix, factor,
         )  # fmt: skip
-        return HardDual(total / self.total_weight, weights)
-
-    def hard_value(self, point: HardDual) -> float:
-        """``f`` at a feasible point."""
-        return point.concave - self.penalty(point.weights)
-
-    def better_mixture(self, old: HardDual | None, new: HardDual) -> HardDual:
-        """The best mixture of two feasible points: f is concave, so it is at least as good."""
-        if old is None:
-            return new
-        direction = new.weights - old.weights
-        curvature = self.alpha * self.squared_norm(direction)
-        # Derivative at the old point; products of weights by polarisation, right with kernels too.
-        cross = 0.5 * (
-            self.squared_norm(new.weights) - self.squared_norm(old.weights)
-            - self.squared_norm(direction)
-        )  # fmt: skip
-        slope = new.concave - old.concave - self.alpha * cross
-        step = 1.0 if slope >= curvature else max(0.0, slope / curvature)
-        return HardDual(
-            (1.0 - step) * old.concave + step * new.concave, old.weights + step * direction
-        )
+        return DualPoint(total / self.total_weight, weights)

@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .problem import Evaluation
+from .problem import Evaluation, Regularised
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class MeanBlocks:
         self.losses = losses
 
 
-class PythonProblem:
+class PythonProblem(Regularised):
     """A max-margin problem over a structure in plain Python; solvers see no difference.
 
     Parameters
@@ -94,11 +94,17 @@ class PythonProblem:
         features = np.asarray(self.structure.joint_feature(x, y), dtype=np.float64)
         return features, float(self.structure.loss(truth, y))
 
-    def squared_norm(self, weights: np.ndarray) -> float:
-        """``|w|^2``."""
-        return float(weights @ weights)
+    def mean_square(self) -> float:
+        """Mean over examples of the squared norm of the true features."""
+        return float((self.true_features**2).sum()) / self.n_examples
 
-    def evaluate(self, weights, blocks: MeanBlocks | None = None, gaps=None) -> Evaluation:
+    def concave(self, blocks: MeanBlocks) -> float:
+        """Mean loss of the dual blocks."""
+        return float(self.sample_weight @ blocks.losses) / self.total_weight
+
+    def evaluate(
+        self, weights, blocks: MeanBlocks | None = None, gaps=None, dual_weights=None
+    ) -> Evaluation:
         """True primal value at ``weights``, and dual value at ``blocks``."""
         total = 0.0
         for i in np.flatnonzero(self.sample_weight):
@@ -108,25 +114,22 @@ class PythonProblem:
             if blocks is not None and gaps is not None:
                 mean = weights @ (blocks.features[i] - self.true_features[i]) + blocks.losses[i]
                 gaps[i] = value - mean
-        penalty = 0.5 * self.alpha * self.squared_norm(weights)
+        penalty = self.penalty(weights)
         dual = -np.inf
         if blocks is not None:
-            dual = float(self.sample_weight @ blocks.losses) / self.total_weight - penalty
+            dual = self.concave(blocks)
+            dual -= penalty if dual_weights is None else self.penalty(dual_weights)
         return Evaluation(penalty + total / self.total_weight, dual, 0.0)
 
 
-def bcfw_steps(
-    surrogate, structure, problem, scales, exact, order, draws, tree, gaps,
-    weights, blocks, averaged, power, mass, n_before,
-):  # fmt: skip
+def bcfw_steps(surrogate, structure, problem, scales, exact, visits, weights, trail, blocks):
     """The pass of block-coordinate Frank-Wolfe, as the compiled kernel does it."""
-    from ._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
+    from ._bcfw_kernel import draw_from_sum_tree, lengthen, set_in_sum_tree
 
+    order, draws, tree, gaps = visits
     by_gap = len(draws) > 0
-    steps = len(draws) if by_gap else len(order)
-    for step in range(steps):
-        before = mass[0]
-        mass[0] += (n_before + step + 1.0) ** power
+    for step in range(visits.n_steps):
+        before = lengthen(trail)
         i = draw_from_sum_tree(tree, draws[step]) if by_gap else order[step]
         scale = scales[i]
         if scale == 0.0:
@@ -144,9 +147,9 @@ def bcfw_steps(
         blocks.features[i] += gamma * direction
         blocks.losses[i] += gamma * (loss - blocks.losses[i])
         weights -= gamma * scale * direction
-        if len(averaged):
-            averaged -= gamma * scale * before * direction
-    return blocks, steps
+        if len(trail.correction):
+            trail.correction -= gamma * scale * before * direction
+    return blocks, visits.n_steps
 
 
 def subgradient_steps(surrogate, structure, problem, factors, alpha, order, n_before, sums, late):

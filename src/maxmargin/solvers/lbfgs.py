@@ -18,7 +18,7 @@ Nocedal, Wright. Numerical Optimization, chapters 3 and 7. 2006.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,11 @@ from .._kernels import protocol as generic
 from .._kernels.jit import compiled, leaf
 from .._kernels.passes import inner_product
 from .._kernels.vector import add_scaled
-from .problem import Evaluation, in_threads
+from ..surrogates.crf import Crf
+from .base import Solver
+from .problem import DualPoint, Evaluation, in_threads
+
+_NONE = np.empty(0)
 
 # Pairs of steps and gradient changes that are remembered: ten, or what fits into a gigabyte.
 _MEMORY = 10
@@ -76,7 +80,7 @@ def _add(out, vector, factor):
     add_scaled(out, vector, factor)
 
 
-class Point(NamedTuple):
+class Iterate(NamedTuple):
     """Objective and gradient at some weights."""
 
     weights: np.ndarray
@@ -84,57 +88,34 @@ class Point(NamedTuple):
     gradient: np.ndarray
 
 
-class Bound:
-    """The best dual value known: a mixture of all marginals met."""
+class Search(NamedTuple):
+    """A step along a direction that is to meet Wolfe's conditions, one trial at a time.
 
-    def __init__(self, alpha: float, n_weights: int):
-        self.alpha = alpha
-        self.constant = 0.0
-        self.slopes = np.zeros(n_weights)  # of the truth: no loss, no slope
+    ``low`` and ``high`` are steps with their values and slopes, between which the answer lies.
+    """
 
-    @property
-    def value(self) -> float:
-        return self.constant - inner_product(self.slopes, self.slopes) / (2.0 * self.alpha)
+    value: float
+    slope: float
+    step: float
+    low: tuple[float, float, float]
+    high: tuple[float, float, float] | None = None
+    trials: int = 0
 
-    def add(self, constant: float, slopes: np.ndarray) -> None:
-        """Take in ``L(v) >= constant + slopes @ v`` with the weight that helps most."""
-        difference = slopes - self.slopes
-        square = inner_product(difference, difference)
-        if square == 0.0:
-            self.constant = max(self.constant, constant)
-            return
-        gain = self.alpha * (constant - self.constant) - inner_product(self.slopes, difference)
-        share = min(max(gain / square, 0.0), 1.0)
-        _add(self.slopes, difference, share)
-        self.constant += share * (constant - self.constant)
-
-
-class Search:
-    """A step along a direction that meets Wolfe's conditions, one trial at a time."""
-
-    def __init__(self, value: float, slope: float, step: float):
-        self.value = value
-        self.slope = slope
-        self.low = (0.0, value, slope)
-        self.high: tuple[float, float, float] | None = None
-        self.step = step
-        self.trials = 0
-
-    def accepts(self, value: float, slope: float) -> bool:
-        """Whether the last trial will do; if not, ``step`` is the next one."""
-        self.trials += 1
+    def after(self, value: float, slope: float) -> tuple[bool, Search]:
+        """Whether the last trial will do, and the search with the next one."""
         here = (self.step, value, slope)
         equal = abs(value - self.value) <= _ROUNDING * abs(self.value)
         promised = self.value + _DECREASE * self.step * self.slope
         too_far = slope > -0.8 * self.slope if equal else not value <= promised
+        low, high = self.low, self.high
         if too_far:
-            self.high = here
+            high = here
         elif slope < _DECLINE * self.slope:
-            self.low = here
+            low = here
         else:
-            return True
-        self.step = _between(self.low, self.high) if self.high else 4.0 * self.step
-        return False
+            return True, self
+        step = _between(low, high) if high else 4.0 * self.step
+        return False, self._replace(step=step, low=low, high=high, trials=self.trials + 1)
 
 
 def _between(low, high) -> float:
@@ -152,171 +133,162 @@ def _between(low, high) -> float:
     return a + width * min(max(step, 0.1), 0.9)
 
 
-class Lbfgs:
-    """Stepper of limited-memory BFGS; a step is one gradient, a pass over the data.
+Pair = tuple[np.ndarray, np.ndarray, float]
 
-    Parameters
-    ----------
-    problem : Problem
-        With a surrogate that is smooth: the CRF.
-    dual_state : array, optional
-        Weights to start from; 0 by default.
-    """
 
-    between_rounds = True
+class LbfgsState(NamedTuple):
+    """``at`` is the last accepted point; ``pairs`` are steps, changes of the gradient and the
+    inverses of their products; ``bound`` is a mixture of all marginals met."""
 
-    def __init__(self, problem, *, dual_state=None):
-        self.problem = problem
-        self.oracle_calls = 0
-        n, size = problem.n_examples, problem.n_weights
-        parts = min(max(_NUMBERS_IN_PARTS // size, 2), _PARTS, n)
-        self._bounds = np.unique(np.linspace(0, n, parts + 1).astype(np.int64))
-        self._shares = problem.sample_weight / problem.total_weight
-        self._memory = min(max(_NUMBERS_IN_MEMORY // (2 * size), 3), _MEMORY)
-        self._pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
-        self._search: Search | None = None
-        self._direction = np.empty(0)
-        self.bound = Bound(problem.alpha, size)
-        start = np.zeros(size)
-        if isinstance(dual_state, np.ndarray) and dual_state.shape == start.shape:
-            start = dual_state.copy()
-        self.point = self._evaluate(start)
-
-    def _sum(self, structure, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Mean surrogate and its gradient."""
-        problem = self.problem
-
-        def work(first, last):
-            partial = np.zeros(problem.n_weights)
-            value = gradient_of_range(
-                problem.surrogate, structure, problem.rows, self._shares, weights, first, last,
-                partial,
-            )  # fmt: skip
-            return value, partial
-
-        ranges = list(zip(self._bounds[:-1], self._bounds[1:], strict=True))
-        loss, slopes = 0.0, np.zeros(problem.n_weights)
-        for value, partial in in_threads(work, ranges, problem.n_threads):
-            loss += value
-            _add(slopes, partial, 1.0)
-        return loss, slopes
-
-    def _evaluate(self, weights: np.ndarray) -> Point:
-        """Objective and gradient; their bound is taken in."""
-        loss, slopes = self._sum(self.problem.structure, weights)
-        self.bound.add(loss - inner_product(slopes, weights), slopes)
-        return self._point(weights, loss, slopes)
-
-    def _point(self, weights: np.ndarray, loss: float, slopes: np.ndarray) -> Point:
-        """The objective from the loss; ``slopes`` becomes its gradient."""
-        alpha = self.problem.alpha
-        value = loss + 0.5 * alpha * inner_product(weights, weights)
-        _add(slopes, weights, alpha)
-        return Point(weights, value, slopes)
-
-    def advance(self, seconds: float, most: int) -> None:
-        """One trial of the line search: one pass over the data."""
-        search = self._search or self._new_search()
-        weights = self.point.weights.copy()
-        _add(weights, self._direction, search.step)
-        trial = self._evaluate(weights)
-        self.oracle_calls += self.problem.n_examples
-        if search.accepts(trial.value, inner_product(trial.gradient, self._direction)):
-            self._move(trial)
-        elif search.trials >= _MOST_TRIALS:  # rounding: start again from the gradient alone
-            self._pairs.clear()
-            self._search = None
-
-    def _move(self, trial: Point) -> None:
-        """Accept a point and remember what it tells about the curvature."""
-        step = trial.weights - self.point.weights
-        change = trial.gradient - self.point.gradient
-        product = inner_product(step, change)
-        if product > 0.0:
-            self._pairs = self._pairs[1 - self._memory :] if self._memory > 1 else []
-            self._pairs.append((step, change, 1.0 / product))
-        self.point = trial
-        self._search = None
-
-    def _new_search(self) -> Search:
-        """Two loops over the remembered pairs: minus the inverse Hessian times the gradient."""
-        direction = -self.point.gradient
-        factors = []
-        for step, change, inverse in reversed(self._pairs):
-            factors.append(inverse * inner_product(step, direction))
-            _add(direction, change, -factors[-1])
-        first_step = 1.0
-        if self._pairs:
-            step, change, inverse = self._pairs[-1]
-            direction *= 1.0 / (inverse * inner_product(change, change))
-        else:
-            first_step = 1.0 / max(np.sqrt(inner_product(direction, direction)), 1e-300)
-        for (step, change, inverse), factor in zip(self._pairs, reversed(factors), strict=True):
-            _add(direction, step, factor - inverse * inner_product(change, direction))
-        slope = inner_product(direction, self.point.gradient)
-        self._direction = direction
-        self._search = Search(self.point.value, slope, first_step)
-        return self._search
-
-    def estimate(self) -> float:
-        """The gap itself."""
-        return self.point.value - self.bound.value
-
-    def check(self) -> list[tuple[np.ndarray, Evaluation]]:
-        """The last accepted weights with the best bound: known without another pass."""
-        found = Evaluation(self.point.value, self.bound.value, 0.0)
-        return [(self.point.weights, found)]
-
-    def refresh(self) -> bool:
-        """Nothing to rebuild."""
-        return False
+    at: Iterate
+    calls: int
+    pairs: tuple[Pair, ...]
+    direction: np.ndarray
+    search: Search | None
+    bound: DualPoint | None
 
     @property
-    def dual_state(self) -> np.ndarray:
+    def weights(self) -> np.ndarray:
+        return self.at.weights
+
+    @property
+    def dual(self) -> np.ndarray:
         """Where a refit starts: the weights."""
-        return self.point.weights
+        return self.at.weights
+
+    @property
+    def pending(self) -> np.ndarray:
+        return _NONE
 
 
-class HiddenLbfgs(Lbfgs):
-    """The same where parts of the answers are hidden: the likelihood of what was observed.
+def mean_loss(problem: Any, structure: Any, weights: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean surrogate and its gradient."""
+    n, size = problem.n_examples, problem.n_weights
+    parts = min(max(_NUMBERS_IN_PARTS // size, 2), _PARTS, n)
+    bounds = np.unique(np.linspace(0, n, parts + 1).astype(np.int64))
+    shares = problem.sample_weight / problem.total_weight
 
-    With Z_i the sum over all outputs and Z_i(y) the sum over those that agree with what is known,
+    def work(first, last):
+        partial = np.zeros(size)
+        value = gradient_of_range(
+            problem.surrogate, structure, problem.rows, shares, weights, first, last, partial
+        )
+        return value, partial
+
+    loss, slopes = 0.0, np.zeros(size)
+    ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
+    for value, partial in in_threads(work, ranges, problem.n_threads):
+        loss += value
+        _add(slopes, partial, 1.0)
+    return loss, slopes
+
+
+class LBFGS(Solver):
+    """Limited-memory BFGS; a step is one gradient, a pass over the data.
+
+    Where parts of the answers are hidden (the problem has a ``clamped`` structure), it minimises
+    the likelihood of what was observed. With Z_i the sum over all outputs and Z_i(y) the sum over
+    those that agree with what is known,
 
         L(w) = alpha/2 |w|^2 + (1/W) sum_i s_i [ log Z_i - log Z_i(y_i) ],
 
     which is not convex. At any weights it is touched from above by a convex function of the same
     gradient (the one that EM minimises next), whose minimum is at most ``|grad L|^2 / (2 alpha)``
-    lower. That is the gap reported here: 0 at stationary points, and no bound of L at others.
-
-    Parameters
-    ----------
-    problem : Problem
-        With the CRF as surrogate; its truth makes no difference where it is hidden.
-    clamped : structure
-        That of the problem, restricted to the outputs that agree with what is known.
-    dual_state : array, optional
-        Weights to start from; 0 by default.
+    lower. That is the gap reported then: 0 at stationary points, and no bound on L elsewhere.
     """
 
-    local_bounds = True
+    def missing(self, problem):
+        found = []
+        if not isinstance(problem.surrogate, Crf):
+            found.append("a smooth surrogate (surrogate='crf')")
+        if problem.in_kernel_space:
+            found.append("weights of features (kernel='linear')")
+        return found
 
-    def __init__(self, problem, clamped, *, dual_state=None):
-        self._clamped = clamped
-        super().__init__(problem, dual_state=dual_state)
+    def init(self, problem, start, rng):
+        weights = np.zeros(problem.n_weights)
+        if isinstance(start, np.ndarray) and start.shape == weights.shape:
+            weights = start.copy()
+        at, bound = self._look(problem, weights, None)
+        return LbfgsState(at, 0, (), _NONE, None, bound)
 
-    def _evaluate(self, weights: np.ndarray) -> Point:
-        # Both sums have the score of the truth, which cancels.
-        loss, slopes = self._sum(self.problem.structure, weights)
-        known, known_slopes = self._sum(self._clamped, weights)
-        _add(slopes, known_slopes, -1.0)
-        return self._point(weights, loss - known, slopes)
+    def _look(self, problem, weights, bound: DualPoint | None):
+        """Objective and gradient; their bound is taken in."""
+        loss, slopes = mean_loss(problem, problem.structure, weights)
+        if problem.clamped is not None:
+            # Both sums have the score of the truth, which cancels.
+            known, known_slopes = mean_loss(problem, problem.clamped, weights)
+            loss -= known
+            _add(slopes, known_slopes, -1.0)
+        else:
+            constant = loss - inner_product(slopes, weights)
+            new = DualPoint(constant, slopes * (-1.0 / problem.alpha))
+            if bound is None:  # that of the truth: no loss, no slope
+                bound = DualPoint(0.0, np.zeros_like(slopes))
+            bound = problem.better_mixture(bound, new)
+        value = loss + problem.penalty(weights)
+        _add(slopes, weights, problem.alpha)
+        return Iterate(weights, value, slopes), bound
 
-    def estimate(self) -> float:
+    def advance(self, problem, state, steps):
+        """One trial of the line search: one pass over the data."""
+        if state.search is None:
+            state = self._new_search(state)
+        weights = state.at.weights.copy()
+        _add(weights, state.direction, state.search.step)
+        trial, bound = self._look(problem, weights, state.bound)
+        state = state._replace(calls=state.calls + problem.n_examples, bound=bound)
+        slope = inner_product(trial.gradient, state.direction)
+        accepted, search = state.search.after(trial.value, slope)
+        if accepted:
+            return self._move(problem, state, trial)
+        if search.trials >= _MOST_TRIALS:  # rounding: start again from the gradient alone
+            return state._replace(pairs=(), search=None)
+        return state._replace(search=search)
+
+    def _move(self, problem, state, trial: Iterate):
+        """Accept a point and remember what it tells about the curvature."""
+        step = trial.weights - state.at.weights
+        change = trial.gradient - state.at.gradient
+        product = inner_product(step, change)
+        pairs = state.pairs
+        if product > 0.0:
+            most = min(max(_NUMBERS_IN_MEMORY // (2 * problem.n_weights), 3), _MEMORY)
+            pairs = (*pairs[1 - most :], (step, change, 1.0 / product))
+        return state._replace(at=trial, pairs=pairs, search=None)
+
+    def _new_search(self, state):
+        """Two loops over the remembered pairs: minus the inverse Hessian times the gradient."""
+        direction = -state.at.gradient
+        factors = []
+        for step, change, inverse in reversed(state.pairs):
+            factors.append(inverse * inner_product(step, direction))
+            _add(direction, change, -factors[-1])
+        first_step = 1.0
+        if state.pairs:
+            step, change, inverse = state.pairs[-1]
+            direction *= 1.0 / (inverse * inner_product(change, change))
+        else:
+            first_step = 1.0 / max(np.sqrt(inner_product(direction, direction)), 1e-300)
+        for (step, change, inverse), factor in zip(state.pairs, reversed(factors), strict=True):
+            _add(direction, step, factor - inverse * inner_product(change, direction))
+        slope = inner_product(direction, state.at.gradient)
+        low = (0.0, state.at.value, slope)
+        search = Search(state.at.value, slope, first_step, low)
+        return state._replace(direction=direction, search=search)
+
+    def estimate(self, problem, state):
         """The gap itself."""
-        gradient = self.point.gradient
-        return inner_product(gradient, gradient) / (2.0 * self.problem.alpha)
+        if problem.clamped is None:
+            return state.at.value - problem.dual_value(state.bound)
+        gradient = state.at.gradient
+        return inner_product(gradient, gradient) / (2.0 * problem.alpha)
 
-    def check(self) -> list[tuple[np.ndarray, Evaluation]]:
-        """The last accepted weights, and the minimum of the convex function that touches there."""
-        value = self.point.value
-        return [(self.point.weights, Evaluation(value, value - self.estimate(), 0.0))]
+    def check(self, problem, state):
+        """The last accepted weights with the best bound: known without another pass."""
+        value = state.at.value
+        if problem.clamped is None:
+            dual = problem.dual_value(state.bound)
+        else:
+            dual = value - self.estimate(problem, state)
+        return state, [(state.at.weights, Evaluation(value, dual, 0.0))]

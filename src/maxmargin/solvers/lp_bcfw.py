@@ -18,13 +18,13 @@ from .._kernels.agreement import Beliefs
 from ._bcfw_kernel import weight_of
 from ._lp_kernel import roof_steps, step_towards, total_loss
 from ._soft_kernel import true_beliefs
-from .bcfw import BlockFrankWolfe
+from .bcfw import BlockStepper
 from .graph_problem import GraphProblem
 from .lp_oracles import make_oracle
 from .problem import Evaluation
 
 
-class LPBlockFrankWolfe(BlockFrankWolfe):
+class LPBlockFrankWolfe(BlockStepper):
     """Stepper of block-coordinate Frank-Wolfe with an LP oracle.
 
     Parameters

@@ -7,9 +7,10 @@ dual     D(mu) = (1/W) sum_i s_i H_i(mu_i) - alpha/2 |w(mu)|^2
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
 from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..features.rows import Rows
+from ..surrogates.max_margin import MaxMargin
 
 # Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
 _GROUPS = 64
@@ -29,6 +31,58 @@ class Evaluation(NamedTuple):
     primal: float
     dual: float  # minus infinity without dual blocks
     oracle_error: float
+
+
+class DualPoint(NamedTuple):
+    """A feasible point of a dual, as what its value and mixtures need."""
+
+    concave: float  # (1/W) sum s_i H_i, or a lower bound on it
+    weights: np.ndarray
+
+
+class Regularised:
+    """What every problem can say of its quadratic term: subclasses have ``alpha``, ``scales`` and
+    ``squared_norm``."""
+
+    alpha: float
+    scales: np.ndarray
+    in_kernel_space = False  # whether weights are coefficients of rows
+    clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
+    has_outputs = False  # whether oracles answer with single outputs that can be stored
+
+    def squared_norm(self, weights: np.ndarray) -> float:
+        """``|w|^2``."""
+        return passes.inner_product(weights, weights)
+
+    def penalty(self, weights: np.ndarray) -> float:
+        """``alpha/2 |w|^2``."""
+        return 0.5 * self.alpha * self.squared_norm(weights)
+
+    def with_inertia(self, inertia: float) -> Any:
+        """The same problem with ``inertia * alpha / 2 |w - c|^2`` added, for whatever centre c:
+        that is how far the step of a block moves the weights."""
+        changed = copy.copy(self)
+        changed.scales = self.scales / (1.0 + inertia)
+        return changed
+
+    def dual_value(self, point: DualPoint) -> float:
+        """The dual at a feasible point."""
+        return point.concave - self.penalty(point.weights)
+
+    def better_mixture(self, old: DualPoint | None, new: DualPoint) -> DualPoint:
+        """The best mixture of two feasible points: H is concave, so it is worth at least that."""
+        if old is None:
+            return new
+        direction = new.weights - old.weights
+        square = self.squared_norm(direction)
+        # Derivative at the old point; products of weights by polarisation, right with kernels too.
+        cross = 0.5 * (self.squared_norm(new.weights) - self.squared_norm(old.weights) - square)
+        slope = new.concave - old.concave - self.alpha * cross
+        curvature = self.alpha * square
+        step = 1.0 if slope >= curvature else max(0.0, slope / curvature)
+        direction *= step
+        direction += old.weights
+        return DualPoint((1.0 - step) * old.concave + step * new.concave, direction)
 
 
 def group_bounds(n: int) -> np.ndarray:
@@ -50,7 +104,7 @@ def in_threads(work, pairs: list, n_threads: int) -> list:
         return list(pool.map(lambda pair: work(*pair), pairs))
 
 
-class Problem:
+class Problem(Regularised):
     """The compiled problem that solvers climb.
 
     Parameters
@@ -76,6 +130,8 @@ class Problem:
         self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
         self.total_weight = float(self.sample_weight.sum())
         self.n_threads = n_threads
+        self.in_kernel_space = isinstance(rows, (GramRows, KernelRows))
+        self.has_outputs = isinstance(surrogate, MaxMargin)
         self.n_examples = len(self.sample_weight)
         self.n_weights = structure.n_weights(rows.n_inputs)
         self.scales = self.sample_weight / (self.alpha * self.total_weight)
@@ -113,9 +169,9 @@ class Problem:
 
     def squared_norm(self, weights: np.ndarray) -> float:
         """``|w|^2``; with a kernel, the weights are no orthogonal coordinates."""
-        rows = self.rows
-        if not isinstance(rows, (GramRows, KernelRows)):
-            return passes.inner_product(weights, weights)
+        if not self.in_kernel_space:
+            return super().squared_norm(weights)
+        rows: Any = self.rows
         n_columns = self.structure.n_weights(1) - self.structure.n_weights(0)
         n_rows = len(rows.squares)
         matrix = weights[: n_rows * n_columns].reshape(n_rows, n_columns)
@@ -128,11 +184,28 @@ class Problem:
         )
         return float(np.sum(sums)) + passes.inner_product(explicit, explicit)
 
-    def evaluate(self, weights, blocks: Blocks | Atoms | None = None, gaps=None) -> Evaluation:
+    def mean_square(self) -> float:
+        """Mean over examples of the squared norms of all their rows."""
+        return float(self.rows.squares.sum()) / self.n_examples
+
+    def concave(self, blocks: Blocks | Atoms) -> float:
+        """``(1/W) sum_i s_i H_i(mu_i)``."""
+
+        def work(first, last):
+            return passes.concave_range(
+                self.surrogate, self.structure, self.sample_weight, blocks, first, last,
+                passes.make_scratch(self.structure, self.shared_rows),
+            )  # fmt: skip
+
+        return float(np.sum(for_groups(work, self.n_examples, self.n_threads))) / self.total_weight
+
+    def evaluate(
+        self, weights, blocks: Blocks | Atoms | None = None, gaps=None, dual_weights=None
+    ) -> Evaluation:
         """True primal value at ``weights``, and dual value at ``blocks``.
 
-        The dual value holds for ``weights = w(blocks)``; ``gaps``, if given, receives the
-        gap of every block.
+        ``dual_weights`` are ``w(blocks)``, by default ``weights``; ``gaps``, if given, receives the
+        gap of every block at ``weights``.
         """
         with_dual = blocks is not None
         if blocks is None:
@@ -150,5 +223,8 @@ class Problem:
 
         sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0)
         loss, concave, error = sums / self.total_weight
-        penalty = 0.5 * self.alpha * self.squared_norm(weights)
-        return Evaluation(penalty + loss, concave - penalty if with_dual else -np.inf, error)
+        penalty = self.penalty(weights)
+        dual = -np.inf
+        if with_dual:
+            dual = concave - (penalty if dual_weights is None else self.penalty(dual_weights))
+        return Evaluation(penalty + loss, dual, error)

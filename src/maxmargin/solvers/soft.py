@@ -23,14 +23,13 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels.agreement import Beliefs, Penalty
-from ..features.kernels import GramRows, KernelRows
 from ..structures.graph import COUNT, TREE
 from ._centre_kernel import mix_in, move_centre, points_back
 from ._soft_check import mix_messages, slots_of_states, write_messages
 from ._soft_kernel import soft_steps, start_beliefs
-from .bcfw import BlockFrankWolfe
-from .graph_problem import GraphProblem, HardDual
-from .problem import Evaluation
+from .bcfw import BlockStepper
+from .graph_problem import GraphProblem
+from .problem import DualPoint, Evaluation
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
 # Rounds between two moves of the centre.
@@ -60,7 +59,7 @@ _SWEEPS = 3
 _COOLING = 5.0
 
 
-class SoftAgreement(BlockFrankWolfe):
+class SoftAgreement(BlockStepper):
     """Stepper of soft agreement.
 
     Parameters
@@ -136,7 +135,7 @@ class SoftAgreement(BlockFrankWolfe):
         self._mean_messages = np.zeros(0)
         self._mean_mass = 0.0
         self._rounds_done = 0
-        self._hard: HardDual | None = None
+        self._hard: DualPoint | None = None
         self._hard_primal = np.inf
         self._soft_primal, self._soft_dual = np.inf, -np.inf
         self._trace: list[tuple[float, float]] = []
@@ -304,7 +303,7 @@ class SoftAgreement(BlockFrankWolfe):
             self._soft_primal = min([self._soft_primal, *values])
             self._soft_dual = max(self._soft_dual, dual)
         elif self._hard is not None:
-            dual = problem.hard_value(self._hard)
+            dual = problem.dual_value(self._hard)
         gap = max(min(values) - dual, 1e-300)
         self._trace.append((self.oracle_calls / problem.n_examples, gap))
         return [
@@ -340,7 +339,7 @@ class SoftAgreement(BlockFrankWolfe):
         """
         found = {"hard_primal": self._hard_primal}
         if self._hard is not None:
-            dual = self.problem.hard_value(self._hard)
+            dual = self.problem.dual_value(self._hard)
             found |= {"hard_dual": dual, "hard_gap": self._hard_primal - dual}
         if np.isfinite(self._soft_dual):
             gap = self._soft_primal - self._soft_dual
@@ -357,7 +356,7 @@ class SoftAgreement(BlockFrankWolfe):
 
 def default_inertia(problem: GraphProblem) -> float:
     """Inertia in proportion to the curvature of an example, features of all its parts together."""
-    if isinstance(problem.rows, (GramRows, KernelRows)):
+    if problem.in_kernel_space:
         return 0.0  # a centre would keep all rows that ever moved
     return _INERTIA * mean_square(problem) * float(problem.scales.mean())
 

@@ -8,14 +8,15 @@ example; its dual value bounds the optimum from below. That is why the order is 
 
 from __future__ import annotations
 
-import time
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import compiled
 from . import interpreted
-from .problem import Evaluation, Problem
+from .base import Solver
+from .interpreted import PythonProblem
 
 
 @compiled
@@ -55,69 +56,54 @@ def subgradient_steps(surrogate, structure, rows, factors, alpha, order, n_befor
     return concave
 
 
-class Subgradient:
-    """Stepper of the stochastic subgradient method, with the average weighted by t beside it.
+class SubgradientState(NamedTuple):
+    """``sums`` is u_t, ``late`` its correction for the average, ``concave`` the sum of the concave
+    parts of all answers."""
 
-    Parameters
-    ----------
-    problem : Problem or PythonProblem
-    rng : numpy.random.RandomState
-    """
-
-    dual_state = None  # nothing to continue from: a refit starts anew
-
-    def __init__(self, problem, *, rng):
-        self.problem = problem
-        self.rng = rng
-        self.sums = np.zeros(problem.n_weights)
-        self.late = np.zeros(problem.n_weights)
-        self.oracle_calls = 0
-        self._factors = problem.scales * (problem.alpha * problem.n_examples)
-        self._concave = 0.0
-        self._pending = np.empty(0, np.int64)
-        self._per_second = 0.0
-        compiled_problem = isinstance(problem, Problem)
-        self._steps = subgradient_steps if compiled_problem else interpreted.subgradient_steps
+    sums: np.ndarray
+    late: np.ndarray
+    concave: float
+    calls: int
+    pending: np.ndarray
+    rng: np.random.RandomState
+    dual: Any = None  # nothing to continue from: a refit starts anew
 
     @property
-    def between_rounds(self) -> bool:
-        """Whether the pass is finished."""
-        return not len(self._pending)
+    def weights(self) -> np.ndarray:
+        """In units of ``1 / (alpha t)``."""
+        return self.sums
 
-    def advance(self, seconds: float, most: int) -> None:
-        """Take at most ``most`` steps, for about ``seconds``, at most to the end of the pass."""
-        if self.between_rounds:
-            self._pending = self.rng.permutation(self.problem.n_examples)
-        count = max(1, int(self._per_second * seconds)) if self._per_second else 64
-        count = min(count, max(1, most))
-        order, self._pending = self._pending[:count], self._pending[count:]
-        began = time.perf_counter()
-        self._concave += self._steps(
-            self.problem.surrogate, self.problem.structure, self.problem.rows, self._factors,
-            self.problem.alpha, order, self.oracle_calls, self.sums, self.late,
+
+class Subgradient(Solver):
+    """The stochastic subgradient method, with the average weighted by t beside it."""
+
+    def init(self, problem, start, rng):
+        size = problem.n_weights
+        return SubgradientState(np.zeros(size), np.zeros(size), 0.0, 0, np.empty(0, np.int64), rng)
+
+    def advance(self, problem, state, steps):
+        pending = state.pending
+        if not len(pending):
+            pending = state.rng.permutation(problem.n_examples)
+        order, pending = pending[:steps], pending[steps:]
+        factors = problem.scales * (problem.alpha * problem.n_examples)
+        in_python = isinstance(problem, PythonProblem)
+        kernel = interpreted.subgradient_steps if in_python else subgradient_steps
+        concave = state.concave + kernel(
+            problem.surrogate, problem.structure, problem.rows, factors, problem.alpha, order,
+            state.calls, state.sums, state.late,
         )  # fmt: skip
-        if self.oracle_calls:
-            self._per_second = len(order) / max(time.perf_counter() - began, 1e-9)
-        self.oracle_calls += len(order)
+        return state._replace(concave=concave, calls=state.calls + len(order), pending=pending)
 
-    def estimate(self) -> float:
-        """No guess of the gap: checks follow their own schedule."""
-        return np.inf
-
-    def check(self) -> list[tuple[np.ndarray, Evaluation]]:
+    def check(self, problem, state):
         """True values at the last iterate and at the weighted average."""
-        t, alpha = self.oracle_calls, self.problem.alpha
+        t, alpha = state.calls, problem.alpha
         if t == 0:
-            weights = np.zeros(self.problem.n_weights)
-            return [(weights, self.problem.evaluate(weights)._replace(dual=0.0))]
-        last = self.sums / (alpha * t)
-        average = (t * self.sums - self.late) * (2.0 / (alpha * t * (t + 1.0)))
-        at_last = self.problem.evaluate(last)
-        if self.between_rounds:  # whole passes only: see the module's description
-            dual = self._concave / t - 0.5 * alpha * self.problem.squared_norm(last)
-            at_last = at_last._replace(dual=dual)
-        return [(last, at_last), (average, self.problem.evaluate(average))]
-
-    def refresh(self) -> bool:
-        """Nothing to rebuild: the weights are a plain sum."""
-        return False
+            weights = np.zeros(problem.n_weights)
+            return state, [(weights, problem.evaluate(weights)._replace(dual=0.0))]
+        last = state.sums / (alpha * t)
+        average = (t * state.sums - state.late) * (2.0 / (alpha * t * (t + 1.0)))
+        at_last = problem.evaluate(last)
+        if not len(state.pending):  # whole passes only: see the module's description
+            at_last = at_last._replace(dual=state.concave / t - problem.penalty(last))
+        return state, [(last, at_last), (average, problem.evaluate(average))]

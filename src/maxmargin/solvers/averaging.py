@@ -1,0 +1,95 @@
+"""The average of the iterates after each round: nearly always the better primal point."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._centre_kernel import mix_in
+from .base import Candidate, Point, Solver
+
+
+class AveragedState(NamedTuple):
+    """``mean`` averages the points after each of ``rounds``, whose weights sum to ``mass``."""
+
+    inner: Any
+    mean: Point
+    mass: float
+    rounds: int
+
+    @property
+    def weights(self) -> np.ndarray:
+        return self.inner.weights
+
+    @property
+    def dual(self) -> Any:
+        return self.inner.dual
+
+    @property
+    def calls(self) -> int:
+        return self.inner.calls
+
+    @property
+    def pending(self) -> np.ndarray:
+        return self.inner.pending
+
+
+class Averaged(Solver):
+    """Also keeps the average of the points after each round, the t-th weighted by ``t ** power``.
+
+    Parameters
+    ----------
+    solver : Solver
+    power : float, default=8.0
+        0 is the plain mean; the larger, the fewer late iterates count.
+    """
+
+    def __init__(self, solver: Solver, power: float = 8.0):
+        self.solver = solver
+        self.power = power
+
+    def missing(self, problem):
+        return self.solver.missing(problem)
+
+    def init(self, problem, start, rng):
+        return AveragedState(self.solver.init(problem, start, rng), (), 0.0, 0)
+
+    def advance(self, problem, state, steps):
+        inner = self.solver.advance(problem, state.inner, steps)
+        if len(inner.pending):
+            return state._replace(inner=inner)
+        point = self.solver.point(problem, inner)
+        rounds = state.rounds + 1
+        share = float(rounds) ** self.power
+        mass = state.mass + share
+        mean = state.mean or tuple(np.zeros_like(array) for array in point)
+        for average, array in zip(mean, point, strict=True):
+            mix_in(average.reshape(-1), array.reshape(-1), share / mass)
+        return AveragedState(inner, mean, mass, rounds)
+
+    def point(self, problem, state):
+        return self.solver.point(problem, state.inner)
+
+    def evaluate(self, problem, state, point, dual_weights):
+        return self.solver.evaluate(problem, state.inner, point, dual_weights)
+
+    def concave(self, problem, state):
+        return self.solver.concave(problem, state.inner)
+
+    def check(self, problem, state) -> tuple[AveragedState, list[Candidate]]:
+        inner, candidates = self.solver.check(problem, state.inner)
+        if state.rounds:
+            found = self.solver.evaluate(problem, inner, state.mean, None)
+            candidates = [*candidates, (state.mean[0], found)]
+        return state._replace(inner=inner), candidates
+
+    def estimate(self, problem, state):
+        return self.solver.estimate(problem, state.inner)
+
+    def refreshed(self, problem, state):
+        inner = self.solver.refreshed(problem, state.inner)
+        return state if inner is state.inner else state._replace(inner=inner)
+
+    def bounds(self, problem, state):
+        return self.solver.bounds(problem, state.inner)

@@ -1,0 +1,91 @@
+"""What a solver is: parameters in a value, progress in a state.
+
+A solver is a description of a method: it holds parameters and nothing that it learnt. Whatever it
+knows about a problem is in its *state*, one NamedTuple that :meth:`Solver.init` makes and
+:meth:`Solver.advance` hands on; a checkpoint, a warm start and a worker need nothing else. Arrays
+in a state are working storage: a solver may write into those of the state it was given.
+
+Every state has
+
+- ``weights``: the iterate;
+- ``dual``: the feasible point of the dual that it belongs to (None if the method has none);
+- ``calls``: oracle calls so far;
+- ``pending``: blocks that are still to be visited in the round under way; empty between rounds.
+
+Solvers compose: :class:`~maxmargin.solvers.acceleration.Accelerated` and
+:class:`~maxmargin.solvers.averaging.Averaged` take a solver and are solvers. They use the state of
+the inner one through the four names above and through ``point``, ``evaluate`` and ``concave``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from .problem import Evaluation
+
+# Certified values at some weights.
+Candidate = tuple[np.ndarray, Evaluation]
+# Weights, then whatever else the primal value at these weights is computed from.
+Point = tuple[np.ndarray, ...]
+
+
+class Solver(BaseEstimator):
+    """Base of all solvers; subclasses list their parameters in the constructor."""
+
+    # How it likes to be accelerated: rounds between two moves of the centre, and the share of the
+    # momentum of the theory, in which rounds are exact.
+    stage, damping = 1, 0.8
+
+    def missing(self, problem: Any) -> list[str]:
+        """What the problem does not have and this solver needs; nothing if it can be solved."""
+        return []
+
+    def init(self, problem: Any, start: Any, rng: np.random.RandomState) -> Any:
+        """The state at a dual point of the problem; at the truth (w = 0) if ``start`` is None."""
+        raise NotImplementedError(f"{type(self).__name__}.init")
+
+    def advance(self, problem: Any, state: Any, steps: int) -> Any:
+        """Take at most so many steps, at most to the end of the round.
+
+        How the steps are cut into calls makes no difference to what they do.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.advance")
+
+    def point(self, problem: Any, state: Any) -> Point:
+        """The primal point of a state: weights, and what belongs to them."""
+        return (state.weights,)
+
+    def evaluate(
+        self, problem: Any, state: Any, point: Point, dual_weights: np.ndarray | None
+    ) -> Evaluation:
+        """True primal value at a point; with ``dual_weights``, the w(mu) of the dual point of the
+        state, also the dual value there."""
+        raise NotImplementedError(f"{type(self).__name__}.evaluate")
+
+    def concave(self, problem: Any, state: Any) -> float | None:
+        """``(1/W) sum_i s_i H_i(mu_i)`` at the dual point, without an oracle; None if unknown."""
+        return None
+
+    def default_inertia(self, problem: Any) -> float:
+        """Weight of the proximal term of an acceleration, in units of alpha."""
+        return 0.0
+
+    def check(self, problem: Any, state: Any) -> tuple[Any, list[Candidate]]:
+        """True values of all candidates; the state may take in what was found on the way."""
+        point = self.point(problem, state)
+        return state, [(point[0], self.evaluate(problem, state, point, point[0]))]
+
+    def estimate(self, problem: Any, state: Any) -> float:
+        """A cheap guess of the gap, to decide when a check is worth a pass."""
+        return np.inf
+
+    def refreshed(self, problem: Any, state: Any) -> Any:
+        """The state with weights rebuilt from the dual point, free of rounding errors."""
+        return state
+
+    def bounds(self, problem: Any, state: Any) -> dict[str, float]:
+        """More certified values, by name."""
+        return {}
