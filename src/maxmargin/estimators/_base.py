@@ -27,7 +27,6 @@ from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
 from ..solvers.lbfgs import Lbfgs
 from ..solvers.loop import run
 from ..solvers.result import MAX_ITER, Result
-from ..solvers.soft import SoftAgreement
 from ..solvers.subgradient import Subgradient
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -186,8 +185,6 @@ class StructuredEstimator(BaseEstimator):
         if recorder is not None:
             result.history[:] = recorder.history
         self._keep_certificate(result, problem)
-        if isinstance(stepper, SoftAgreement):
-            self.bounds_ = stepper.bounds()
         if result.status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {settings.max_iter} passes: relative "

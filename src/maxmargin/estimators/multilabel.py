@@ -274,8 +274,6 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
                 self._keep_weights(problem, weights_now, X, train)
                 return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
-        if hasattr(self, "bounds_"):
-            del self.bounds_
         part = indicator[train]
         if len(edges) and (part == HIDDEN).any():
             alone = self._separable_problem(edges, part, costs / len(classes), *common)
