@@ -20,6 +20,8 @@ from ..structures.graph import COUNT
 # Rounding per variable of a count: eight units in the last place of 1. Differences and sums of
 # numbers of order 1 are not exact to fewer.
 ROUNDING = 2.0**-50
+# What a count with a price may be off its bound, in units of rounding: about 1e-9.
+_NEAR = 1e6
 # Steps towards a price; bisection alone, which is the exception, would need about 60.
 _MOST_STEPS = 100
 # Newton steps at most, sweeps before each, and steps of conjugate gradients.
@@ -118,15 +120,26 @@ def _count(graphs, f, centre):
 
 
 @leaf
-def _worst_violation(graphs, s, centre):
-    """Largest violation of a count, in units of its rounding."""
-    worst = 0.0
-    for f in range(graphs.factors[s], graphs.factors[s + 1]):
+def _measure(graphs, s, room):
+    """Largest violation of a count, and what a count with a price is off its bound at most.
+
+    Both are in units of rounding. The first must vanish, the second need not: without it the point
+    is not the nearest one.
+    """
+    violation, off = 0.0, 0.0
+    first = graphs.factors[s]
+    for f in range(first, graphs.factors[s + 1]):
         if graphs.kind[f] == COUNT:
-            total = _count(graphs, f, centre)
+            total = _count(graphs, f, room.centre)
             unit = ROUNDING * (graphs.scope_at[f + 1] - graphs.scope_at[f])
-            worst = max(worst, max(total - graphs.high[f], graphs.low[f] - total) / unit)
-    return worst
+            above, below = total - graphs.high[f], graphs.low[f] - total
+            violation = max(violation, max(above, below) / unit)
+            price = room.price[f - first]
+            if price > 0.0:
+                off = max(off, -above / unit)
+            elif price < 0.0:
+                off = max(off, -below / unit)
+    return violation, off
 
 
 @leaf
@@ -221,21 +234,23 @@ def _newton_step(graphs, s, room):
 
 
 @leaf
-def _try_newton(graphs, s, room, worst):
-    """Take a Newton step on all prices if it lowers the violation; returns the violation."""
+def _try_newton(graphs, s, room, violation, off):
+    """Take a Newton step on all prices, if it lowers the larger of the two measures."""
     _newton_step(graphs, s, room)
     _spread(graphs, s, room.step, room.image)
     for v in range(graphs.variables[s + 1] - graphs.variables[s]):
         room.kept[v] = room.centre[v]
         room.centre[v] -= room.image[v]
-    after = _worst_violation(graphs, s, room.centre)
-    if after < worst:
-        for r in range(graphs.factors[s + 1] - graphs.factors[s]):
-            room.price[r] += room.step[r]
-        return after
+    for r in range(graphs.factors[s + 1] - graphs.factors[s]):
+        room.price[r] += room.step[r]
+    after, off_after = _measure(graphs, s, room)
+    if max(after, off_after) < max(violation, off):
+        return after, off_after
+    for r in range(graphs.factors[s + 1] - graphs.factors[s]):
+        room.price[r] -= room.step[r]
     for v in range(graphs.variables[s + 1] - graphs.variables[s]):
         room.centre[v] = room.kept[v]
-    return worst
+    return violation, off
 
 
 @leaf
@@ -248,24 +263,24 @@ def project_counts(graphs, s, out, room):
     base = graphs.variables[s]
     for a in range(base, graphs.variables[s + 1]):
         room.centre[a - base] = out[graphs.state_at[a] + 1] if graphs.n_states[a] == 2 else 0.0
-    worst = _worst_violation(graphs, s, room.centre)
-    if worst <= 0.0:
-        return worst
     for r in range(graphs.factors[s + 1] - graphs.factors[s]):
         room.price[r] = 0.0
+    violation, off = _measure(graphs, s, room)
+    if violation <= 0.0:
+        return violation
     for _ in range(_MOST_NEWTON):
         for _ in range(_SWEEPS):
             _sweep(graphs, s, room)
-            worst = _worst_violation(graphs, s, room.centre)
-            if worst <= 1.0:
+            violation, off = _measure(graphs, s, room)
+            if violation <= 1.0 and off <= _NEAR:
                 break
-        if worst > 1.0:
-            worst = _try_newton(graphs, s, room, worst)
-        if worst <= 1.0:
+        if violation > 1.0 or off > _NEAR:
+            violation, off = _try_newton(graphs, s, room, violation, off)
+        if violation <= 1.0 and off <= _NEAR:
             break
     for a in range(base, graphs.variables[s + 1]):
         if graphs.n_states[a] == 2 and graphs.held_at[a + 1] > graphs.held_at[a]:
             p = _clip(room.centre[a - base])
             out[graphs.state_at[a] + 1] = p
             out[graphs.state_at[a]] = 1.0 - p
-    return worst
+    return violation

@@ -54,6 +54,9 @@ _STIFFNESS = 4.5
 _ADJUSTMENT = 1.3
 _LOOSE, _STIFF = 0.15, 0.01
 _FIRST_BALANCE = 4
+# After this number of rounds the changes become smaller, in inverse proportion to the rounds: with
+# a penalty that keeps changing, graphs whose counts overlap need not come to rest.
+_SETTLING = 100
 # Sweeps over the messages of the better point at a check.
 _SWEEPS = 3
 # Rounds after which an annealed rho is half of what it was, a third after twice as many, ...
@@ -216,10 +219,11 @@ class SoftAgreement(BlockFrankWolfe):
             return
         apart = float(self.residuals.sum())
         ratio = np.sqrt(apart / size) / (self.kappa * np.sqrt(moved / square))
+        factor = _ADJUSTMENT ** min(1.0, _SETTLING / self._rounds_done)
         if ratio > _LOOSE:
-            self.penalty = self.penalty._replace(kappa=self.kappa * _ADJUSTMENT)
+            self.penalty = self.penalty._replace(kappa=self.kappa * factor)
         elif ratio < _STIFF:
-            self.penalty = self.penalty._replace(kappa=self.kappa / _ADJUSTMENT)
+            self.penalty = self.penalty._replace(kappa=self.kappa / factor)
 
     def _move_centre(self) -> None:
         """A step of the accelerated proximal point method.
