@@ -102,8 +102,8 @@ class LatentPredictor(BaseEstimator):
     verbose : int, default=0
     callbacks : callable or list of callables, optional
         Called after every round with a :class:`Check` whose ``primal`` is the objective, and
-        whose ``dual``, ``gap`` and ``oracle_error`` are those of the convex problem of the round,
-        NaN where it has no certificate; ``return False`` stops.
+        whose ``dual`` and ``gap`` are those of the convex problem of the round, minus and plus
+        infinity where it has no certificate; ``return False`` stops.
 
     Attributes
     ----------

@@ -44,7 +44,7 @@ class CountRoom(NamedTuple):
 
 @inner
 def make_count_room(graphs):
-    """Scratch for the largest graph; nothing much where there are no counts."""
+    """Scratch for the largest graph; a single number each where no graph has a count."""
     variables, factors = 1, 1
     for f in range(graphs.kind.shape[0]):
         if graphs.kind[f] == COUNT:
@@ -254,12 +254,22 @@ def _try_newton(graphs, s, room, violation, off):
 
 
 @leaf
+def _has_counts(graphs, s):
+    for f in range(graphs.factors[s], graphs.factors[s + 1]):
+        if graphs.kind[f] == COUNT:
+            return True
+    return False
+
+
+@leaf
 def project_counts(graphs, s, out, room):
     """Move the beliefs ``out`` of a graph of shape s to the nearest ones within all its counts.
 
     Returns the largest violation that is left, in units of rounding: at most 1 unless the steps
     ran out, which only counts that overlap can cause.
     """
+    if not _has_counts(graphs, s):
+        return 0.0
     base = graphs.variables[s]
     for a in range(base, graphs.variables[s + 1]):
         room.centre[a - base] = out[graphs.state_at[a] + 1] if graphs.n_states[a] == 2 else 0.0

@@ -149,9 +149,9 @@ class Reporter:
         Returns the status with which to stop, or None.
         """
         seconds = time.perf_counter() - self._began
-        primal, dual = convex or (objective, np.nan)
-        gap, error = float(primal - dual), np.nan if convex is None else 0.0
-        check = Check(done, seconds, float(objective), float(dual), gap, error, searches)
+        primal, dual = convex or (objective, -np.inf)
+        gap = float(primal - dual)
+        check = Check(done, seconds, float(objective), float(dual), gap, 0.0, searches)
         self.history.append(check)
         self._progress.update(check)
         answers = [callback(check) for callback in self._callbacks]
