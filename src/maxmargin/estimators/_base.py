@@ -27,7 +27,6 @@ from ..solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
 from ..solvers.lbfgs import Lbfgs
 from ..solvers.loop import run
 from ..solvers.result import FAILED, MAX_ITER, Result
-from ..solvers.soft import SoftAgreement
 from ..solvers.subgradient import Subgradient
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -186,8 +185,6 @@ class StructuredEstimator(BaseEstimator):
         if recorder is not None:
             result.history[:] = recorder.history
         self._keep_certificate(result, problem)
-        if isinstance(stepper, SoftAgreement):
-            self.bounds_ = stepper.bounds()
         if result.status == FAILED:
             # stacklevel: the caller of a fit that is all or nothing
             warn_failure(type(self).__name__, result.primal, result.dual, stacklevel=4)
