@@ -170,9 +170,7 @@ class _Store:
 
 def cannot_keep(reason: str) -> None:
     """Warn, once, that this process compiles for itself alone."""
-    _warn_once(
-        "write", f"compiled code is not kept for the next process: {reason}, {_ELSEWHERE}"
-    )
+    _warn_once("write", f"compiled code is not kept for the next process: {reason}, {_ELSEWHERE}")
 
 
 class _Locator(UserProvidedCacheLocator):
@@ -223,7 +221,12 @@ class VerifiedCache(FunctionCache):
         except OSError:  # no source file, as in an interactive session
             self.disable()
             return
-        self._identity = (numba.__version__, folder and folder.name, self._impl.filename_base, stamp)
+        self._identity = (
+            numba.__version__,
+            folder and folder.name,
+            self._impl.filename_base,
+            stamp,
+        )
         self.enable()
 
     def _key(self, sig: Any, codegen: Any) -> Any:
