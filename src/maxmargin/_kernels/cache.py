@@ -127,7 +127,9 @@ class _Store:
         except OSError as error:
             if os.name == "nt" and isinstance(error, PermissionError) and path.exists():
                 return  # another process has the file open
-            cannot_keep(f"{self.folders[-1]} cannot be written ({error}): make room there")
+            cannot_keep(
+                f"{self.folders[-1]} cannot be written ({error}): free space or make it writable"
+            )
 
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:
