@@ -108,7 +108,9 @@ class Board:
             if time.monotonic() - self._said < pause:
                 return
             total = "" if self.n_total is None else f" of {self.n_total}"
-            line = f"{self.seconds():5.0f} s  {self.n_done}{total} tests, {self.n_failed} failed"
+            line = (
+                f"{self.seconds():5.0f} s  {self.n_done}{total} tests done, {self.n_failed} failed"
+            )
             if self._on_terminal:
                 self._wipe()
                 line = line[: shutil.get_terminal_size().columns - 1]
@@ -225,4 +227,7 @@ def main(words: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    try:
+        raise SystemExit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted") from None
