@@ -30,7 +30,6 @@ from maxmargin import (
     Subset,
     certificates,
 )
-from maxmargin.solvers import interrupt
 from maxmargin.solvers.latent import MARGIN, SLACK, Session
 
 TREES = Latent(SPACES["trees"], SharedPairs(), superset=AnyPairs())
@@ -190,8 +189,7 @@ def test_formula_of_the_sample_size_is_used():
 
 
 @pytest.mark.parametrize("trainer", ["random", "lssvm"])
-def test_callbacks_stop_and_interrupts_keep_the_weights(trainer, monkeypatch):
-    monkeypatch.setattr(interrupt, "_asked_at", -10.0)  # twice within a second ends everything
+def test_callbacks_stop_and_interrupts_keep_the_weights(trainer, default_sigint):
     stopped = LatentPredictor(SETS, trainer, callbacks=lambda c: c.passes < 2, random_state=0)
     stopped.fit(X, Z)
     assert stopped.status_ == "stopped" and stopped.n_iter_ == 2
