@@ -141,14 +141,14 @@ class Archive:
             if dtype.kind not in "biufcmMSU":
                 raise ValueError(f"{name} has elements of type {dtype}")
             flat = np.empty(math.prod(shape), dtype)
-            raw = memoryview(flat.view(np.uint8) if flat.nbytes else bytearray())
+            raw: Any = flat.view(np.uint8) if flat.nbytes else np.empty(0, np.uint8)
             filled = len(head) - offset
-            raw[:filled] = head[offset:]
+            raw[:filled] = np.frombuffer(head, np.uint8)[offset:]
             while filled < len(raw):
                 piece = stream.read(min(_PIECE, len(raw) - filled))
                 if not piece:
                     raise EOFError(f"{name} ends after {filled} of {len(raw)} bytes")
-                raw[filled : filled + len(piece)] = piece
+                raw[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
                 filled += len(piece)
             stream.read(1)  # the end: zipfile compares the CRC there
         return flat.reshape(shape[::-1]).T if fortran else flat.reshape(shape)

@@ -28,6 +28,13 @@ def check_dual(state: Any, problem: Any = None) -> None:
     if check is None:
         raise ValueError(f"a dual state cannot be a {type(state).__name__}")
     check(state, problem)
+    if isinstance(state, tuple) and len({id(array) for array in state}) < len(state):
+        raise ValueError("an array of the dual state is in two places")
+
+
+def is_whole(blocks: Any) -> bool:
+    """Whether blocks are stored whole, without indices."""
+    return not len(blocks.index)
 
 
 def keeps_whole_blocks(problem: Any) -> bool:
@@ -52,7 +59,7 @@ def _check_mass(name: str, values: np.ndarray) -> None:
 def _check_blocks(state: Any, problem: Any) -> None:
     _check_pool_arrays(state, None if problem is None else problem.n_examples, 1)
     value = check_array("value", state.value, np.float64, (None,))
-    whole = not len(state.index)
+    whole = is_whole(state)
     check_array("index", state.index, np.int32, (None if whole else len(value),))
     check_pool("the blocks", state.start, state.count, state.room, int(state.used[0]), len(value))
     sizes = None if problem is None else _block_sizes(problem)
@@ -63,7 +70,9 @@ def _check_blocks(state: Any, problem: Any) -> None:
     for places, owner in entries_in_use(state.start, state.count):
         _check_mass("value", value[places])
         if not whole:
-            check_within("index", state.index[places], 0, _NO_LIMIT if sizes is None else sizes[owner])
+            check_within(
+                "index", state.index[places], 0, _NO_LIMIT if sizes is None else sizes[owner]
+            )
 
 
 def _check_atoms(state: Any, problem: Any) -> None:

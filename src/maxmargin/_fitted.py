@@ -132,7 +132,9 @@ def integer(at_least: int = 0, at_most: float = math.inf) -> Check:
     def check(value: Any, sizes: Sizes) -> None:
         fits = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
         if not fits or not at_least <= value <= at_most:
-            raise ValueError(f"expected an integer of at least {at_least}, received {_short(value)}")
+            raise ValueError(
+                f"expected an integer of at least {at_least}, received {_short(value)}"
+            )
 
     return check
 

@@ -59,13 +59,12 @@ def check_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> None:
             raise ValueError(f"{name} of a CSR matrix must hold integers; received {array.dtype}")
     if len(indptr) != shape[0] + 1 or indptr[0] != 0 or (np.diff(indptr) < 0).any():
         raise ValueError(
-            f"indptr of a CSR matrix of {shape[0]} rows must have {shape[0] + 1} entries that start "
-            "at 0 and never fall"
+            f"indptr of a CSR matrix of {shape[0]} rows must have {shape[0] + 1} entries that "
+            "start at 0 and never fall"
         )
     if not len(data) == len(indices) == int(indptr[-1]):
         raise ValueError(
-            f"a CSR matrix has {len(data)} values and {len(indices)} indices; expected "
-            f"{indptr[-1]}"
+            f"a CSR matrix has {len(data)} values and {len(indices)} indices; expected {indptr[-1]}"
         )
     check_within("indices of a CSR matrix", indices, 0, shape[1])
 
@@ -90,7 +89,7 @@ def check_random_state(state: Mapping[str, Any]) -> None:
 def check_pool(
     name: str, start: np.ndarray, count: np.ndarray, room: np.ndarray, used: int, size: int
 ) -> None:
-    """Pieces that do not overlap, lie in the used part, and hold no more than they have room for."""
+    """Pieces that do not overlap, lie in the used part, and hold no more than they can."""
     if not 0 <= used <= size:
         raise ValueError(f"the used part of {name} ends at {used}; expected 0 to {size}")
     for what, values in (("start", start), ("count", count), ("room", room)):

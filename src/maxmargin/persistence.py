@@ -11,12 +11,10 @@ import io
 import json
 import os
 import types
-import uuid
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -26,12 +24,14 @@ from ._archive import DAMAGE, Archive
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError, native_class, register
 from ._loaded import check_loaded
 from ._optional import require
+from ._replacing import replacing
 from ._validation import check_integer
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "ModelFileError", "load", "register", "save"]
 
 FORMAT = "maxmargin-model"
 FORMAT_VERSION = 1
+
 
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, dual: bool = False) -> None:
     """Write a fitted model to a file.
@@ -158,34 +158,6 @@ def _opened(
 # --- the archive ---------------------------------------------------------------------------
 
 
-@contextmanager
-def replacing(path: str | os.PathLike[str], suffix: str | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``path`` when the block ends without an error.
-
-    Until then it has a name of its own; with a ``suffix`` a fixed one, beside ``path``, so that
-    what a killed process left there is written over by the next.
-    """
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"cannot save {os.fspath(path)}: there is no folder {folder}")
-    temporary = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
-    if suffix is not None:
-        temporary = target + suffix
-    try:
-        with open(temporary, "xb" if suffix is None else "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        with suppress(OSError):
-            os.remove(temporary)
-        if isinstance(error, OSError) and error.filename == temporary:  # name what was asked for
-            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
-        raise
-
-
 def _write_member(archive: zipfile.ZipFile, name: str, content: Any) -> None:
     info = zipfile.ZipInfo(name)  # has a fixed date, so equal models give equal files
     info.compress_type = zipfile.ZIP_DEFLATED
@@ -220,7 +192,9 @@ def _read_header(archive: Archive) -> dict[str, Any]:
 def _read_model(archive: Archive) -> Any:
     header = _read_header(archive)
     if "model.skops" in archive:
-        model = _load_with_skops(archive.read("model.skops"), str(header["estimator"]), archive.limit)
+        model = _load_with_skops(
+            archive.read("model.skops"), str(header["estimator"]), archive.limit
+        )
     else:
         model = Decoder(archive.read_array).decode(archive.read_json("state.json"))
     if not isinstance(model, BaseEstimator) or type(model).__name__ != header["estimator"]:

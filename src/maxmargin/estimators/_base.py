@@ -13,6 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._codec import ModelFileError
+from .._dual_checks import check_dual, is_whole, keeps_whole_blocks
+from .._kernels.blocks import Blocks
 from .._kernels.passes import block_sizes
 from .._validation import (
     check_callbacks,
@@ -235,6 +238,15 @@ class StructuredEstimator(BaseEstimator):
         self._dual: Any = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
+        if isinstance(before[1], Blocks) and is_whole(before[1]) != keeps_whole_blocks(problem):
+            return None  # of a fit with another surrogate
+        try:
+            check_dual(before[1], problem)
+        except ValueError as error:  # states in memory are right: it was read from a file
+            raise ModelFileError(
+                f"cannot start from the dual state of this {type(self).__name__}: {error}. It was "
+                "read from a model file that is damaged or was changed; use warm_start=False"
+            ) from None
         return before[1]
 
     def _keep_certificate(self, result: Result, problem: Any) -> None:
