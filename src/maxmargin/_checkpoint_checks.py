@@ -267,9 +267,8 @@ def _check_together(found: dict[str, Any], problem: Any) -> None:
              isinstance(found[name], np.ndarray)]  # fmt: skip
     if len(set(means)) > 1 or (found.get("_rounds_done", 0) and not all(means)):
         raise ValueError("the averages of weights and messages are not those of one round")
-    if "_mass" in found and np.ndim(found["_mass"]):
-        if found["_mass"][0] < 0.0 or (calls and not found["_mass"][0] > 0.0):
-            raise ValueError("_mass must be positive")
+    if len(found.get("averaged", ())) and calls and not found["_mass"][0] > 0.0:
+        raise ValueError("_mass must be positive")
     penalty = found.get("penalty")
     if penalty is not None and not penalty.kappa > 0.0:
         raise ValueError("kappa must be positive")

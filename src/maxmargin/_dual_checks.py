@@ -32,16 +32,6 @@ def check_dual(state: Any, problem: Any = None) -> None:
         raise ValueError("an array of the dual state is in two places")
 
 
-def is_whole(blocks: Any) -> bool:
-    """Whether blocks are stored whole, without indices."""
-    return not len(blocks.index)
-
-
-def keeps_whole_blocks(problem: Any) -> bool:
-    """Whether blocks of this problem are stored whole, without indices."""
-    return bool(getattr(problem.surrogate, "fills_blocks", False))
-
-
 def _check_pool_arrays(state: Any, n: int | None, used: int) -> int:
     n = len(check_array("start", state.start, np.int64, (n,)))
     check_array("count", state.count, np.int32, (n,))
@@ -59,20 +49,41 @@ def _check_mass(name: str, values: np.ndarray) -> None:
 def _check_blocks(state: Any, problem: Any) -> None:
     _check_pool_arrays(state, None if problem is None else problem.n_examples, 1)
     value = check_array("value", state.value, np.float64, (None,))
-    whole = is_whole(state)
+    whole = not len(state.index)  # blocks of another surrogate may be stored so, too
     check_array("index", state.index, np.int32, (None if whole else len(value),))
     check_pool("the blocks", state.start, state.count, state.room, int(state.used[0]), len(value))
     sizes = None if problem is None else _block_sizes(problem)
-    if problem is not None and whole != keeps_whole_blocks(problem):
-        raise ValueError("the blocks are those of another surrogate")
+    if problem is not None and whole and _needs_indices(problem):
+        raise ValueError("the blocks have no indices")
     if sizes is not None and whole and (state.count != sizes).any():
         raise ValueError("count must be the number of parts of each block")
     for places, owner in entries_in_use(state.start, state.count):
         _check_mass("value", value[places])
         if not whole:
-            check_within(
-                "index", state.index[places], 0, _NO_LIMIT if sizes is None else sizes[owner]
-            )
+            limit = _NO_LIMIT if sizes is None else sizes[owner]
+            check_within("index", state.index[places], 0, limit)
+    if problem is not None and type(problem.structure).__name__ != "Multilabel":
+        # Outputs of an example have the same number of parts, unless some are hidden.
+        truth = problem.start()
+        expected = _sums(truth, truth.value)
+        if (np.abs(_sums(state, value) - expected) > _ROUNDING * expected).any():
+            raise ValueError("the parts of an example do not sum to their number in an output")
+
+
+def _needs_indices(problem: Any) -> bool:
+    """Whether the kernel is the one for outputs with few parts, which knows no whole blocks."""
+    fills = getattr(problem.surrogate, "fills_blocks", False)
+    return bool(getattr(problem.structure, "sparse_outputs", False)) and not fills
+
+
+def _sums(pool: Any, values: np.ndarray) -> np.ndarray:
+    """The sum of the entries of each example."""
+    sums = np.zeros(len(pool.start))
+    for places, owner in entries_in_use(pool.start, pool.count):
+        first = int(owner[0]) if len(owner) else 0
+        found = np.bincount(owner - first, values[places])
+        sums[first : first + len(found)] += found
+    return sums
 
 
 def _check_atoms(state: Any, problem: Any) -> None:
@@ -82,15 +93,12 @@ def _check_atoms(state: Any, problem: Any) -> None:
     labels = check_array("labels", state.labels, np.int32, (None,))
     used, used_labels = (int(k) for k in state.used)
     check_pool("the outputs", state.start, state.count, state.room, used, len(weight))
-    for places, owner in entries_in_use(state.start, state.count):
+    for places, _ in entries_in_use(state.start, state.count):
         _check_mass("weight", weight[places])
-        sums = np.bincount(owner - owner[0], weight[places])[np.unique(owner) - owner[0]]
-        if (np.abs(sums - 1.0) > _ROUNDING).any():
-            raise ValueError("the weights of the outputs of an example must sum to 1")
+    if (np.abs(_sums(state, weight) - 1.0) > _ROUNDING).any():
+        raise ValueError("the weights of the outputs of an example must sum to 1")
     if problem is None:
         return
-    if (state.count < 1).any():
-        raise ValueError("every example must have an output")
     lengths, bounds = _labels_of(problem)
     room, count = state.room * lengths, state.count * lengths
     check_pool("the labels", state.labels_start, count, room, used_labels, len(labels))
@@ -112,6 +120,9 @@ def _check_flows(state: Any, problem: Any) -> None:
     for places, _ in entries_in_use(state.start, state.count):
         _check_mass("mass", mass[places])
         check_within("edge", state.edge[places], 0, n_labels**2)
+    for name, sums in (("mass", _sums(state, mass)), ("predictions", state.predictions.sum(1))):
+        if (np.abs(sums - 1.0) > _ROUNDING).any():
+            raise ValueError(f"{name} of a position must sum to 1")
 
 
 def _check_beliefs(state: Any, problem: Any) -> None:

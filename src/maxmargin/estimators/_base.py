@@ -14,8 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._codec import ModelFileError
-from .._dual_checks import check_dual, is_whole, keeps_whole_blocks
-from .._kernels.blocks import Blocks
+from .._dual_checks import check_dual
 from .._kernels.passes import block_sizes
 from .._validation import (
     check_callbacks,
@@ -238,8 +237,6 @@ class StructuredEstimator(BaseEstimator):
         self._dual: Any = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
-        if isinstance(before[1], Blocks) and is_whole(before[1]) != keeps_whole_blocks(problem):
-            return None  # of a fit with another surrogate
         try:
             check_dual(before[1], problem)
         except ValueError as error:  # states in memory are right: it was read from a file
