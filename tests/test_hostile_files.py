@@ -284,7 +284,10 @@ def check_all_edits(model, X, y, folder, share):
         warnings.simplefilter("ignore")
         write_members(path, changed)
         loaded = load(path)
-        loaded.predict(X)
+        try:
+            loaded.predict(X)
+        except ValueError:  # a model of other data may say so
+            return "answered"
         loaded.fit(X, y)
         return "answered"
 
@@ -306,10 +309,6 @@ def check_all_edits(model, X, y, folder, share):
 def array_of(members, name):
     node = json.loads(members["state.json"])["estimator"]["attributes"].get(name, {})
     return {f"{node['array']} "} if isinstance(node, dict) and "array" in node else set()
-
-
-# What may be changed without a trace: numbers that any model might have, beyond what is used.
-HARMLESS = (" -1e+300 ", " -1 at", " 1000000 at", "max at", "min at")
 
 
 @pytest.mark.parametrize("case", model_cases())
@@ -370,19 +369,19 @@ SOLVERS = {
         WINE,
         CLASSES,
     ),
-    "atoms": (lambda: SequenceLabeler(tol=1e-7, max_iter=4, random_state=0), WORDS, TAGS),
+    "atoms": (lambda: SequenceLabeler(tol=1e-7, max_iter=8, random_state=0), WORDS, TAGS),
     "beliefs": (
         lambda: MultiLabelClassifier(tol=1e-7, max_iter=4, random_state=0), WINE, LABEL_SETS
     ),
 }  # fmt: skip
 SLOW_SOLVERS = {
     "flows": (
-        lambda: SequenceLabeler(surrogate="max-min", tol=1e-7, max_iter=4, random_state=0),
+        lambda: SequenceLabeler(surrogate="max-min", tol=1e-7, max_iter=8, random_state=0),
         WORDS,
         TAGS,
     ),
     "saddles": (
-        lambda: LabelRanker(surrogate="max-min", tol=1e-7, max_iter=4, random_state=0),
+        lambda: LabelRanker(surrogate="max-min", tol=1e-7, max_iter=8, random_state=0),
         WINE[:30],
         np.argsort(np.argsort(-WINE[:30, :4], axis=1), axis=1),
     ),
@@ -414,7 +413,7 @@ def check_checkpoint_edits(make, X, y, path, share):
         model = make()
         model._recorder = Recorder(lambda state: None, np.inf, read_checkpoint(path)[1])
         model.fit(X, y)
-        assert model.gap_ >= -1e-6 * model.primal_
+        assert 0.0 < model.primal_ < np.inf and model.gap_ >= -1e-6 * model.primal_
         return "answered"
 
     arrays = list(array_edits(members))

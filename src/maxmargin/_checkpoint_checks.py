@@ -24,12 +24,22 @@ _MAY_BE_INFINITE = {"_soft_primal", "_soft_dual", "_hard_primal", "_least_apart"
 # Logarithms of what may be forbidden.
 _MAY_BE_FORBIDDEN = {"theta", "pairs", "logits"}
 _MOST_STEPS = 1 << 53
+# What a dual value may be above the primal one, in parts of it.
+_ROUNDING = 1e-6
 
 
 def solver_attributes(stepper: Any) -> dict[str, Any]:
     """What a checkpoint keeps of a solver."""
     hidden = {"problem", "advance", "check"}
     return {k: v for k, v in vars(stepper).items() if k not in hidden and not callable(v)}
+
+
+def check_fields(state: Any) -> None:
+    """Refuse a state whose fields are of other types; what is in them is checked later."""
+    kinds = (dict, dict, tuple, int, list, float)
+    for name, value, kind in zip(state._fields, state, kinds, strict=True):
+        if type(value) is not kind:
+            raise ValueError(f"{name} must be a {kind.__name__}; received {type(value).__name__}")
 
 
 def check_fit_state(state: Any, stepper: Any) -> None:
@@ -41,7 +51,8 @@ def check_fit_state(state: Any, stepper: Any) -> None:
         If anything is missing, of another type or shape, out of range, or contradicts the rest.
     """
     fresh = solver_attributes(stepper)
-    if type(state.stepper) is not dict or set(state.stepper) != set(fresh):
+    check_fields(state)
+    if set(state.stepper) != set(fresh):
         raise ValueError("it was made by another solver, or by another version of it")
     for name, value in state.stepper.items():
         special = _SPECIAL.get(name)
@@ -276,7 +287,7 @@ def _check_together(found: dict[str, Any], problem: Any) -> None:
 
 def _check_surrogate(found: Any, surrogate: Any) -> None:
     fresh = surrogate_arrays(surrogate)
-    if type(found) is not dict or set(found) != set(fresh):
+    if set(found) != set(fresh):
         raise ValueError("it was made with another surrogate")
     for name, known in fresh.items():
         value = check_array(name, found[name], known.dtype, known.shape)
@@ -298,14 +309,14 @@ def surrogate_arrays(surrogate: Any) -> dict[str, np.ndarray]:
 
 def _check_loop(state: Any, problem: Any) -> None:
     """Best weights and checks so far: what the loop around the solver knows."""
-    if type(state.best) is not tuple or len(state.best) != 4:
+    if len(state.best) != 4:
         raise ValueError("best must be weights, primal, dual and oracle error")
     weights, primal, dual, error = state.best
     _vector("the best weights", weights, problem.n_weights)
     _check_number("the best primal value", primal)
     _check_number("the best dual value", dual, infinite=True)
     _check_number("the oracle error", error)
-    if error < 0.0 or dual - primal > 1e-6 * max(abs(primal), abs(dual), 1e-300):
+    if error < 0.0 or not dual - primal <= _ROUNDING * abs(primal):
         raise ValueError(f"the dual value {dual} is above the primal value {primal}")
     _check_count("checked_calls", state.checked_calls)
     if state.checked_calls > state.stepper["oracle_calls"]:

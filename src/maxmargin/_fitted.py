@@ -402,7 +402,8 @@ def _layout(value: Any, sizes: Sizes) -> None:
     _one_after_another([(at[0], at[1], 1) for at in value.unary.values()], value.n_columns)
     _one_after_another([(at[0], at[2], 0) for at in value.factor.values()], value.n_factor_columns)
     for key, (_, ties, n_tied) in value.factor.items():
-        if not (isinstance(key, tuple) and len(key) == 2 and type(ties) is bytes):
+        known = isinstance(key, tuple) and len(key) == 2 and key[0] in (0, 1, 2)
+        if not known or type(ties) is not bytes:
             raise ValueError(f"the group {key!r} of factors is none")
         check_within(f"the table of group {key!r}", np.frombuffer(ties, np.int32), -1, n_tied)
 

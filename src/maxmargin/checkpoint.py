@@ -21,7 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._archive import DAMAGE, Archive
-from ._checkpoint_checks import check_fit_state, solver_attributes, surrogate_arrays
+from ._checkpoint_checks import (
+    check_fields,
+    check_fit_state,
+    solver_attributes,
+    surrogate_arrays,
+)
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
 from ._replacing import replacing
 
@@ -29,6 +34,8 @@ __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
 _VERSION = 1
+# What the dual value may be above the primal one, in parts of it.
+_ROUNDING = 1e-6
 # Objects that a state may hold, beside those of model files.
 _OBJECTS = {
     ("maxmargin._kernels.agreement", "Penalty"),
@@ -103,6 +110,15 @@ class Recorder:
         self._advance, self._check = stepper.advance, stepper.check
         stepper.advance, stepper.check = self.advance, self.check
         self._began = self._written = time.perf_counter()
+
+    def verify(self, result: Any) -> None:
+        """Refuse a result that no fit could have: the state that it started from was changed."""
+        if self._start is not None and not result.gap >= -_ROUNDING * abs(result.primal):
+            raise ModelFileError(
+                "cannot continue from the checkpoint: it leads to the primal value "
+                f"{result.primal} and the dual value {result.dual}, which contradict each other; "
+                "remove it and start anew"
+            )
 
     def hear(self, check: Any) -> None:
         """Take in a check of the loop: a callback of the fit."""
@@ -235,6 +251,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], FitSt
             fields = archive.read_json("state.json")
             decoder = _StateDecoder(functools.cache(archive.read_array))
             state = None if fields is None else FitState(*map(decoder.decode, fields))
+            if state is not None:
+                check_fields(state)
             return header["note"], state
     except FileNotFoundError:
         raise

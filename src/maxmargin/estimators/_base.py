@@ -186,6 +186,7 @@ class StructuredEstimator(BaseEstimator):
             name=type(self).__name__,
         )
         if recorder is not None:
+            recorder.verify(result)
             result.history[:] = recorder.history
         self._keep_certificate(result, problem)
         if isinstance(stepper, SoftAgreement):
