@@ -39,7 +39,7 @@ pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="needs fork"),
 ]
 if os.name == "posix":
-    from hostile import array_edits, json_edits, members_of, npy, outcomes, write_members
+    from hostile_files import array_edits, json_edits, members_of, npy, outcomes, write_members
 
 WINE, CLASSES = load_wine(return_X_y=True)
 WINE = (WINE - WINE.mean(axis=0)) / WINE.std(axis=0)
