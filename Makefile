@@ -9,9 +9,13 @@ BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+# Processors whose code this machine can run: the oldest of its kind, one with AVX2, its own.
+PROCESSORS := $(if $(filter x86_64 amd64,$(shell uname -m)),x86-64 haswell,generic) host
+# Further options or test files:  make test ARGS="tests/test_duality.py -x"
+ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-oldest bench docs lint format clean
+.PHONY: help demo test test-all test-oldest test-portable bench docs lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -20,16 +24,28 @@ demo: $(BASE)  ## a short tour of the library
 	@$(PY) -m maxmargin.demo
 
 test: $(DEV)  ## run the tests, but for those marked slow
-	@$(PY) tests/run.py -m "not slow"
+	@$(PY) tests/run.py -m "not slow" $(ARGS)
 
 test-all: $(DEV)  ## run all tests, with optimised code
-	@NUMBA_OPT=3 $(PY) tests/run.py
+	@NUMBA_OPT=3 $(PY) tests/run.py $(ARGS)
 
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	@echo "installing the oldest versions into .venv-oldest (about a minute the first time)"
 	@.venv-oldest/bin/python -m pip install --quiet --disable-pip-version-check \
 	    -c oldest.txt -e '.[dev,io,plot,cli,parquet]'
-	@.venv-oldest/bin/python tests/run.py
+	@.venv-oldest/bin/python tests/run.py $(ARGS)
+
+# Each processor has its own cache of compiled code. All are tested, also after a failure.
+test-portable: $(DEV)  ## run the tests with code for several processors, old and new
+	@unset NUMBA_CACHE_DIR NUMBA_CPU_NAME NUMBA_CPU_FEATURES; failed=; \
+	for name in $(PROCESSORS); do \
+	    echo "code for the processor: $$name"; \
+	    if test $$name != host; then export NUMBA_CPU_NAME=$$name NUMBA_CPU_FEATURES=; \
+	    else unset NUMBA_CPU_NAME NUMBA_CPU_FEATURES; fi; \
+	    $(PY) tests/run.py -m "not slow" $(ARGS) || failed="$$failed $$name"; \
+	done; \
+	test -z "$$failed" || { echo "failed with code for:$$failed" >&2; exit 1; }
 
 bench: $(DEV)  ## compare with other libraries on this machine
 	@$(PY) -m benchmarks
@@ -63,20 +79,20 @@ $(PY):
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	    echo "'$(PYTHON) -m venv' does not work here. Install your system's venv package" \
 	         "(Debian and Ubuntu: apt install python3-venv) and try again." >&2; exit 1; }
-	@echo "creating $(VENV)"
+	@echo "creating $(VENV) (a few seconds)"
 	@$(PYTHON) -m venv $(VENV)
 
 $(BASE): pyproject.toml | $(PY)
-	@echo "installing maxmargin into $(VENV)"
+	@echo "installing maxmargin into $(VENV) (about a minute, mostly downloads)"
 	@$(PIP) -e .
 	@touch $@
 
 $(DEV): pyproject.toml | $(PY)
-	@echo "installing maxmargin and its development tools into $(VENV)"
+	@echo "installing maxmargin and its development tools into $(VENV) (about a minute, mostly downloads)"
 	@$(PIP) -e '.[dev,io,plot,bench,lp,cli,parquet]'
 	@touch $@ $(BASE)
 
 $(DOCS): pyproject.toml $(BASE) | $(PY)
-	@echo "installing what the documentation needs into $(VENV)"
+	@echo "installing what the documentation needs into $(VENV) (about a minute, mostly downloads)"
 	@$(PIP) -e '.[docs,plot]'
 	@touch $@

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import gc
 import os
-from pathlib import Path
+import signal
 
 import pytest
 from hypothesis import settings
+
+from run import cache_of_tests
 
 # Most of the time of a first run is compilation. Less optimisation makes it shorter (none at all
 # would make the tests that compute much slower). `make test-all` tests the code that users get,
 # optimised. The two must not meet in one cache, nor end up in the one that users and benchmarks
 # share. Numba reads this when it is imported.
-_LEVEL = os.environ.setdefault("NUMBA_OPT", "1")
-_CACHE = Path(__file__).resolve().parent.parent / ".cache" / f"tests-{_LEVEL}"
-os.environ.setdefault("NUMBA_CACHE_DIR", str(_CACHE))
+os.environ.setdefault("NUMBA_OPT", "1")
+os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_of_tests(os.environ)))
 
-import realdata  # noqa: E402
-from maxmargin._kernels.jit import register_everything  # noqa: E402
+import realdata
+from maxmargin._kernels.jit import register_everything
+from maxmargin.solvers import interrupt
 
 # Drivers of the tests call generic functions, too.
 register_everything()
@@ -40,6 +42,20 @@ def ocr():
     for array in (*X, *y, fold):
         array.flags.writeable = False
     return X, y, fold
+
+
+@pytest.fixture
+def default_sigint(monkeypatch):
+    """Python's own handler of SIGINT, long after the last one.
+
+    The process that runs the tests may have another, or ignore the signal: Python then installs
+    none.
+    """
+    monkeypatch.setattr(interrupt, "_asked_at", -float("inf"))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # restored after the fit
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

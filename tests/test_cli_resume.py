@@ -209,7 +209,14 @@ def test_ctrl_c_keeps_the_best_model_so_far(folder):
     checkpoint = folder / "a.mm.checkpoint"
     words = [*TRAIN[:-2], "-o", "a.mm"]
     command = [sys.executable, "-m", "maxmargin", *words, "--checkpoint-every", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Python leaves SIGINT ignored if it was when it started, as in the background of a shell.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     limit = time.monotonic() + 120
     while not checkpoint.exists() and time.monotonic() < limit:
         time.sleep(0.005)

@@ -228,3 +228,44 @@ def test_entries_known_at_prediction(edges):
         model.predict(ROWS, partial_y=partial[:3])
     with pytest.raises(ValueError, match="received 7 at row 0, column 0"):
         model.predict(ROWS, partial_y=np.where(partial == partial[0, 0], 7, partial))
+
+
+# --- bounds_ ------------------------------------------------------------------------------------
+
+
+def check_bounds(model):
+    """Those of the last convex problem, whose dual value is that of the fit."""
+    assert model.bounds_["hard_dual"] == pytest.approx(model.dual_, abs=1e-12)
+    assert model.bounds_["hard_primal"] >= model.bounds_["hard_dual"] - 1e-12
+    assert model.bounds_["hard_gap"] == model.bounds_["hard_primal"] - model.bounds_["hard_dual"]
+
+
+def test_bounds_belong_to_the_last_fit_of_graphs():
+    model = labeler(tol=0.01).fit(X3, MARKED3)
+    assert model.status_ == "stationary"
+    check_bounds(model)
+    hidden = model.bounds_
+    check_bounds(model.fit(X3, Y3))  # nothing is hidden
+    assert model.bounds_["hard_dual"] != hidden["hard_dual"]
+    model.set_params(agreement="soft", rho=0.5).fit(X3, Y3)
+    assert model.bounds_["soft_gap"] == pytest.approx(model.gap_) and "soft_gap" not in hidden
+    model.set_params(agreement="multipliers", rho="auto").fit(X3, MARKED3)
+    assert model.bounds_ == hidden  # the same fit as the first
+
+
+def test_bounds_belong_to_the_last_fit_of_grids_and_label_sets():
+    images = [np.kron(np.eye(2), np.ones((2, 2))) + 0.3 * RANDOM.randn(4, 4) for _ in range(4)]
+    cells = [np.kron(np.eye(2, dtype=int), np.ones((2, 2), int)) for _ in images]
+    cells[0][0, 0] = -1
+    grid = GridLabeler(hidden=True, alpha=0.05, tol=0.01, max_iter=400, random_state=0)
+    check_bounds(grid.fit(images, cells))
+    features = RANDOM.randn(30, 2)
+    sets = (features @ RANDOM.randn(2, 3) > 0).astype(int)
+    some = sets.copy()
+    some[::3, 0] = -1
+    model = MultiLabelClassifier(
+        edges="full", hidden=True, alpha=0.05, tol=0.01, max_iter=400, random_state=0
+    )
+    check_bounds(model.fit(features, some))
+    assert model.set_params(edges="none").fit(features, sets).bounds_ == {}
+    check_bounds(model.set_params(edges="full").fit(features, sets))

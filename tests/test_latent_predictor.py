@@ -30,7 +30,7 @@ from maxmargin import (
     Subset,
     certificates,
 )
-from maxmargin.solvers import interrupt
+from maxmargin.solvers.latent import MARGIN, SLACK, Session
 
 TREES = Latent(SPACES["trees"], SharedPairs(), superset=AnyPairs())
 SETS = Latent(LEARNABLE, SharedPairs(), superset=AnyPairs())
@@ -64,6 +64,76 @@ def test_same_seed_same_model_and_clone(trainer):
     assert model.n_iter_ >= 1 and model.n_searches_ >= len(X) and len(model.history_) >= 2
     assert model.get_params()["latent__structure__size"] == 4
     assert model.alpha_ == 0.05 and LatentPredictor(SETS).fit(X, Z).alpha_ == 2 / 12
+
+
+FITTED = (
+    "alpha_", "primal_", "dual_", "gap_", "oracle_error_", "certificate_", "status_", "n_iter_",
+    "history_",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trainer", "settings"),
+    [("all", {}), ("all", {"search": "listed"}), ("lssvm", {}), ("lssvm", {"n_restarts": 2}),
+     ("random", {}), ("random", {"solver": "subgradient", "n_iter": 3})],
+)  # fmt: skip
+def test_fitted_attributes_of_every_trainer(trainer, settings, tmp_path):
+    model = LatentPredictor(SETS, trainer, alpha=0.05, random_state=0, **settings).fit(X, Z)
+    assert all(hasattr(model, name) for name in FITTED)
+    last = model.history_[-1]
+    if trainer == "random":
+        assert model.primal_ == model.objective_
+        assert math.isnan(model.dual_) and math.isnan(model.gap_) and last.gap == math.inf
+        assert math.isnan(model.oracle_error_) and "NaN" in model.certificate_
+        with pytest.raises(ValueError, match="no certificate: dual_ and gap_ are NaN"):
+            certificates.summary(model)
+    else:
+        # Of one convex problem, which is nowhere below the objective.
+        assert model.gap_ == model.primal_ - model.dual_ == last.gap
+        assert model.objective_ <= model.primal_ + 1e-12 and model.gap_ >= -1e-12
+        assert model.oracle_error_ == 0.0 and "last convex problem" in model.certificate_
+        found = certificates.summary(model)
+        assert found.local and found.gap == max(model.gap_, 0.0)
+    path = tmp_path / "model.mm"
+    maxmargin.save(model, path)
+    again = maxmargin.load(path)
+    for name in FITTED[1:-1]:
+        np.testing.assert_equal(getattr(again, name), getattr(model, name))
+    model.set_params(trainer="random", solver="cccp").fit(X, Z)
+    assert math.isnan(model.gap_) and "NaN" in model.certificate_  # nothing of the fit before
+
+
+@pytest.mark.parametrize("trainer", ["all", "lssvm"])
+def test_certificate_is_that_of_a_convex_problem(trainer):
+    """With the latent variables known there is one convex problem: no weights are below dual_."""
+    model = LatentPredictor(SETS, trainer, alpha=0.05, tol=1e-6, random_state=0).fit(X, Z)
+    session = Session(
+        SETS.pack(X, Z), 0.05, np.ones(len(X)), MARGIN if trainer == "lssvm" else SLACK, 50,
+        np.random.RandomState(0),
+    )  # fmt: skip
+    session.explain(model.coef_, False)  # they had settled
+    rng = np.random.RandomState(1)
+    value, _, _ = session.search(model.coef_, "exact")
+    assert value == pytest.approx(model.objective_, abs=1e-9)
+    for size in (0.0, 1e-3, 0.1, 1.0):
+        for _ in range(5):
+            other = model.coef_ + size * rng.randn(len(model.coef_))
+            assert session.search(other, "exact")[0] >= model.dual_ - 1e-9
+
+
+def test_reports_and_plots_never_call_it_a_global_bound(fitted):
+    pytest.importorskip("matplotlib")
+    from maxmargin import plot
+    from maxmargin.report import Report
+
+    random = LatentPredictor(SETS, alpha=0.05, n_iter=3, random_state=0).fit(X, Z)
+    for model in (fitted, random):
+        report = Report("latent")
+        assert report.add(model, X_train=X, y_train=Z).relative_gap is None
+        page = report.html()
+        assert "no weights at all" not in page and "nan%" not in page
+        title = plot.convergence(model).get_title()
+        assert "nan" not in title and ("last convex problem" in title) == (model is fitted)
 
 
 def test_random_training_has_the_objective_of_its_kind():
@@ -119,8 +189,7 @@ def test_formula_of_the_sample_size_is_used():
 
 
 @pytest.mark.parametrize("trainer", ["random", "lssvm"])
-def test_callbacks_stop_and_interrupts_keep_the_weights(trainer, monkeypatch):
-    monkeypatch.setattr(interrupt, "_asked_at", -10.0)  # twice within a second ends everything
+def test_callbacks_stop_and_interrupts_keep_the_weights(trainer, default_sigint):
     stopped = LatentPredictor(SETS, trainer, callbacks=lambda c: c.passes < 2, random_state=0)
     stopped.fit(X, Z)
     assert stopped.status_ == "stopped" and stopped.n_iter_ == 2
@@ -233,6 +302,8 @@ def test_bounds_by_hand(of_trees):
     assert found.vacuous == (expected >= 1) and found.holds
     assert found.constants["r"] == r and found.constants["gamma"] == 1.0
     assert "vacuous" in str(found)
+    # Theorems 1 and 2 hold with probability 1 - delta/2.
+    assert found.confidence == pytest.approx(0.95) and "probability 95%" in str(found)
     with pytest.raises(ValueError, match="delta must be between 0 and 1; received 2"):
         certificates.generalisation_bound(of_trees, X, Y, 1, delta=2)
     huge = clone(of_trees)
@@ -247,7 +318,10 @@ def test_third_bound_by_hand(of_trees):
     model.coef_ = np.zeros(15)
     model.coef_[3] = 1e-3
     beta, delta, n, r = 0.6, 0.05, 12, 540
-    found = certificates.generalisation_bound(model, X, Y, 3, beta=beta, random_state=0)
+    found = certificates.generalisation_bound(
+        model, X, Y, 3, beta=beta, n_nonzero=1, random_state=0
+    )
+    assert found.confidence == pytest.approx(0.95)
     assert found.constants["T"] == certificates.sample_size(n, 1e-3, 1.0, beta)
     assert found.constants["s"] == 1 and found.constants["l"] == 15
     assert found.constants["r_superset"] == math.comb(15, 2)
@@ -256,6 +330,17 @@ def test_third_bound_by_hand(of_trees):
     assert found.terms["orderings"] == pytest.approx(orderings)
     assert found.terms["random sets"] == pytest.approx(sets / math.log(1 / beta))
     assert found.value == pytest.approx(sum(found.terms.values())) and found.holds
+    # The theorem fixes s before training: by default it is the number of weights, not of those
+    # that training left.
+    wide = certificates.generalisation_bound(model, X, Y, 3, beta=beta, random_state=0)
+    orderings = 3 * math.sqrt((15 * (math.log(15) + 2 * math.log(n * r)) + math.log(80)) / n)
+    assert wide.constants["s"] == 15 and wide.terms["orderings"] == pytest.approx(orderings)
+    # The known beta is that of uniform proposals; those of the model climb.
+    unknown = certificates.generalisation_bound(model, X, Y, 3, random_state=0)
+    assert not unknown.holds and "beta is that of the proposals in use" in str(unknown)
+    model.coef_[4] = 1e-3
+    more = certificates.generalisation_bound(model, X, Y, 3, beta=beta, n_nonzero=1, random_state=0)
+    assert not more.conditions["at most s weights are not zero"] and not more.holds
     model.coef_ = np.ones(15)
     outside = certificates.generalisation_bound(model, X, Y, 3, beta=beta, random_state=0)
     assert not outside.holds and outside.vacuous and "not met" in str(outside)

@@ -88,7 +88,7 @@ def test_which_labels_interact():
     assert len(fitted(many, max_iter=1).edges_) == 30
     for separate in (fitted(edges=[]), fitted(edges="none"), fitted(surrogate="crf")):
         assert separate.edges_.shape == (0, 2) and separate.interactions_.shape == (0, 2, 2)
-        assert not hasattr(separate, "bounds_")
+        assert separate.bounds_ == {}
     assert not len(fitted(Y[:, :1]).edges_)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from graph_models import PlainModel, make_problem, random_graph, random_truth
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.soft import SoftAgreement
+from maxmargin.solvers.soft import SoftAgreement, theorem_h
 from maxmargin.structures.factor_graph import FactorGraph
 from maxmargin.structures.graph_packing import pack_graphs, plan_layout
 
@@ -225,6 +225,35 @@ def test_small_rho_tends_to_the_hard_optimum():
     assert excess[-1] < 0.012
     # In the end in proportion to rho: it tends to zero.
     assert excess[-1] == pytest.approx(0.3 * excess[-2], rel=0.1)
+
+
+def test_constants_of_theorem_4_1_by_hand():
+    """``h = n (8 Y_max q (B R + L))^2`` as in the paper, worked out for two variables."""
+    graph = FactorGraph([[2.0, 2.0], [1.0, 0.0]], 2).add_tables([(0, 1)])
+    truth = np.array([0, 1])
+    problem = make_problem([graph, graph], [truth, truth], alpha=0.5)
+    # n = 2. Variables have Y_max = 2 states (the table's 4 entries do not count), and q = 3: two
+    # variables and a factor. Each label costs 1/2: L = 1/2, and g(0) = 1/2 + 1/2, so that
+    # B = sqrt(2 * 1 / 0.5) = 2. Features with the intercept: R = |(2, 2, 1)| = 3, above the 1 of
+    # the table. h = 2 (8 * 2 * 3 * (2 * 3 + 1/2))^2 = 2 * 312^2.
+    assert theorem_h(problem) == pytest.approx(2 * 312**2)
+    stepper, _ = train(problem, agreement="soft", rho=0.01, passes=20)
+    bounds = stepper.bounds()
+    assert bounds["agreement_bound"] == pytest.approx(0.5 * 0.01 * 312**2)
+    assert bounds["hard_suboptimality"] == pytest.approx(bounds["soft_gap"] + 0.005 * 312**2)
+    # Smoothing lowers each of the q = 3 maxima by at most sigma/2.
+    stepper, _ = train(problem, agreement="soft", rho=0.01, sigma=0.1, passes=20)
+    bounds = stepper.bounds()
+    slack = bounds["hard_suboptimality"] - bounds["soft_gap"] - bounds["agreement_bound"]
+    assert slack == pytest.approx(0.15)
+    # As one factor, a chain of three edges has features of norm 3 where all entries are equal:
+    # R = 3 rather than |(1, 1)|. q = 5, B = 2: h = (8 * 2 * 5 * (2 * 3 + 1/4))^2.
+    chain = FactorGraph(np.ones((4, 1)), 2).add_chain(range(4))
+    problem = make_problem([chain], [np.zeros(4, int)], alpha=0.5)
+    assert theorem_h(problem) == pytest.approx(500.0**2)
+    # A count forbids labellings: a score of minus infinity, for which the theorem says nothing.
+    counted = FactorGraph(np.ones((4, 1)), 2).add_count(range(4), at_most=2)
+    assert theorem_h(make_problem([counted], [np.zeros(4, int)])) == np.inf
 
 
 def test_annealing_tends_to_the_hard_optimum():

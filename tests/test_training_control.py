@@ -144,17 +144,6 @@ def test_error_of_a_callback_comes_out():
 # --- Ctrl-C -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def default_sigint(monkeypatch):
-    """Python's own handler of SIGINT, whatever the test runner has installed, long after the last
-    one."""
-    monkeypatch.setattr(interrupt_module, "_asked_at", -np.inf)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler  # restored after the fit
-    signal.signal(signal.SIGINT, before)
-
-
 def at_pass(passes, act):
     """A callback that acts at the first check after some passes."""
     done = []
@@ -244,6 +233,17 @@ def test_handler_of_somebody_else_stays_in_charge():
     finally:
         signal.signal(signal.SIGINT, before)
     assert met == [signal.SIGINT] and model.status_ == "converged"
+
+
+def test_an_ignored_interrupt_stays_ignored():
+    """As in a process that was started with nohup or by a shell in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        model = classifier(callbacks=at_pass(0, interrupt)).fit(X, Y)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert model.status_ == "converged"
 
 
 def test_fit_in_another_thread():

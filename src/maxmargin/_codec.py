@@ -21,6 +21,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import DictVectorizer
 
+from ._indices import check_csr, check_random_state
+
 # Where a class must be defined to be one of ours.
 TRUSTED_PACKAGE = "maxmargin."
 _FOREIGN_ESTIMATORS = {"DictVectorizer": DictVectorizer}
@@ -122,12 +124,14 @@ def _sparse_fields(matrix: Any) -> dict[str, Any]:
 
 
 def _sparse_from(cls: type, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
+    check_csr(data, indices, indptr, shape)
     matrix = cls((data, indices, indptr), shape=shape)
     matrix.indices, matrix.indptr = indices, indptr  # scipy may have narrowed the index type
     return matrix
 
 
 def _random_state_from(fields: dict[str, Any]) -> np.random.RandomState:
+    check_random_state(fields)
     random = np.random.RandomState()
     random.set_state(fields)
     return random

@@ -259,8 +259,8 @@ class Certificate:
     status : str
     passes : int
     local : bool
-        After training with hidden labels the objective is not convex: all numbers are then about
-        the last convex problem, with the hidden labels at their completion.
+        After training with hidden labels or latent variables the objective is not convex: all
+        numbers are then about the last convex problem, with what is hidden at its completion.
     """
 
     primal: float
@@ -275,8 +275,9 @@ class Certificate:
 
     def __str__(self) -> str:
         text = (
-            "Some labels were hidden, so that the objective is not convex; what follows is about "
-            "the last convex problem, with these labels completed, and no bound for others. "
+            "Some labels or variables were hidden, so that the objective is not convex; what "
+            "follows is about the last convex problem, with these completed, and no bound for "
+            "others. "
             if self.local
             else ""
         )
@@ -306,6 +307,11 @@ def summary(model: Any) -> Certificate:
     -------
     Certificate
 
+    Raises
+    ------
+    ValueError
+        If nothing is certified: :class:`~maxmargin.LatentPredictor` over random structures.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris
@@ -317,12 +323,15 @@ def summary(model: Any) -> Certificate:
     """
     if isinstance(getattr(model, "steps", None), list):  # a pipeline
         model = model.steps[-1][1]
-    if not hasattr(model, "_keep_certificate"):
+    reason = getattr(model, "certificate_", None)
+    if not hasattr(model, "_keep_certificate") and not hasattr(model, "latent"):
         raise TypeError(
             f"summary needs an estimator of maxmargin; received {type(model).__name__}. Of a "
             "search, pass best_estimator_."
         )
     check_is_fitted(model, "gap_")
+    if math.isnan(model.gap_):
+        raise ValueError(f"no certificate: {reason}.")
     gap = max(float(model.gap_), 0.0)
     return Certificate(
         primal=float(model.primal_),
@@ -333,5 +342,5 @@ def summary(model: Any) -> Certificate:
         weight_distance=math.sqrt(2.0 * gap / model.alpha_),
         status=str(model.status_),
         passes=int(model.n_iter_),
-        local=hasattr(model, "rounds_"),
+        local=reason is not None or hasattr(model, "rounds_"),
     )

@@ -192,7 +192,8 @@ class GeneralisationBound:
     terms, constants : dict
         What the value is made of.
     conditions : dict of str to bool
-        Assumption B (low norm) is about the proposal distribution and is not checked.
+        Assumptions B (low norm) and C (order) of Theorem 3 are about the proposal distribution and
+        are not checked.
     """
 
     theorem: int
@@ -203,9 +204,15 @@ class GeneralisationBound:
     constants: dict[str, float]
     conditions: dict[str, bool]
 
+    @property
+    def confidence(self) -> float:
+        """Probability with which the bound is right: 1 - delta/2, or 1 - delta of Theorem 3."""
+        delta = self.constants["delta"]
+        return 1.0 - (delta if self.theorem == 3 else 0.5 * delta)
+
     def __str__(self) -> str:
         text = (
-            f"Theorem {self.theorem}: with probability {1 - self.constants['delta']:.0%} the "
+            f"Theorem {self.theorem}: with probability {100 * self.confidence:.4g}% the "
             f"expected distortion of the Gibbs decoder is at most {self.value:.4g}"
         )
         text += ", which is vacuous." if self.vacuous else "."
@@ -224,6 +231,7 @@ def generalisation_bound(
     n_samples: int | None = None,
     n_structures: float | None = None,
     n_superset: float | None = None,
+    n_nonzero: int | None = None,
     random_state: Any = None,
 ) -> GeneralisationBound:
     """Theorem 1, 2 or 3 of the paper at the weights of a model, on its training examples.
@@ -236,8 +244,10 @@ def generalisation_bound(
                  / log(1 / (beta + exp(-1 / (128 gamma^2 |w|^2))))
 
     The maximum is over all structures (1, 2) or random ones (3), the margin with the latent space
-    (1) or the superset (2, 3); s is the number of weights that are not zero, l the number of
-    features, r' the size of the superset.
+    (1) or the superset (2, 3); r is the number of structures (y, h) of an example, gamma a bound on
+    the norm of their features, s a bound on the number of weights that are not zero, l the number
+    of features, r' the size of the superset. Theorems 1 and 2 hold with probability 1 - delta/2,
+    Theorem 3 with probability 1 - delta.
 
     Parameters
     ----------
@@ -246,14 +256,19 @@ def generalisation_bound(
         The training examples.
     theorem : {1, 2, 3}
     delta : float, default=0.05
-        Allowed probability that the bound is wrong.
+        The delta of the theorems: the bound is wrong with probability at most delta/2 (1, 2) or
+        delta (3).
     beta : float, optional
         Of Assumption A, for theorem 3; by default that of uniform proposals where it is known.
-        See :func:`estimate_beta` for the proposals in use.
+        Greedy proposals have another one, and the condition is then reported as not met: see
+        :func:`estimate_beta` for the proposals in use.
     n_samples : int, optional
         Size of the random sets; by default that of the theorem, or 100 outside of its domain.
     n_structures, n_superset : float, optional
         Upper bounds of the numbers of (y, h) and of superset elements, where they are not known.
+    n_nonzero : int, optional
+        The s of theorem 3: at most so many weights are not zero. The theorem wants it fixed before
+        training, so that the default is the number of weights, and not what training has left.
     random_state : int, RandomState or None
     """
     check_choice("theorem", str(theorem), ("1", "2", "3"))
@@ -271,8 +286,9 @@ def generalisation_bound(
     conditions = {"|w|^2 <= n": square <= n}
     if theorem == 3:
         how, extra = _random_terms(
-            model, problem, constants, conditions, beta, n_samples, n_superset, random_state
-        )
+            model, problem, constants, conditions, beta, n_samples, n_superset, n_nonzero,
+            random_state,
+        )  # fmt: skip
     relaxed = theorem > 1 and problem.has_superset
     everyone = problem.everyone()
     truths = problem.rows(problem.complete(w, relaxed, everyone), everyone)
@@ -291,17 +307,19 @@ def generalisation_bound(
 
 
 def _random_terms(
-    model, problem, constants, conditions, beta, n_samples, n_superset, random_state
+    model, problem, constants, conditions, beta, n_samples, n_superset, n_nonzero, random_state
 ) -> tuple[Any, dict[str, float]]:
     """The random sets of Theorem 3 and the terms that they cost."""
     from .structures.latent_problem import Random
 
     n, norm, gamma = constants["n"], constants["norm"], constants["gamma"]
+    if model.greedy:
+        conditions["beta is that of the proposals in use"] = beta is not None
     beta = problem.uniform_beta() if beta is None else check_number("beta", beta, at_least=0)
     size = sample_size(n, norm, gamma, beta)
     used = n_samples or (100 if math.isnan(size) else int(size))
-    sparsity = max(1, int(np.count_nonzero(model.coef_)))
     features, r = problem.n_weights, constants["r"]
+    sparsity = features if n_nonzero is None else check_integer("n_nonzero", n_nonzero, 1)
     wide = problem.n_superset if n_superset is None else float(n_superset)
     constants.update(
         beta=beta, T=used, T_formula=size, s=sparsity, l=features, r_superset=wide,
@@ -309,6 +327,7 @@ def _random_terms(
     )  # fmt: skip
     conditions["|w| < 1 / sqrt(128 gamma^2 log(1/(1-beta)))"] = not math.isnan(size)
     conditions["|T| is that of the theorem"] = used == size
+    conditions["at most s weights are not zero"] = bool(np.count_nonzero(model.coef_) <= sparsity)
     limit = 0.45 * math.hypot(math.sqrt(features) * math.sqrt(r + 1.0), 1.0)
     conditions["2 s + 1 <= 9/20 sqrt(l (r + 1) + 1)"] = 2 * sparsity + 1 <= limit
     terms = {

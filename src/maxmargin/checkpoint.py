@@ -9,8 +9,8 @@ have made, so its model is the same bit for bit, however often it was killed in 
 
 from __future__ import annotations
 
+import functools
 import importlib
-import io
 import json
 import os
 import time
@@ -20,15 +20,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._archive import DAMAGE, Archive
+from ._checkpoint_checks import (
+    check_fields,
+    check_fit_state,
+    solver_attributes,
+    surrogate_arrays,
+)
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
-from .persistence import DAMAGE, replacing
+from ._replacing import replacing
 
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
 _VERSION = 1
-# What a checkpoint is called while it is written; left behind where that was interrupted.
-UNFINISHED = ".unfinished"
+# What the dual value may be above the primal one, in parts of it.
+_ROUNDING = 1e-6
+# Objects that a state may hold, beside those of model files.
+_OBJECTS = {
+    ("maxmargin._kernels.agreement", "Penalty"),
+    ("maxmargin.solvers._flow_moves", "Curvature"),
+    ("maxmargin.solvers.graph_problem", "HardDual"),
+    ("maxmargin.solvers.interpreted", "MeanBlocks"),
+    ("maxmargin.solvers.lbfgs", "Bound"),
+    ("maxmargin.solvers.lbfgs", "Point"),
+    ("maxmargin.solvers.lbfgs", "Search"),
+}
 
 
 class FitState(NamedTuple):
@@ -82,10 +99,26 @@ class Recorder:
 
     def attach(self, stepper: Any) -> None:
         """Follow a stepper from here on; called by an estimator before the loop starts."""
+        if self._start is not None:
+            try:
+                check_fit_state(self._start, stepper)
+            except DAMAGE as error:
+                raise ModelFileError(
+                    f"cannot continue from the checkpoint: {error}; remove it and start anew"
+                ) from error
         self._stepper = stepper
         self._advance, self._check = stepper.advance, stepper.check
         stepper.advance, stepper.check = self.advance, self.check
         self._began = self._written = time.perf_counter()
+
+    def verify(self, result: Any) -> None:
+        """Refuse a result that no fit could have: the state that it started from was changed."""
+        if self._start is not None and not result.gap >= -_ROUNDING * abs(result.primal):
+            raise ModelFileError(
+                "cannot continue from the checkpoint: it leads to the primal value "
+                f"{result.primal} and the dual value {result.dual}, which contradict each other; "
+                "remove it and start anew"
+            )
 
     def hear(self, check: Any) -> None:
         """Take in a check of the loop: a callback of the fit."""
@@ -137,19 +170,8 @@ class Recorder:
 
     def state(self) -> FitState:
         """The present state; its arrays are those that the solver works on."""
-        hidden = {"problem", "advance", "check"}
-        stepper = self._stepper
-        kept = {
-            name: value
-            for name, value in vars(stepper).items()
-            if name not in hidden and not callable(value)
-        }
-        surrogate = getattr(stepper.problem, "surrogate", None)
-        arrays = {
-            name: value
-            for name in getattr(surrogate, "_fields", ())
-            if isinstance(value := getattr(surrogate, name), np.ndarray)
-        }
+        kept = solver_attributes(self._stepper)
+        arrays = surrogate_arrays(getattr(self._stepper.problem, "surrogate", None))
         if self._best is None:
             raise RuntimeError("a fit has no state before its first check")
         seconds = self._before + time.perf_counter() - self._began
@@ -189,11 +211,9 @@ class _StateDecoder(Decoder):
         if not (isinstance(node, dict) and "state" in node):
             return super().decode(node)
         module, name, fields = node["state"]
-        if not module.startswith(TRUSTED_PACKAGE):
-            raise ModelFileError(f"it names {module}.{name}, which is not of this package")
+        if (module, name) not in _OBJECTS:
+            raise ModelFileError(f"it names {module}.{name}, which is no part of a state")
         cls: Any = getattr(importlib.import_module(module), name)
-        if not isinstance(cls, type) or cls.__module__ != module:
-            raise ModelFileError(f"{module}.{name} is no class of this package")
         values = self._fields(fields)
         if hasattr(cls, "_fields"):
             return cls(**values)
@@ -210,7 +230,7 @@ def write_checkpoint(
     fields = None if state is None else [encoder.encode(part, "checkpoint") for part in state]
     header = {"format": _FORMAT, "format_version": _VERSION, "note": note}
     with (
-        replacing(path, UNFINISHED) as file,
+        replacing(path) as file,
         zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
     ):
         archive.writestr("header.json", json.dumps(header))
@@ -223,21 +243,16 @@ def write_checkpoint(
 def read_checkpoint(path: str | os.PathLike[str]) -> tuple[dict[str, Any], FitState | None]:
     """Read what :func:`write_checkpoint` wrote."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            header = json.loads(archive.read("header.json"))
-            if header.get("format") != _FORMAT or header.get("format_version") != _VERSION:
+        with open(path, "rb") as file, Archive(file, os.fstat(file.fileno()).st_size) as archive:
+            header = archive.read_json("header.json")
+            known = header.get("format") == _FORMAT and header.get("format_version") == _VERSION
+            if not known or not isinstance(header.get("note"), dict):
                 raise ModelFileError("it is no checkpoint of this version of maxmargin")
-            known: dict[str, np.ndarray] = {}
-
-            def read_array(name: str) -> np.ndarray:
-                if name not in known:
-                    content = io.BytesIO(archive.read(name))
-                    known[name] = np.lib.format.read_array(content, allow_pickle=False)
-                return known[name]
-
-            fields = json.loads(archive.read("state.json"))
-            decoder = _StateDecoder(read_array)
+            fields = archive.read_json("state.json")
+            decoder = _StateDecoder(functools.cache(archive.read_array))
             state = None if fields is None else FitState(*map(decoder.decode, fields))
+            if state is not None:
+                check_fields(state)
             return header["note"], state
     except FileNotFoundError:
         raise

@@ -173,7 +173,8 @@ def rehearse(*numbers: int) -> None:
 def _compile_together() -> None:
     """On the first run, compile for several lessons at a time, in processes of their own."""
     workers = min(os.cpu_count() or 1, _MOST_PROCESSES)
-    if workers < 2 or any(cache_folder().rglob("*.nbc")):
+    folder = cache_folder()
+    if workers < 2 or folder is None or any(folder.rglob("*.nbc")):
         return
     print(f"The first run compiles, in {workers} processes:", flush=True)
 

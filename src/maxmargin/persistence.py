@@ -10,40 +10,27 @@ from __future__ import annotations
 import io
 import json
 import os
-import struct
 import types
-import uuid
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ._archive import DAMAGE, Archive
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError, native_class, register
+from ._loaded import check_loaded
 from ._optional import require
+from ._replacing import replacing
+from ._validation import check_integer
 
 __all__ = ["FORMAT", "FORMAT_VERSION", "ModelFileError", "load", "register", "save"]
 
 FORMAT = "maxmargin-model"
 FORMAT_VERSION = 1
-
-# What zipfile, json, numpy and the decoder raise when bytes are not what they should be.
-DAMAGE: tuple[type[Exception], ...] = (zipfile.BadZipFile, zlib.error, struct.error)
-DAMAGE += (
-    EOFError,
-    OSError,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-    RuntimeError,
-    ArithmeticError,
-)
 
 
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, dual: bool = False) -> None:
@@ -104,13 +91,17 @@ def write_model(
             _write_member(archive, name, content)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
     """Read a model that :func:`save` wrote.
 
     Parameters
     ----------
     path : str or path-like
         The model file.
+    max_bytes : int, optional
+        Bytes that the content of the file may unpack to: a small file may claim to be a very large
+        model. By default 1 GiB, or twenty times the size of the file where that is more; a JSON
+        document in it may have 16 MiB, or ten times its compressed size.
 
     Returns
     -------
@@ -122,27 +113,38 @@ def load(path: str | os.PathLike[str]) -> Any:
     FileNotFoundError
         If there is no such file.
     ModelFileError
-        If the file is damaged, is not a model file, or needs a newer version of this library.
+        If the file is damaged, is not a model file, is larger than ``max_bytes``, or needs a newer
+        version of this library.
+
+    Notes
+    -----
+    Attributes are checked against each other (types, shapes, ranges of indices), so that a file
+    that was changed is refused here rather than when the model predicts. That says nothing about
+    whether the model is a good one, and the attributes of scikit-learn's own estimators, such as
+    other steps of a pipeline, are as skops reads them.
     """
-    return _opened(path, _read_model)
+    if max_bytes is not None:
+        check_integer("max_bytes", max_bytes, 1)
+    return _opened(path, _read_model, max_bytes)
 
 
 def read_note(path: str | os.PathLike[str], name: str) -> Any:
     """A JSON document that :func:`write_model` put beside a model, or None."""
 
-    def read(archive: zipfile.ZipFile) -> Any:
-        if "header.json" not in archive.namelist():
-            raise ModelFileError("it is not a maxmargin model")
-        return json.loads(archive.read(name)) if name in archive.namelist() else None
+    def read(archive: Archive) -> Any:
+        _read_header(archive)
+        return archive.read_json(name) if name in archive else None
 
     return _opened(path, read)
 
 
-def _opened(path: str | os.PathLike[str], read: Callable[[zipfile.ZipFile], Any]) -> Any:
+def _opened(
+    path: str | os.PathLike[str], read: Callable[[Archive], Any], max_bytes: int | None = None
+) -> Any:
     """What a function reads from the archive; damage becomes one kind of error."""
     with open(path, "rb") as file:
         try:
-            with zipfile.ZipFile(file) as archive:
+            with Archive(file, max_bytes) as archive:
                 return read(archive)
         except ModelFileError as error:
             raise ModelFileError(f"cannot load {os.fspath(path)}: {error}") from error.__cause__
@@ -154,34 +156,6 @@ def _opened(path: str | os.PathLike[str], read: Callable[[zipfile.ZipFile], Any]
 
 
 # --- the archive ---------------------------------------------------------------------------
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str], suffix: str | None = None) -> Iterator[BinaryIO]:
-    """A file that takes the place of ``path`` when the block ends without an error.
-
-    Until then it has a name of its own; with a ``suffix`` a fixed one, beside ``path``, so that
-    what a killed process left there is written over by the next.
-    """
-    target = os.path.realpath(path)
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(f"cannot save {os.fspath(path)}: there is no folder {folder}")
-    temporary = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
-    if suffix is not None:
-        temporary = target + suffix
-    try:
-        with open(temporary, "xb" if suffix is None else "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException as error:
-        with suppress(OSError):
-            os.remove(temporary)
-        if isinstance(error, OSError) and error.filename == temporary:  # name what was asked for
-            raise type(error)(error.errno, error.strerror, os.fspath(path)) from None
-        raise
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, content: Any) -> None:
@@ -196,27 +170,40 @@ def _write_member(archive: zipfile.ZipFile, name: str, content: Any) -> None:
             member.write(content if is_bytes else json.dumps(content, allow_nan=False).encode())
 
 
-def _read_model(archive: zipfile.ZipFile) -> Any:
-    names = set(archive.namelist())
-    header = json.loads(archive.read("header.json")) if "header.json" in names else None
+def _read_header(archive: Archive) -> dict[str, Any]:
+    """What the file says of itself; refuses other files, and those of newer versions."""
+    header = archive.read_json("header.json") if "header.json" in archive else None
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ModelFileError("it is not a maxmargin model")
-    import maxmargin
+    version = header.get("format_version")
+    if type(version) is not int or version < 1:
+        raise ValueError(f"format_version must be an integer of at least 1; received {version!r}")
+    if version > FORMAT_VERSION:
+        import maxmargin
 
-    if header["format_version"] > FORMAT_VERSION:
         raise ModelFileError(
-            f"it was written by maxmargin {header['library_version']} in format "
-            f"{header['format_version']}, and maxmargin {maxmargin.__version__} reads formats up "
-            f"to {FORMAT_VERSION}. Upgrade: pip install --upgrade maxmargin"
+            f"it was written by maxmargin {header.get('library_version')} in format {version}, and "
+            f"maxmargin {maxmargin.__version__} reads formats up to {FORMAT_VERSION}. Upgrade: "
+            "pip install --upgrade maxmargin"
         )
-    if "model.skops" in names:
-        return _load_with_skops(archive.read("model.skops"), header["estimator"])
+    return header
 
-    def read_array(name: str) -> np.ndarray:
-        # Read at once: zipfile checks the CRC at the end of a member, before numpy sees the bytes.
-        return np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
 
-    return Decoder(read_array).decode(json.loads(archive.read("state.json")))
+def _read_model(archive: Archive) -> Any:
+    header = _read_header(archive)
+    if "model.skops" in archive:
+        model = _load_with_skops(
+            archive.read("model.skops"), str(header["estimator"]), archive.limit
+        )
+    else:
+        model = Decoder(archive.read_array).decode(archive.read_json("state.json"))
+    if not isinstance(model, BaseEstimator) or type(model).__name__ != header["estimator"]:
+        raise ModelFileError(
+            f"it should hold the estimator {header['estimator']!r}, and holds a value of type "
+            f"{type(model).__name__}"
+        )
+    check_loaded(model)
+    return model
 
 
 def _dump_with_skops(model: BaseEstimator) -> bytes:
@@ -232,8 +219,10 @@ def _dump_with_skops(model: BaseEstimator) -> bytes:
     return data
 
 
-def _load_with_skops(data: bytes, estimator: str) -> Any:
+def _load_with_skops(data: bytes, estimator: str, max_bytes: int) -> Any:
     skops = require("skops.io", "io", f"Loading a {estimator}")
+    with Archive(io.BytesIO(data), max_bytes) as archive:
+        archive.verify()  # skops trusts the sizes that an archive declares
     needed = skops.get_untrusted_types(data=data)
     refused = [name for name in needed if not _is_ours(name)]
     if refused:

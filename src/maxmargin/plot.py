@@ -5,6 +5,7 @@ Every function draws into ``ax``, or into a new figure, and returns the axes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,11 +63,14 @@ def convergence(model: Any, *, over: str = "passes", ax: Any = None) -> Any:
     marker = "." if len(x) <= 60 else None
     ax.plot(x, primal, marker=marker, label="objective (primal)")
     finite = np.isfinite(dual)
-    ax.plot(x[finite], dual[finite], "--", marker=marker, label="lower bound (dual)")
-    ax.fill_between(x[finite], dual[finite], primal[finite], alpha=0.15)
+    if finite.any():
+        ax.plot(x[finite], dual[finite], "--", marker=marker, label="lower bound (dual)")
+        ax.fill_between(x[finite], dual[finite], primal[finite], alpha=0.15)
     title = type(model).__name__
-    if getattr(model, "primal_", 0.0):  # a LatentPredictor has none
+    if getattr(model, "primal_", 0.0) and math.isfinite(model.gap_):  # NaN of random structures
         title += f": gap {model.gap_ / abs(model.primal_):.2%}"
+        if hasattr(model, "certificate_"):
+            title += " (last convex problem)"
     ax.set(xlabel=over, ylabel="objective", title=title)
     ax.legend()
     return ax

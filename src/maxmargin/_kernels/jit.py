@@ -3,7 +3,7 @@
 Numba's disk cache looks at the time stamp of the file that holds a function, so it does not
 notice an edit to a function that is *called* from another file. Here the cache folder is named
 after a hash of the sources of all rooms with compiled code: any edit or upgrade there starts a
-clean folder, and two versions never meet.
+clean folder, and two versions never meet. How files are read and written: :mod:`.cache`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from numba.core.imputils import lower_constant
 from numba.core.registry import CPUDispatcher
 from numba.extending import models, overload, register_model
 
+from .._folders import user_cache
+from .cache import VerifiedCache
 from .pipeline import CalledCompiler, LeafCompiler, cache_linked
 
 # "ninf" must stay out: forbidden parts score minus infinity. Without "nnan" maxima would not
@@ -49,26 +51,30 @@ def source_hash() -> str:
     return digest.hexdigest()[:16]
 
 
-def cache_folder() -> Path:
-    """Folder of the compiled code: below ``NUMBA_CACHE_DIR`` or the user's cache folder."""
-    base = os.environ.get("NUMBA_CACHE_DIR")
-    if not base:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "maxmargin" / f"kernels-{source_hash()}"
+def cache_folder() -> Path | None:
+    """Folder of the compiled code: below ``NUMBA_CACHE_DIR`` or the user's cache folder.
+
+    None if there is neither.
+    """
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    base = Path(chosen).absolute() if chosen else user_cache()  # wherever the process goes later
+    return base and base / "maxmargin" / f"kernels-{source_hash()}"
 
 
 def _forget_old(folder: Path) -> None:
     """Remove the compiled code of versions that nobody used for a month."""
     try:
+        if folder.exists():
+            return
         for other in folder.parent.glob("kernels-*"):
-            if other != folder and time.time() - other.stat().st_mtime > _KEEP_SECONDS:
+            if time.time() - other.stat().st_mtime > _KEEP_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
     except OSError:  # a cache that cannot be cleaned is no reason to fail
         pass
 
 
 _FOLDER = cache_folder()
-if not _FOLDER.exists():
+if _FOLDER is not None:
     _forget_old(_FOLDER)
 
 
@@ -88,10 +94,10 @@ _ORDERED_OPTIONS: Any = {**_LEAF_OPTIONS, "fastmath": False}
 def register_everything() -> None:
     """Import all modules that implement generic functions.
 
-    The index of a cached function names the types of all its versions, so reading it imports the
-    modules of structures that this process never asked for. If that happens in the middle of the
-    compilation of a caller, numba meets a generic function before and after it got one more
-    implementation, and refuses: all must be there before anything is compiled.
+    What is read from the cache may name types of structures that this process never asked for,
+    and imports their modules. If that happens in the middle of the compilation of a caller, numba
+    meets a generic function before and after it got one more implementation, and refuses: all must
+    be there before anything is compiled.
     """
     global _everything_registered
     if _everything_registered:
@@ -134,17 +140,16 @@ class _Compiled(CPUDispatcher):
 
 
 def _cached(
-    function: Callable[..., Any], options: dict, folder: Path = _FOLDER
+    function: Callable[..., Any],
+    options: dict,
+    folder: Path | None = _FOLDER,
+    top: Path | None = None,
 ) -> Callable[..., Any]:
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)  # read by numba while decorating, not later
-    try:
-        found = numba.njit(cache=True, **options)(function)
-        if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
-            found.__class__ = _Compiled
-        return found
-    finally:
-        numba.config.CACHE_DIR = before
+    found = numba.njit(**options)(function)
+    if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
+        found.__class__ = _Compiled
+        found._cache = VerifiedCache(function, folder, top)
+    return found
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -168,7 +173,8 @@ class _Leaf(_Compiled):
             options["pipeline_class"] = CalledCompiler
             for name in ("nopython", "boundscheck"):
                 options.pop(name, None)
-            callable_version = _cached(self.py_func, options, _FOLDER / "called-from-python")
+            folder = _FOLDER and _FOLDER / "called-from-python"
+            callable_version = _cached(self.py_func, options, folder, _FOLDER and _FOLDER.parent)
             self.callable_version = callable_version
         return callable_version(*args)
 

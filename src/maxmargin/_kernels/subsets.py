@@ -137,9 +137,9 @@ def capped_threshold(values, cap, total):
 def project_hypersimplex(values, s, out):
     """The nearest point of the hypersimplex: ``min(max(values - t, 0), 1)``.
 
-    ``values`` are overwritten: shifted so that the s-th largest is zero: t is then between -1 and 1, and large
-    values lose nothing where they differ by less than 1. What rounding leaves of the sum is shared
-    out, so that the answer is feasible whatever the values are.
+    ``values`` are overwritten: shifted so that the s-th largest is zero, t is between -1 and 0, and
+    large values lose nothing where they differ by less than 1. What rounding leaves of the sum is
+    shared out, so that the answer is feasible whatever the values are.
     """
     v = values.shape[0]
     for e in range(v):

@@ -9,7 +9,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from ..checkpoint import UNFINISHED, FitState, Recorder, read_checkpoint, write_checkpoint
+from .._codec import ModelFileError
+from .._replacing import remove_leftovers
+from ..checkpoint import FitState, Recorder, read_checkpoint, write_checkpoint
 from ._output import note
 
 
@@ -49,12 +51,18 @@ class Fits:
 
     def _read(self, path: str) -> None:
         found, self._start = read_checkpoint(path)
-        if found["fingerprint"] != self._fingerprint:
+        scores = found.get("scores")
+        if type(scores) is not list or not all(type(score) is float for score in scores):
+            raise ModelFileError(
+                f"cannot continue from {path}: scores must be a list of numbers; remove it and "
+                "start anew"
+            )
+        if found.get("fingerprint") != self._fingerprint:
             raise ValueError(
                 f"{path} belongs to other data or other options; repeat the command as it was, or "
                 "start anew with --force"
             )
-        self._scores = list(found["scores"])
+        self._scores = scores
         if self._start is not None:
             note(
                 f"continuing from {path}: {len(self._scores)} fits done, "
@@ -94,9 +102,10 @@ class Fits:
     def forget(self) -> None:
         """Remove the checkpoint: everything is done."""
         if self._path is not None:
-            for path in (self._path, self._path + UNFINISHED):
-                with suppress(OSError):
-                    os.remove(path)
+            with suppress(OSError):
+                os.remove(self._path)
+            with suppress(OSError):
+                remove_leftovers(self._path)
 
 
 def fingerprint_of(parts: list[str], files: list[str]) -> str:

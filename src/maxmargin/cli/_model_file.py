@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..files import FileError
-from ..persistence import load, read_note, write_model
+from ..persistence import ModelFileError, load, read_note, write_model
 from ._output import plain
+from ._tasks import TASKS, estimator_class
 
 _NOTE = "task.json"
 _VERSION = 1
@@ -48,6 +49,27 @@ def read_model_file(path: str) -> ModelFile:
             f"{path}: the model was not made by 'maxmargin train', so that nothing tells how to "
             "make features of a file; use it from Python with maxmargin.load"
         )
-    if note["version"] > _VERSION:
-        raise FileError(f"{path}: the model is from a newer maxmargin; upgrade to use it")
-    return ModelFile(load(path), *(note[key] for key in ModelFile._fields[1:]))
+    _check_note(path, note)
+    model = load(path)
+    if type(model) is not estimator_class(note["task"]):
+        raise ModelFileError(
+            f"cannot load {path}: it holds a {type(model).__name__}, which is no model of task "
+            f"{note['task']}"
+        )
+    return ModelFile(model, *(note[key] for key in ModelFile._fields[1:]))
+
+
+def _check_note(path: str, note: Any) -> None:
+    """What stands beside the model must have the parts that the commands use."""
+    kinds = {"version": int, "task": str, "recipe": dict, "baseline": dict, "data": dict}
+    for key, kind in kinds.items():
+        found = note.get(key) if isinstance(note, dict) else None
+        if type(found) is not kind:
+            raise ModelFileError(
+                f"cannot load {path}: {key} in its {_NOTE} must be a {kind.__name__}; received "
+                f"{type(found).__name__}"
+            )
+        if key == "version" and note[key] > _VERSION:
+            raise FileError(f"{path}: the model is from a newer maxmargin; upgrade to use it")
+    if note["version"] < 1 or note["task"] not in TASKS:
+        raise ModelFileError(f"cannot load {path}: its {_NOTE} names no task that there is")

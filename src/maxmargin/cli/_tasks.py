@@ -243,7 +243,7 @@ def certificate_of(model: Any) -> dict[str, Any]:
     """
     primal = float(model.primal_)
     return {
-        "global": not hasattr(model, "rounds_"),
+        "global": not (hasattr(model, "rounds_") or hasattr(model, "certificate_")),
         "status": model.status_,
         "alpha": float(model.alpha_),
         "primal": primal,

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from .._folders import user_cache
 from ..files import Examples
 from ._registry import ENTRIES, Entry
 
@@ -93,8 +94,8 @@ def data_folder() -> Path | None:
 
 def cache_folder() -> Path:
     """Where fetched data is kept."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "maxmargin" / "data"
+    base = user_cache() or Path(os.path.expanduser("~"), ".cache")
+    return base / "maxmargin" / "data"
 
 
 def entry_of(name: str) -> Entry:

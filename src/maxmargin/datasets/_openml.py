@@ -43,7 +43,9 @@ def _download(entry: Entry, path: Path) -> None:
     from sklearn.datasets import fetch_openml
 
     name, version = entry.openml  # type: ignore[misc]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    # Private: compiled code is kept beside it, and refused where others can write.
+    path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(exist_ok=True)
     folder = str(path.parent / "openml")
     options = {"version": version, "as_frame": False, "parser": "liac-arff", "data_home": folder}
     try:

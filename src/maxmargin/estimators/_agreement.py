@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._validation import check_choice, check_number
 from ..solvers.graph_problem import GraphProblem
+from ..solvers.result import Result
 from ..solvers.soft import AGREEMENTS, SoftAgreement
 from ._base import PREVIOUS, Settings, incompatible
 
@@ -41,6 +42,10 @@ class AgreementModel(_Base):
                 "cycles allows in reasonable time",
                 remedy,
             )
+
+    def _keep_certificate(self, result: Result, problem: Any) -> None:
+        super()._keep_certificate(result, problem)
+        self.bounds_ = dict(result.bounds)
 
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Any:
         if not isinstance(problem, GraphProblem):

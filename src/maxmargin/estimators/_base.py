@@ -13,6 +13,8 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from .._codec import ModelFileError
+from .._dual_checks import check_dual
 from .._kernels.passes import block_sizes
 from .._validation import (
     check_callbacks,
@@ -32,7 +34,6 @@ from ..solvers.frank_wolfe import ORDERS, BlockFrankWolfe
 from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.result import FAILED, MAX_ITER, Result
-from ..solvers.soft import SoftAgreement
 from ..solvers.subgradient import Subgradient
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -185,10 +186,9 @@ class StructuredEstimator(BaseEstimator):
             name=type(self).__name__,
         )
         if recorder is not None:
+            recorder.verify(result)
             result.history[:] = recorder.history
         self._keep_certificate(result, problem)
-        if isinstance(stepper, SoftAgreement):
-            self.bounds_ = stepper.bounds()
         if result.status == FAILED:
             # stacklevel: the caller of a fit that is all or nothing
             warn_failure(type(self).__name__, result.primal, result.dual, stacklevel=4)
@@ -252,6 +252,13 @@ class StructuredEstimator(BaseEstimator):
         self._dual: Any = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
+        try:
+            check_dual(before[1], problem)
+        except ValueError as error:  # states in memory are right: it was read from a file
+            raise ModelFileError(
+                f"cannot start from the dual state of this {type(self).__name__}: {error}. It was "
+                "read from a model file that is damaged or was changed; use warm_start=False"
+            ) from None
         return before[1]
 
     def _keep_certificate(self, result: Result, problem: Any) -> None:

@@ -126,7 +126,8 @@ AGREEMENT_ATTRIBUTES = """\
         distance to the optimum of the problem in which variables and factors agree, with every
         ``agreement``; the softer ones add ``soft_primal``, ``soft_dual``, ``soft_gap`` and ``rho``,
         and two bounds known in advance, usually far larger: ``agreement_bound`` on what the
-        softness changes, and ``hard_suboptimality``."""
+        softness changes, and ``hard_suboptimality``; both are infinite where there are counts.
+        After a fit with hidden labels all belong to the last convex problem."""
 
 HIDDEN = """\
     hidden : {"auto", True, False}, default="auto"

@@ -35,6 +35,15 @@ INFERENCES = ("exact", "random")
 SEARCHES = (EXACT, LISTED)
 # Structures of a draw where the formula of the theorem does not hold.
 _MOST_SAMPLES = 100
+# What is certified.
+_CONVEX = (
+    "primal_, dual_ and gap_ are those of the last convex problem, in which explanations are fixed;"
+    " the objective itself is not convex, and nothing bounds it from below"
+)
+_RANDOM = (
+    "dual_ and gap_ are NaN: the objective is not convex, and it is known over random sets of "
+    "structures only, so that nothing bounds it from below"
+)
 
 
 class LatentPredictor(BaseEstimator):
@@ -92,18 +101,25 @@ class LatentPredictor(BaseEstimator):
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
     callbacks : callable or list of callables, optional
-        Called after every round with a :class:`Check` whose ``primal`` is the objective;
-        ``return False`` stops.
+        Called after every round with a :class:`Check` whose ``primal`` is the objective, and
+        whose ``dual`` and ``gap`` are those of the convex problem of the round, minus and plus
+        infinity where it has no certificate; ``return False`` stops.
 
     Attributes
     ----------
     coef_ : array of shape (n_weights,)
     objective_ : float
         Value of the objective; for "random" over the last draw.
-    gap_ : float
-        Of "lssvm" and "all": objective minus a lower bound of the last *convex* problem, in which
-        explanations are fixed. It says how well that was solved, not how far a better local
-        optimum is. NaN for "random".
+    primal_, dual_, gap_ : float
+        Of "lssvm" and "all": the certificate of the last *convex* problem, in which explanations
+        are fixed. ``primal_`` is its value at the weights, at least ``objective_``; no weights have
+        a smaller one than ``dual_``, and ``gap_`` is the difference. They say how well that problem
+        was solved, and nothing about ``objective_`` at other weights. Of "random", which has no
+        such certificate, ``primal_`` is ``objective_``, and ``dual_`` and ``gap_`` are NaN.
+    oracle_error_ : float
+        The part of the gap that is due to inexact searches: 0, or NaN for "random".
+    certificate_ : str
+        What ``primal_``, ``dual_`` and ``gap_`` are about, or why two of them are NaN.
     status_ : str
         "converged", "max_iter", "stopped" or "interrupted".
     n_iter_ : int
@@ -197,7 +213,11 @@ class LatentPredictor(BaseEstimator):
         result = self._train(problem, shares, rng)
         self.coef_ = result.weights
         self.objective_ = float(result.objective)
-        self.gap_ = float(result.gap)
+        self.primal_ = float(result.primal)
+        self.dual_ = float(result.dual)
+        self.gap_ = self.primal_ - self.dual_
+        self.certificate_ = _RANDOM if self.trainer == "random" else _CONVEX
+        self.oracle_error_ = math.nan if self.trainer == "random" else 0.0
         self.status_ = result.status
         self.history_ = result.history
         self.n_iter_ = max(1, round(result.history[-1].passes))

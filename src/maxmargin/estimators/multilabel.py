@@ -51,7 +51,7 @@ _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
         ``edges="none"``.""",
     max_iter=", optional",
     max_iter_note=" (by default 1000, and 200 if labels interact)",
-    bounds_note="If labels interact. ",
+    bounds_note="Empty unless labels interact. ",
     hidden_extra="""
         Entries of the matrix ``y`` are hidden where they are None, NaN, -1 or masked. Without
         edges they cost nothing, the problem stays convex, and the following does nothing.""",
@@ -274,8 +274,6 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
                 self._keep_weights(problem, weights_now, X, train)
                 return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
-        if hasattr(self, "bounds_"):
-            del self.bounds_
         part = indicator[train]
         if len(edges) and (part == HIDDEN).any():
             alone = self._separable_problem(edges, part, costs / len(classes), *common)

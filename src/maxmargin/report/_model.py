@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from typing import Any
 
@@ -93,9 +94,11 @@ def _same(value: Any, default: Any) -> bool:
 def has_certificate(model: Any) -> bool:
     """Whether the model can say how far its objective is from the optimum.
 
-    Not with hidden labels: there ``gap_`` belongs to the last convex problem of the rounds.
+    Not with hidden labels or latent variables: there ``gap_`` belongs to the last convex problem of
+    the rounds.
     """
-    return not hasattr(model, "rounds_") and all(
+    local = hasattr(model, "rounds_") or hasattr(model, "certificate_")
+    return not local and all(
         hasattr(model, name) for name in ("primal_", "dual_", "gap_", "status_")
     )
 
@@ -114,6 +117,8 @@ _ENDINGS = {
 
 def certificate(model: Any) -> Html | None:
     """The certificate, for someone who has never heard of a duality gap."""
+    if hasattr(model, "certificate_"):
+        return _of_latent(model)
     if hasattr(model, "rounds_"):
         return _stationary(model)
     if not has_certificate(model):
@@ -135,7 +140,7 @@ def certificate(model: Any) -> Html | None:
     if error > 1e-9 * abs(primal):
         words.append(tag("p", f"Of the gap, {number(error, 2)} may be due to the bounds of an "
                          "inexact oracle; passes do not close that part."))  # fmt: skip
-    if hasattr(model, "bounds_"):
+    if getattr(model, "bounds_", None):
         relaxed = (
             "The objective is that of the relaxed problem, which is never below the exact one, and "
             "equal to it where graphs have no cycles."
@@ -176,6 +181,23 @@ def _stationary(model: Any) -> Html:
     return join(tag("div", words, class_="proof"), definitions(facts))
 
 
+def _of_latent(model: Any) -> Html:
+    """What is known after training with latent variables."""
+    primal, gap = float(model.primal_), float(model.gap_)
+    facts = [("objective", number(float(model.objective_), 8))]
+    if math.isfinite(gap):
+        share = max(gap, 0.0) / abs(primal) if primal else 0.0
+        text = f"{number(max(gap, 0.0), 3)} ({share:.3%})"
+        facts.append(("gap of the last convex problem", text))
+    facts += [
+        ("status", str(model.status_)),
+        ("rounds", number(float(model.n_iter_))),
+        ("alpha", number(float(model.alpha_), 6)),
+    ]
+    words = f"Some variables are latent; the weights are a local optimum. {model.certificate_}."
+    return join(tag("div", tag("p", words), class_="proof"), definitions(facts))
+
+
 def definitions(facts: list[tuple[str, Any]]) -> Html:
     """Terms and what they are."""
     return tag("dl", [(tag("dt", term), tag("dd", value)) for term, value in facts],
@@ -191,15 +213,19 @@ def convergence(model: Any) -> Html | None:
         name: np.array([float(getattr(check, name)) for check in history])
         for name in ("passes", "seconds", "primal", "dual", "gap")
     }
-    legend = tag(
-        "ul",
-        tag("li", tag("i", class_="s0"), "objective (primal), gap"),
-        tag("li", tag("i", class_="s1"), "lower bound (dual)"),
-        class_="legend",
-    )
+    bounded = bool(np.isfinite(checks["dual"]).any())  # not with random structures
+    names = ["objective (primal), gap", "lower bound (dual)"] if bounded else ["objective"]
+    legend = tag("ul", [tag("li", tag("i", class_=f"s{i}"), name) for i, name in enumerate(names)],
+                 class_="legend")  # fmt: skip
     charts = []
     for x_name in ("passes", "seconds"):
         x = checks[x_name]
+        if not bounded:
+            charts.append(line_chart(
+                [Series("primal", x, checks["primal"])], title=f"Objective over {x_name}",
+                x_name=x_name, description=f"the objective ends at {number(checks['primal'][-1])}",
+            ))  # fmt: skip
+            continue
         charts.append(line_chart(
             [Series("primal", x, checks["primal"]), Series("dual", x, checks["dual"])],
             title=f"Objective and its bound over {x_name}", x_name=x_name,

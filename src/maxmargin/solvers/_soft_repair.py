@@ -8,11 +8,12 @@ from .._kernels.jit import compiled, leaf
 from .._kernels.protocol import add_row
 from ..structures.graph import COUNT, TABLE
 from ._soft_check import certain
+from ._soft_counts import ROUNDING, make_count_room, project_counts
 from ._soft_kernel import add_factor_block, add_potts_block, is_short, make_room
 
 
 @leaf
-def _agree(graphs, beliefs, truth, m, out):
+def _agree(graphs, beliefs, truth, m, counts, out):
     """Average of each variable's own belief and what its factors imply, within all counts."""
     s = graphs.shape[m]
     base = graphs.variables[s]
@@ -32,7 +33,19 @@ def _agree(graphs, beliefs, truth, m, out):
             total += out[at + j]
         for j in range(k):
             out[at + j] /= total
-    # The truth is within all counts: go towards it as far as needed.
+    if project_counts(graphs, s, out, counts) > 1.0:
+        _go_to_truth(graphs, truth, m, out)
+
+
+@leaf
+def _go_to_truth(graphs, truth, m, out):
+    """Mix beliefs with the truth, which is within all counts, as far as they need.
+
+    For what a projection that ran out of steps has left. A count with ``low == high`` that is not
+    met has no mixture but the truth itself: a feasible point whose bound is a poor one.
+    """
+    s = graphs.shape[m]
+    base = graphs.variables[s]
     keep = 1.0
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
         if graphs.kind[f] != COUNT:
@@ -42,17 +55,17 @@ def _agree(graphs, beliefs, truth, m, out):
             a = graphs.scope[z]
             count += out[graphs.state_at[base + a] + 1]
             right += truth[graphs.first_variable[m] + a]
-        if count > graphs.high[f]:
+        rounding = ROUNDING * (graphs.scope_at[f + 1] - graphs.scope_at[f])
+        if count > graphs.high[f] + rounding:
             keep = min(keep, (graphs.high[f] - right) / (count - right))
-        elif count < graphs.low[f]:
+        elif count < graphs.low[f] - rounding:
             keep = min(keep, (right - graphs.low[f]) / (right - count))
-    if keep < 1.0:
-        keep = max(0.0, keep - 1e-12)
-        for a in range(base, graphs.variables[s + 1]):
-            at = graphs.state_at[a]
-            for j in range(graphs.n_states[a]):
-                out[at + j] *= keep
-            out[at + truth[graphs.first_variable[m] + a - base]] += 1.0 - keep
+    keep = max(0.0, keep - 1e-12)
+    for a in range(base, graphs.variables[s + 1]):
+        at = graphs.state_at[a]
+        for j in range(graphs.n_states[a]):
+            out[at + j] *= keep
+        out[at + truth[graphs.first_variable[m] + a - base]] += 1.0 - keep
 
 
 @leaf
@@ -188,12 +201,16 @@ def repair_graphs(
     """Add the weights of beliefs that agree, near the given ones; return ``sum s_m H_m`` of them.
 
     The repaired beliefs are in the local polytope: a feasible point of the dual without penalty.
+    Distributions sum to 1, tables have the marginals of their variables, and counts are in bounds
+    to a few units in the last place per summand. This changes the value returned by as many units
+    per weight that scores them, as the rounding of its own sums does.
     """
     room = make_room(graphs)
     most = 1
     for m in range(graphs.shape.shape[0]):
         most = max(most, graphs.first_state[m + 1] - graphs.first_state[m])
     agreed = np.empty(most)
+    counts = make_count_room(graphs)
     edge = np.empty(room.table.shape[0] + room.values.shape[0])
     change = np.zeros(graphs.n_columns)
     total = 0.0
@@ -202,7 +219,7 @@ def repair_graphs(
             continue
         s = graphs.shape[m]
         base, end = graphs.variables[s], graphs.variables[s + 1]
-        _agree(graphs, beliefs, truth, m, agreed)
+        _agree(graphs, beliefs, truth, m, counts, agreed)
         a = base
         concave = 0.0
         while a < end:

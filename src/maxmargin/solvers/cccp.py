@@ -223,6 +223,7 @@ class _Descent:
         self.convex.primal, self.convex.dual, self.convex.gap = self.objective, dual, gap
         self.convex.oracle_error = min(found.oracle_error, gap)
         self.convex.dual_state = found.dual_state
+        self.convex.bounds = found.bounds
 
     def _complete(self) -> tuple[bool, float]:
         """Complete at the weights; returns whether anything has changed, and what it gains."""

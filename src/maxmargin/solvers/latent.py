@@ -44,7 +44,8 @@ class LatentResult(NamedTuple):
 
     weights: np.ndarray
     objective: float
-    gap: float  # of the last convex problem; NaN where nothing certifies it
+    primal: float  # of the last convex problem at the weights; the objective where there is none
+    dual: float  # a lower bound on the last convex problem; NaN where there is none
     status: str
     history: list[Check]
     searches: int
@@ -140,11 +141,17 @@ class Reporter:
         self._callbacks, self._progress, self._guard = callbacks, progress, guard
         self._began = time.perf_counter()
 
-    def report(self, done: float, objective: float, dual: float, searches: int) -> str | None:
-        """Record a round; the status with which to stop, or None."""
+    def report(
+        self, done: float, objective: float, searches: int, convex: tuple[float, float] | None
+    ) -> str | None:
+        """Record a round, with primal and dual of its ``convex`` problem if there is a dual.
+
+        Returns the status with which to stop, or None.
+        """
         seconds = time.perf_counter() - self._began
-        gap = objective - dual
-        check = Check(done, seconds, float(objective), float(dual), float(gap), 0.0, searches)
+        primal, dual = convex or (objective, -np.inf)
+        gap = float(primal - dual)
+        check = Check(done, seconds, float(objective), float(dual), gap, 0.0, searches)
         self.history.append(check)
         self._progress.update(check)
         answers = [callback(check) for callback in self._callbacks]
@@ -156,14 +163,19 @@ class Reporter:
 
 
 def _solve(session: Session, how: Any, tol: float, goal: float, guard: Any) -> tuple[float, float]:
-    """Lower the convex problem until its relative gap is ``tol`` and its value below ``goal``."""
+    """Lower the convex problem until its relative gap is ``tol`` and its value below ``goal``.
+
+    Returns its value at the weights of the session, and a lower bound on it at all weights.
+    """
     value = dual = -np.inf
-    for _ in range(_SEARCHES):
+    for left in reversed(range(_SEARCHES)):
         value, found, rows = session.search(session.weights, how)
         dual = session.dual()
         # Below the goal by less than the gap can mean that there is nothing more to gain.
         near = value - dual <= tol * abs(value)
         if (near and (value <= goal or value - dual <= 1e-9 * abs(value))) or guard.requested:
+            break
+        if not left:  # the value is that of the weights
             break
         session.remember(found, rows)
         session.ascend(_PASSES, 0.1 * (value - dual))
@@ -189,33 +201,40 @@ def train_exact(
     """CCCP with exact searches; ``objective`` is MARGIN (lssvm) or SLACK (all).
 
     Ends when a round lowers the objective by at most ``tol`` (relative), or cannot lower it.
+    ``primal`` and ``dual`` of the result are those of one convex problem, the last one that says
+    something about the weights that are kept.
     """
     session = Session(problem, alpha, shares, objective, capacity, rng)
     best = np.zeros(problem.n_weights) if start is None else start.astype(float)
-    status, dual, inner = None, -np.inf, max(tol, 0.1)
+    status, inner = None, max(tol, 0.1)
     with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, "Latent") as progress:
         reporter = Reporter(callbacks, progress, guard)
         session.explain(best, relaxed)
         lowest, _, _ = session.search(best, how)
-        status = reporter.report(0.0, lowest, -np.inf, session.searches)
+        convex, of_best = (lowest, -np.inf), True
+        status = reporter.report(0.0, lowest, session.searches, convex)
         for done in range(1, max_iter + 1):
             if status is not None:
                 break
-            _, dual = _solve(session, how, inner, lowest, guard)
+            solved = _solve(session, how, inner, lowest, guard)
             candidate = session.weights.copy()
             changed = session.explain(candidate, relaxed)
             value, _, _ = session.search(candidate, how)
             fell = lowest - value
             if fell > 0.0:
-                best, lowest = candidate, value
-            status = reporter.report(float(done), lowest, min(dual, lowest), session.searches)
+                best, lowest, convex = candidate, value, solved
+            elif of_best:  # the best weights chose the explanations: the convex value is theirs
+                convex = (lowest, solved[1])
+            of_best = fell > 0.0
+            status = reporter.report(float(done), lowest, session.searches, convex)
             small = fell <= tol * abs(lowest) or changed == 0
             if status is None and small:
                 if inner <= 0.1 * tol * (1.0 + 1e-9):
                     status = CONVERGED
                 inner = max(0.1 * tol, 0.1 * inner)
-        gap = lowest - dual
-    return LatentResult(best, lowest, gap, status or MAX_ITER, reporter.history, session.searches)
+    return LatentResult(
+        best, lowest, *convex, status or MAX_ITER, reporter.history, session.searches
+    )
 
 
 def train_random(
@@ -252,7 +271,7 @@ def train_random(
             session.remember(found, rows)
             session.ascend(passes)
             at = session.weights
-            status = reporter.report(float(done), value, -np.inf, session.searches)
+            status = reporter.report(float(done), value, session.searches, None)
             if status is not None:
                 break
         session.dual()  # weights free of rounding
@@ -261,7 +280,7 @@ def train_random(
         draw = how or Random(n_samples(weights), int(rng.randint(2**31)), greedy)
         value, _, _ = session.search(weights, draw)
     return LatentResult(
-        weights, value, np.nan, status or MAX_ITER, reporter.history, session.searches
+        weights, value, value, np.nan, status or MAX_ITER, reporter.history, session.searches
     )
 
 
@@ -305,7 +324,9 @@ def train_subgradient(
             session.explain(mean, relaxed)
             draw = how or Random(n_samples(mean), int(rng.randint(2**31)), greedy)
             value, _, _ = session.search(mean, draw)
-            status = reporter.report(float(done), value, -np.inf, session.searches)
+            status = reporter.report(float(done), value, session.searches, None)
             if status is not None:
                 break
-    return LatentResult(mean, value, np.nan, status or MAX_ITER, reporter.history, session.searches)
+    return LatentResult(
+        mean, value, value, np.nan, status or MAX_ITER, reporter.history, session.searches
+    )

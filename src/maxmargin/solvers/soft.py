@@ -23,7 +23,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels.agreement import Beliefs, Penalty
-from ..structures.graph import COUNT, TREE
+from ..structures.graph import COUNT, TREE, Graphs
 from ._centre_kernel import mix_in, move_centre, points_back
 from ._soft_check import mix_messages, slots_of_states, write_messages
 from ._soft_kernel import soft_steps, start_beliefs
@@ -53,6 +53,9 @@ _STIFFNESS = 4.5
 _ADJUSTMENT = 1.3
 _LOOSE, _STIFF = 0.15, 0.01
 _FIRST_BALANCE = 4
+# After this number of rounds the changes become smaller, in inverse proportion to the rounds: with
+# a penalty that keeps changing, graphs whose counts overlap need not come to rest.
+_SETTLING = 100
 # Sweeps over the messages of the better point at a check.
 _SWEEPS = 3
 # Rounds after which an annealed rho is half of what it was, a third after twice as many, ...
@@ -215,10 +218,11 @@ class SoftAgreement(BlockStepper):
             return
         apart = float(self.residuals.sum())
         ratio = np.sqrt(apart / size) / (self.kappa * np.sqrt(moved / square))
+        factor = _ADJUSTMENT ** min(1.0, _SETTLING / self._rounds_done)
         if ratio > _LOOSE:
-            self.penalty = self.penalty._replace(kappa=self.kappa * _ADJUSTMENT)
+            self.penalty = self.penalty._replace(kappa=self.kappa * factor)
         elif ratio < _STIFF:
-            self.penalty = self.penalty._replace(kappa=self.kappa / _ADJUSTMENT)
+            self.penalty = self.penalty._replace(kappa=self.kappa / factor)
 
     def _move_centre(self) -> None:
         """A step of the accelerated proximal point method.
@@ -335,14 +339,16 @@ class SoftAgreement(BlockStepper):
 
         ``hard_primal - hard_dual`` bounds the distance to the optimum of the hard problem (the
         relaxation to the local polytope). ``agreement_bound`` and ``hard_suboptimality`` are those
-        of Theorems 4.1 and 4.2 of Meshi et al.: a-priori, and usually far larger.
+        of Theorems 4.1 and 4.2 of Meshi et al.: a-priori, and usually far larger; infinite where
+        there are counts.
         """
         found = {"hard_primal": self._hard_primal}
         if self._hard is not None:
             dual = self.problem.dual_value(self._hard)
+            dual = min(dual, self._hard_primal)  # above it only by rounding
             found |= {"hard_dual": dual, "hard_gap": self._hard_primal - dual}
         if np.isfinite(self._soft_dual):
-            gap = self._soft_primal - self._soft_dual
+            gap = max(0.0, self._soft_primal - self._soft_dual)
             found |= {
                 "soft_primal": self._soft_primal,
                 "soft_dual": self._soft_dual,
@@ -350,7 +356,9 @@ class SoftAgreement(BlockStepper):
                 "rho": self.rho,
             }
             slack = 0.5 * self.rho / self.problem.total_weight * theorem_h(self.problem)
-            found |= {"agreement_bound": slack, "hard_suboptimality": gap + slack}
+            # The theorems are about plain maxima; a smoothed one is at most sigma/2 below.
+            smoothed = 0.5 * self.penalty.sigma * most_blocks(self.problem.graphs)
+            found |= {"agreement_bound": slack, "hard_suboptimality": gap + slack + smoothed}
         return found
 
 
@@ -397,19 +405,31 @@ def default_kappa(problem: GraphProblem, scales: np.ndarray, exact: bool = True)
     return kappa
 
 
+def most_blocks(graphs: Graphs) -> int:
+    """Variables and factors of the largest graph: the q of Theorem 4.1."""
+    return int((np.diff(graphs.variables) + np.diff(graphs.factors)).max())
+
+
 def theorem_h(problem: GraphProblem) -> float:
     """The h of Theorem 4.1: ``n (8 Y_max q (B R + L))^2``.
 
-    q is the number of factors of the largest graph, Y_max its largest table, R the largest norm of
-    a block's features, L the largest loss of a block, and B a bound on the norm of the optimal
-    weights, ``sqrt(2 g(0) / alpha)``.
+    Y_max is the largest number of states of a variable, q the largest number of variables and
+    factors of a graph. The proof needs R and L for one variable or factor at a time: R is the
+    largest norm of the features of one, where a tree has the sum of those of its edges, and L the
+    largest loss of one. B bounds the norm of the optimal weights: ``sqrt(2 g(0) / alpha)``.
+
+    A count forbids labellings, which is a score of minus infinity: the theorem's bound is then
+    infinite.
     """
     graphs = problem.graphs
-    largest = int(max(graphs.n_entries.max(initial=1), graphs.n_states.max(initial=1)))
-    factors = int(np.diff(graphs.factors).max(initial=0))
+    if (graphs.kind == COUNT).any():
+        return np.inf
+    states, blocks = int(graphs.n_states.max()), most_blocks(graphs)
     squares = (problem.features**2).sum(axis=1)
-    radius = np.sqrt(2.0 * max(float(problem.rows.squares.max()), float(squares.max())))
+    edges = np.add.reduceat(np.append(graphs.parent >= 0, 0), graphs.scope_at[:-1])
+    of_factors = float(squares.max()) * int(edges.max(initial=1)) ** 2 if len(edges) else 0.0
+    radius = np.sqrt(max(float(problem.rows.squares.max()), of_factors))
     loss = float(problem.costs.max())
     at_zero = problem.primal(np.zeros(problem.n_weights), np.zeros(int(graphs.first_message[-1])))
     norm = np.sqrt(2.0 * at_zero / problem.alpha)
-    return float(problem.total_weight * (8.0 * largest * factors * (norm * radius + loss)) ** 2)
+    return float(problem.total_weight * (8.0 * states * blocks * (norm * radius + loss)) ** 2)

@@ -1,0 +1,491 @@
+"""Fitted attributes of the estimators: what each must be for a model that was read to predict.
+
+A schema is a dict from names of attributes to checks. Sizes have names (``"classes"``,
+``"features"``): the first attribute that has a size fixes it, all others must agree with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.feature_extraction import DictVectorizer
+
+from ._codec import ModelFileError
+from ._indices import check_array, check_finite_array, check_within
+
+Sizes = dict[str, int]
+Check = Callable[[Any, Sizes], None]
+Schema = dict[str, Check]
+# A bound is the difference of two numbers, up to rounding.
+_ROUNDING = 1e-6
+
+
+def check_fitted(model: BaseEstimator) -> None:
+    """Refuse an estimator of this package whose fitted attributes do not fit each other."""
+    schema = _SCHEMAS.get(type(model).__name__)
+    if schema is None:
+        return
+    sizes: Sizes = {}
+    fitted = vars(model)
+    name = ""
+    try:
+        for name, check in schema(model).items():
+            if name not in fitted and not isinstance(check, _Optional):
+                raise ValueError("it is missing")
+            if name in fitted:
+                check(fitted[name], sizes)
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError) as error:
+        raise ModelFileError(
+            f"the attribute {name} of its {type(model).__name__} is wrong: {error}"
+        ) from None
+
+
+# --- checks of one value ---------------------------------------------------------------------
+
+
+class _Optional:
+    """A check of an attribute that not every fit has."""
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+
+    def __call__(self, value: Any, sizes: Sizes) -> None:
+        self._check(value, sizes)
+
+
+def _agree(names: tuple[Any, ...], shape: tuple[int, ...], sizes: Sizes) -> None:
+    """The shape has the sizes of these names (or numbers), which are fixed where they are new."""
+    wanted = [name if isinstance(name, int) else sizes.get(name) for name in names]
+    if len(shape) != len(names) or any(
+        k not in (None, n) for k, n in zip(wanted, shape, strict=True)
+    ):
+        listed = ", ".join(
+            f"{name}={k}" if isinstance(name, str) else str(name)
+            for name, k in zip(names, wanted, strict=True)
+        )
+        raise ValueError(f"expected shape ({listed}), received {shape}")
+    sizes.update((name, n) for name, n in zip(names, shape, strict=True) if isinstance(name, str))
+
+
+def real(*names: Any) -> Check:
+    """Finite numbers of double precision."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        array = check_array("it", value, np.float64, (None,) * len(names))
+        _agree(names, array.shape, sizes)
+        check_finite_array("it", array)
+
+    return check
+
+
+def flags(*names: Any) -> Check:
+    """Truth values."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        _agree(names, check_array("it", value, bool, (None,) * len(names)).shape, sizes)
+
+    return check
+
+
+def indices(*names: Any, below: str | None = None) -> Check:
+    """Integers of at least 0, and less than a size."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        array = check_array("it", value, np.int64, (None,) * len(names))
+        _agree(names, array.shape, sizes)
+        check_within("it", array, 0, np.iinfo(np.int64).max if below is None else sizes[below])
+
+    return check
+
+
+def labels(name: str) -> Check:
+    """Hashable labels that differ."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        if not isinstance(value, np.ndarray) or value.ndim != 1 or not len(value):
+            raise ValueError(f"expected an array of labels, received {_short(value)}")
+        if len(set(value.tolist())) != len(value):
+            raise ValueError("the labels must differ")
+        _agree((name,), value.shape, sizes)
+
+    return check
+
+
+def size(name: str, at_least: int = 0) -> Check:
+    """An integer that is the size of something."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        integer(at_least)(value, sizes)
+        _agree((name,), (int(value),), sizes)
+
+    return check
+
+
+def integer(at_least: int = 0, at_most: float = math.inf) -> Check:
+    """An integer in a range."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        fits = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+        if not fits or not at_least <= value <= at_most:
+            raise ValueError(
+                f"expected an integer of at least {at_least}, received {_short(value)}"
+            )
+
+    return check
+
+
+def number(above: float = -math.inf, at_least: float = -math.inf, finite: bool = False) -> Check:
+    """A number; NaN is none."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        fits = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)
+        if not fits or not (value > above or above == -math.inf) or not value >= at_least:
+            raise ValueError(f"expected a number, received {_short(value)}")
+        if finite and not math.isfinite(value):
+            raise ValueError(f"expected a finite number, received {value}")
+
+    return check
+
+
+def one_of(*values: Any) -> Check:
+    """One of some values."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        if not any(type(value) is type(known) and value == known for known in values):
+            raise ValueError(f"expected one of {values}, received {_short(value)}")
+
+    return check
+
+
+def list_of(check_item: Check) -> Check:
+    """A list."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        if type(value) is not list:
+            raise ValueError(f"expected a list, received {_short(value)}")
+        for item in value:
+            check_item(item, sizes)
+
+    return check
+
+
+def text(value: Any, sizes: Sizes) -> None:
+    """A string."""
+    if not isinstance(value, str):
+        raise ValueError(f"expected a string, received {_short(value)}")
+
+
+def record(kind: str) -> Check:
+    """A Check or a Round: numbers by name."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        if type(value).__name__ != kind or not isinstance(value, tuple):
+            raise ValueError(f"expected a {kind}, received {_short(value)}")
+        for item in value:
+            if item is not None and not isinstance(item, (bool, np.bool_)):
+                number()(item, sizes)
+
+    return check
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} of shape {value.shape}"
+    return f"{type(value).__name__} {str(value)[:40]!r}"
+
+
+# --- what several estimators share -----------------------------------------------------------
+
+_STATUSES = ("converged", "max_iter", "interrupted", "stopped", "early_stopped", "stationary")
+_HISTORY: Schema = {"status_": one_of(*_STATUSES), "history_": list_of(record("Check"))}
+
+
+def _certificate(model: Any) -> Schema:
+    """What every fit leaves; the gap must be that of the values beside it."""
+
+    def gap(value: Any, sizes: Sizes) -> None:
+        number()(value, sizes)
+        expected = model.primal_ - model.dual_
+        scale = max(abs(model.primal_), abs(model.dual_))
+        if value != expected and not abs(value - expected) <= _ROUNDING * scale < math.inf:
+            raise ValueError(f"expected primal_ - dual_ = {expected}, received {value}")
+
+    return {
+        "alpha_": number(above=0.0, finite=True),
+        "primal_": number(finite=True),
+        "dual_": number(),
+        "gap_": gap,
+        "oracle_error_": number(at_least=-_ROUNDING),
+        "n_iter_": integer(1),
+        "n_oracle_calls_": integer(0),
+        "dual_nbytes_": _Optional(integer(0)),
+        "objective_": _Optional(number()),
+        "rounds_": _Optional(list_of(record("Round"))),
+        "start_objectives_": _Optional(real("starts")),
+        "unproven_completions_": _Optional(integer(0)),
+        "bounds_": _Optional(_bounds),
+        **_HISTORY,
+    }
+
+
+def _bounds(value: Any, sizes: Sizes) -> None:
+    if type(value) is not dict:
+        raise ValueError(f"expected a dict, received {_short(value)}")
+    for name, item in value.items():
+        text(name, sizes)
+        number()(item, sizes)
+
+
+def _features(at_least: int = 0) -> Schema:
+    return {
+        "n_features_in_": size("features", at_least),
+        "feature_names_in_": _Optional(_names),
+    }
+
+
+def _names(value: Any, sizes: Sizes) -> None:
+    if not isinstance(value, np.ndarray) or not all(isinstance(name, str) for name in value.flat):
+        raise ValueError(f"expected an array of names, received {_short(value)}")
+    _agree(("features",), value.shape, sizes)
+
+
+def _kernel_weights(model: Any, columns: str | int) -> Schema:
+    """Weights of the columns, by features or, with a kernel, by support vectors."""
+    kernel = getattr(model, "kernel_", None)
+    common: Schema = {"kernel_": _kernel, "intercept_": real(columns)}
+    if kernel is None:
+        return common | {"coef_": real(columns, "features")}
+    given = getattr(kernel, "name", None) == "precomputed"
+    return common | {
+        "dual_coef_": real("support", columns),
+        "support_": indices("support", below="features" if given else None),
+        "support_vectors_": _no_vectors if given else _vectors,
+    }
+
+
+def _kernel(value: Any, sizes: Sizes) -> None:
+    if value is None:
+        return
+    if type(value).__name__ != "Kernel":
+        raise ValueError(f"expected None or a Kernel, received {_short(value)}")
+    one_of("rbf", "poly", "precomputed", "callable")(value.name, sizes)
+    number(above=0.0, finite=True)(value.gamma, sizes)
+    integer(1)(value.degree, sizes)
+    number(at_least=0.0, finite=True)(value.coef0, sizes)
+
+
+def _vectors(value: Any, sizes: Sizes) -> None:
+    if sparse.issparse(value):  # its indices are checked where it is read
+        found = value.data
+    else:
+        found = value
+    if not isinstance(found, np.ndarray) or found.dtype not in (np.float32, np.float64):
+        raise ValueError(f"expected a matrix of numbers, received {_short(value)}")
+    _agree(("support", "features"), value.shape, sizes)
+    check_finite_array("it", found)
+
+
+def _no_vectors(value: Any, sizes: Sizes) -> None:
+    check_array("it", value, np.float64, (0, 0))
+
+
+def _vectorizer(value: Any, sizes: Sizes) -> None:
+    if value is None:
+        return
+    if type(value) is not DictVectorizer:
+        raise ValueError(f"expected None or a DictVectorizer, received {_short(value)}")
+    names, vocabulary = value.feature_names_, value.vocabulary_
+    _agree(("features",), (len(names),), sizes)
+    if type(vocabulary) is not dict or set(vocabulary) != set(names):
+        raise ValueError("vocabulary_ and feature_names_ must have the same names")
+    columns = list(vocabulary.values())
+    if not all(type(k) is int for k in columns) or sorted(columns) != list(range(len(names))):
+        raise ValueError("vocabulary_ must give every name a column of its own")
+
+
+# --- the estimators --------------------------------------------------------------------------
+
+
+def _flat(model: Any) -> Schema:
+    return {
+        "classes_": labels("classes"),
+        **_features(1),
+        **_kernel_weights(model, "classes"),
+        **_certificate(model),
+    }
+
+
+def _multilabel(model: Any) -> Schema:
+    def edges(value: Any, sizes: Sizes) -> None:
+        indices("edges", 2, below="classes")(value, sizes)
+        if (value[:, 0] == value[:, 1]).any():
+            raise ValueError("an edge joins a label with itself")
+
+    return {
+        "classes_": labels("classes"),
+        "y_format_": one_of("array", "sparse", "collections"),
+        "edges_": edges,
+        "interactions_": real("edges", 2, 2),
+        **_features(1),
+        **_kernel_weights(model, "classes"),
+        **_certificate(model),
+    }
+
+
+def _sequence(model: Any) -> Schema:
+    def weights(value: Any, sizes: Sizes) -> None:
+        n_classes = sizes["classes"]
+        rows = n_classes + 2 * bool(model.boundary_weights)
+        if model.kernel_ is None:
+            rows += sizes["features"] + bool(model.fit_intercept)
+        real(rows * n_classes)(value, sizes)
+
+    return {
+        "classes_": labels("classes"),
+        **_features(1),
+        "vectorizer_": _vectorizer,
+        **_kernel_weights(model, "classes"),
+        "transitions_": real("classes", "classes"),
+        "first_": real("classes"),
+        "last_": real("classes"),
+        "weights_": weights,
+        "allowed_transitions_": flags("classes", "classes"),
+        "allowed_first_": flags("classes"),
+        "allowed_last_": flags("classes"),
+        **_certificate(model),
+    }
+
+
+def _graph(model: Any) -> Schema:
+    known = vars(model).get("layout_")
+    n_columns = known.n_columns if type(known).__name__ == "Layout" else -1
+
+    def groups(value: Any, sizes: Sizes) -> None:
+        every = set(model.classes_.tolist())
+        if type(value) is not dict or set(value) != set(known.unary):
+            raise ValueError("expected the labels of every group of layout_.unary")
+        for group, own in value.items():
+            labels(f"states of {group!r}")(own, sizes)
+            if len(own) != known.unary[group][1] or not every.issuperset(own.tolist()):
+                raise ValueError(f"group {group!r} has other states than in layout_")
+
+    def layout(value: Any, sizes: Sizes) -> None:
+        _layout(value, sizes)
+        if "group_classes_" not in vars(model):  # of versions without groups
+            for _, n_states in value.unary.values():
+                _agree(("classes",), (n_states,), sizes)
+
+    return {
+        "classes_": labels("classes"),
+        "layout_": layout,
+        "group_classes_": _Optional(groups),
+        "n_edge_features_": integer(0),
+        **_features(),
+        **_kernel_weights(model, n_columns),
+        "factor_coef_": real("factor inputs", "factor columns"),
+        "pairwise_coef_": _Optional(real("tables", "classes", "classes")),
+        **_certificate(model),
+    }
+
+
+def _layout(value: Any, sizes: Sizes) -> None:
+    """Columns of the groups, one after another; entries of tables that name columns of theirs."""
+    if type(value).__name__ != "Layout" or not value.unary:
+        raise ValueError(f"expected a Layout with groups, received {_short(value)}")
+    size("factor inputs", 1)(value.n_factor_inputs, sizes)
+    size("factor columns")(value.n_factor_columns, sizes)
+    _one_after_another([(at[0], at[1], 1) for at in value.unary.values()], value.n_columns)
+    _one_after_another([(at[0], at[2], 0) for at in value.factor.values()], value.n_factor_columns)
+    for key, (_, ties, n_tied) in value.factor.items():
+        known = isinstance(key, tuple) and len(key) == 2 and key[0] in (0, 1, 2)
+        if not known or type(ties) is not bytes:
+            raise ValueError(f"the group {key!r} of factors is none")
+        check_within(f"the table of group {key!r}", np.frombuffer(ties, np.int32), -1, n_tied)
+
+
+def _one_after_another(pieces: list[tuple[Any, Any, int]], end: Any) -> None:
+    at = 0
+    for first, width, least in pieces:
+        if type(first) is not int or type(width) is not int or first != at or width < least:
+            raise ValueError(f"columns of groups must follow each other; received {pieces}")
+        at += width
+    if type(end) is not int or at != end:
+        raise ValueError(f"the columns of the groups end at {at}; received {end!r}")
+
+
+def _ranker(model: Any) -> Schema:
+    n_items = len(getattr(model, "items_", ()))
+    return {
+        "items_": labels("items"),
+        "best_rank_": integer(0, 1),
+        **_features(1),
+        **_kernel_weights(model, n_items**2),
+        **_certificate(model),
+    }
+
+
+def _vector(model: Any) -> Schema:
+    return {**_features(1), "coef_": real("features"), **_certificate(model)}
+
+
+def _subset(model: Any) -> Schema:
+    def chosen(value: Any, sizes: Sizes) -> None:
+        if value is not None:
+            integer(1)(value, sizes)
+
+    return {**_vector(model), "vectorizer_": _vectorizer, "size_": chosen}
+
+
+def _tree(model: Any) -> Schema:
+    def between(value: Any, sizes: Sizes) -> None:
+        if value is not None:
+            text(value, sizes)
+
+    def templates(value: Any, sizes: Sizes) -> None:
+        list_of(text)(value, sizes)
+        if value and sizes["features"].bit_count() != 1:
+            raise ValueError("features of words are hashed into a power of two of numbers")
+
+    return {**_vector(model), "templates_": templates, "between_": between}
+
+
+def _structured(model: Any) -> Schema:
+    return {"coef_": real("weights"), **_certificate(model)}
+
+
+def _latent(model: Any) -> Schema:
+    return {
+        "coef_": real("weights"),
+        "alpha_": number(above=0.0, finite=True),
+        "objective_": number(),
+        "gap_": number(),
+        "n_iter_": integer(1),
+        "n_searches_": integer(0),
+        **_HISTORY,
+    }
+
+
+def _position_wise(model: Any) -> Schema:
+    return {"transformer_": lambda value, sizes: None, "n_features_in_": _Optional(integer(1))}
+
+
+_SCHEMAS: dict[str, Callable[[Any], Schema]] = {
+    "GraphLabeler": _graph,
+    "GridLabeler": _graph,
+    "LabelRanker": _ranker,
+    "LatentPredictor": _latent,
+    "Matcher": _vector,
+    "MultiLabelClassifier": _multilabel,
+    "MulticlassClassifier": _flat,
+    "OrdinalClassifier": _flat,
+    "PositionWise": _position_wise,
+    "SequenceLabeler": _sequence,
+    "StructuredPredictor": _structured,
+    "SubsetSelector": _subset,
+    "TreeParser": _tree,
+}

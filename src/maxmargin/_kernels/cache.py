@@ -1,0 +1,275 @@
+"""Compiled code on disk: nothing unverified is read back, and no state of the disk ends a fit.
+
+Each compiled version of a function has one file: a mark, the SHA-256 of the rest, a pickle of the
+key (numba's version, the sources, the processor, the types of the arguments), a pickle of the code.
+
+- Nothing is unpickled before the checksum was compared. A file that does not match is compiled
+  again and replaced; this is logged once.
+- A file is written under another name and then renamed. It names its own key, so processes that
+  write at the same time cannot mix the code of two versions, as they can with numba's own files, an
+  index and numbered data files.
+- Unpickling runs code. Before a file is read, it and its folders must belong to this user or to
+  root, and be writable by nobody else; otherwise the cache is not used, with a warning.
+- What cannot be written (a full disk, a read-only home, no home) is not cached, with a warning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import logging
+import os
+import pickle
+import stat
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.serialize import dumps
+
+_LOGGER = logging.getLogger("maxmargin.cache")
+_MARK = b"maxmargin compiled code 1\n"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_ELSEWHERE = "or set NUMBA_CACHE_DIR to a folder of your own"
+
+_said: set[str] = set()  # what this process has said already
+
+
+class _Untrusted(Exception):
+    """Somebody else could have written a file."""
+
+
+def _check_owner(path: Path, found: os.stat_result) -> None:
+    if found.st_uid not in (0, os.geteuid()):  # root can write everywhere anyway
+        raise _Untrusted(
+            f"{path} belongs to user {found.st_uid}, not to user {os.geteuid()}: remove it"
+        )
+
+
+def _check(path: Path, found: os.stat_result) -> None:
+    """Refuse what somebody else could have written."""
+    if not hasattr(os, "geteuid"):  # Windows: folders below that of the user are private
+        return
+    _check_owner(path, found)
+    if found.st_mode & _OTHERS_WRITE:
+        mode = stat.S_IMODE(found.st_mode)
+        raise _Untrusted(f"{path} is writable by others (mode {mode:04o}): chmod go-w '{path}'")
+
+
+def _check_folder(path: Path) -> None:
+    if hasattr(os, "geteuid"):
+        _check_owner(path, os.lstat(path))  # who made a symbolic link chose the target
+    _check(path, os.stat(path))
+
+
+def _warn_once(kind: str, message: str) -> None:
+    if kind not in _said:
+        _said.add(kind)
+        warnings.warn(message, UserWarning, stacklevel=2)
+
+
+class _Store:
+    """Verified files in one folder.
+
+    ``folders`` are the folder and those above it that belong to the cache, outermost first. The
+    folder that holds them (``~/.cache``) is not checked: whoever can write there can only put
+    folders of their own in place of ours, and these are refused.
+    """
+
+    def __init__(self, folders: list[Path]):
+        self.folders = folders
+
+    def read(self, name: str) -> bytes | None:
+        """The verified contents of a file, or None."""
+        path = self.folders[-1] / name
+        try:
+            for folder in self.folders:
+                _check_folder(folder)
+            with open(path, "rb") as file:
+                _check(path, os.fstat(file.fileno()))
+                content = file.read()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except _Untrusted as reason:
+            self._refuse(reason)
+            return None
+        except OSError as error:
+            self.distrust(name, str(error))
+            return None
+        start = len(_MARK) + _DIGEST_BYTES
+        body = memoryview(content)[start:]
+        if content[:start] != _MARK + hashlib.sha256(body).digest():
+            self.distrust(name, "its checksum does not match its contents")
+            return None
+        return bytes(body)
+
+    def write(self, name: str, body: bytes) -> None:
+        """Put a file in place, whole or not at all."""
+        if "write" in _said:  # a disk that was full is not tried for every function
+            return
+        path = self.folders[-1] / name
+        try:
+            os.makedirs(self.folders[0].parent, mode=0o700, exist_ok=True)
+            for folder in self.folders:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(folder, 0o700)
+                _check_folder(folder)
+            self._replace(path, _MARK + hashlib.sha256(body).digest() + body)
+        except _Untrusted as reason:
+            self._refuse(reason)
+        except OSError as error:
+            if os.name == "nt" and isinstance(error, PermissionError) and path.exists():
+                return  # another process has the file open
+            cannot_keep(
+                f"{self.folders[-1]} cannot be written ({error}): free space or make it writable"
+            )
+
+    @staticmethod
+    def _replace(path: Path, content: bytes) -> None:
+        # Private, whatever the umask is; a process that is killed here leaves only this file.
+        handle, unfinished = tempfile.mkstemp(suffix=".tmp", prefix=path.name, dir=path.parent)
+        try:
+            with open(handle, "wb") as file:
+                file.write(content)
+            os.replace(unfinished, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(unfinished)
+            raise
+
+    def remove(self, start: str) -> None:
+        """Remove the files whose names start like this."""
+        with contextlib.suppress(OSError):
+            for path in self.folders[-1].iterdir():
+                if path.name.startswith(start):
+                    path.unlink()
+
+    def distrust(self, name: str, reason: str) -> None:
+        """Say, once, that a file is not used and compiled again."""
+        if "damaged" not in _said:
+            _said.add("damaged")
+            _LOGGER.warning(
+                "the cache of compiled code in %s has a damaged file, %s (%s); what is damaged "
+                "there is compiled again and replaced",
+                *(self.folders[-1], name, reason),
+            )
+
+    @staticmethod
+    def _refuse(reason: _Untrusted) -> None:
+        _warn_once(
+            "refused",
+            f"the cache of compiled code is not used, because others could have put code there: "
+            f"{reason}, {_ELSEWHERE}",
+        )
+
+
+def cannot_keep(reason: str) -> None:
+    """Warn, once, that this process compiles for itself alone."""
+    _warn_once("write", f"compiled code is not kept for the next process: {reason}, {_ELSEWHERE}")
+
+
+class _Locator(UserProvidedCacheLocator):
+    """The place of a function in the cache: there is no other to fall back to.
+
+    Numba falls back to ``__pycache__`` beside the source, where nothing tells versions apart.
+    """
+
+    def __init__(self, function: Callable[..., Any], folder: Path):
+        self._py_file = function.__code__.co_filename
+        self._lineno = function.__code__.co_firstlineno
+        self._cache_path = str(folder / self.get_suitable_cache_subpath(self._py_file))
+
+
+class _CacheImpl(CompileResultCacheImpl):
+    def __init__(self, function: Callable[..., Any], folder: Path):
+        self._lineno = function.__code__.co_firstlineno
+        self._locator = _Locator(function, folder)
+        name = f"{Path(self._locator._py_file).stem}.{function.__qualname__}"
+        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+
+
+class VerifiedCache(FunctionCache):
+    """The compiled versions of a function on disk.
+
+    Parameters
+    ----------
+    function : callable
+        The Python function.
+    folder : Path or None
+        Where its folder is; None if there is no place for a cache.
+    top : Path
+        The outermost folder that belongs to the cache.
+    """
+
+    def __init__(self, function: Callable[..., Any], folder: Path | None, top: Path | None = None):
+        self._name = repr(function)
+        self._py_func = function
+        self._impl = _CacheImpl(function, folder or Path())
+        self._cache_path = self._impl.locator.get_cache_path()
+        self._store = None
+        if folder is not None:
+            path, top = Path(self._cache_path), top or folder.parent
+            above = [parent for parent in path.parents if parent.is_relative_to(top)]
+            self._store = _Store([*reversed(above), path])
+        try:
+            stamp = self._impl.locator.get_source_stamp()
+        except OSError:  # no source file, as in an interactive session
+            self.disable()
+            return
+        self._identity = (
+            numba.__version__,
+            folder and folder.name,
+            self._impl.filename_base,
+            stamp,
+        )
+        self.enable()
+
+    def _key(self, sig: Any, codegen: Any) -> Any:
+        return self._identity, self._index_key(sig, codegen)
+
+    def _file_name(self, key: Any) -> str:
+        # Types of equal names are told apart by the key in the file.
+        digest = hashlib.sha256(repr(key).encode()).hexdigest()
+        return f"{self._impl.filename_base}.{digest[:24]}.nbc"
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled version for some types, or None if it must be compiled."""
+        target_context.refresh()
+        if not self._enabled or self._store is None:
+            return None
+        key = self._key(sig, target_context.codegen())
+        name = self._file_name(key)
+        body = self._store.read(name)
+        if body is None:
+            return None
+        try:
+            stream = io.BytesIO(body)
+            if pickle.load(stream) != key:
+                return None
+            return self._impl.rebuild(target_context, pickle.load(stream))
+        except Exception as error:  # whatever it is, compiling mends it
+            self._store.distrust(name, f"{type(error).__name__}: {error}")
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep a compiled version, if possible."""
+        if not self._enabled:
+            return
+        if self._store is None:
+            cannot_keep("there is no home folder: set HOME or XDG_CACHE_HOME")
+        elif self._impl.check_cachable(data):
+            key = self._key(sig, data.codegen)
+            body = dumps(key) + dumps(self._impl.reduce(data))
+            self._store.write(self._file_name(key), body)
+
+    def flush(self) -> None:
+        """Forget all versions."""
+        if self._store is not None:
+            self._store.remove(f"{self._impl.filename_base}.")
