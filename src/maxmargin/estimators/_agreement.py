@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .._validation import check_choice, check_number
+from ..solvers.acceleration import Accelerated
+from ..solvers.climb import Climb
 from ..solvers.graph_problem import GraphProblem
 from ..solvers.result import Result
 from ..solvers.soft import AGREEMENTS, SoftAgreement
@@ -50,14 +54,11 @@ class AgreementModel(_Base):
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Any:
         if not isinstance(problem, GraphProblem):
             return super()._stepper(problem, settings, dual_state=dual_state)
-        return SoftAgreement(
-            problem,
-            agreement=self.agreement,
-            rho=None if isinstance(self.rho, str) else float(self.rho),
-            sigma=float(self.smoothing),
-            steps=self.steps,
-            order=self.order,
-            average=self._wanted_average(),
-            rng=settings.rng,
-            dual_state=self._dual_for(problem) if dual_state is PREVIOUS else dual_state,
+        average = self._wanted_average()
+        if isinstance(average, (bool, np.bool_)):
+            average = 3.0 if average else None
+        solver = SoftAgreement(
+            self.agreement, self.rho, self.smoothing, self.steps, order=self.order, average=average
         )
+        start = self._dual_for(problem) if dual_state is PREVIOUS else dual_state
+        return Climb(Accelerated(solver), problem, rng=settings.rng, start=start)

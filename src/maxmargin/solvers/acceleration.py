@@ -21,9 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._centre_kernel import move_centre
+from ._centre_kernel import move_centre, points_back
 from .base import Candidate, Solver
 from .problem import DualPoint
+
+# Share of the inertia that is left when momentum pointed the wrong way.
+_LESS_INERTIA = 0.7
+# The least ratio of a true gap to its guess that is believed.
+_LEAST_RATIO = 0.05
 
 
 class AcceleratedState(NamedTuple):
@@ -102,11 +107,23 @@ class Accelerated(Solver):
         state = state._replace(best=best)
         if state.inner.rounds % self.solver.stage:
             return state
-        root = np.sqrt(1.0 / (1.0 + state.inertia))
-        momentum = self.solver.damping * (1.0 - root) / (1.0 + root)
+        inner, unsettled = self.solver.unsettled(problem, state.inner)
+        state = state._replace(inner=inner)
+        if unsettled or points_back(state.centre, inner.weights, state.before):
+            momentum, state = 0.0, self._with_less_inertia(state)
+        else:
+            root = np.sqrt(1.0 / (1.0 + state.inertia))
+            momentum = self.solver.damping * (1.0 - root) / (1.0 + root)
         share = state.inertia / (1.0 + state.inertia)
         move_centre(state.inner.weights, state.before, state.centre, momentum, share)
         return state._replace(centred_at=state.inner.calls)
+
+    def _with_less_inertia(self, state):
+        """The steps within a round are not exact, and too much inertia would swing."""
+        bare = self._dual_weights(state)
+        inertia = _LESS_INERTIA * state.inertia
+        weights = (bare + inertia * state.centre) / (1.0 + inertia)
+        return state._replace(inertia=inertia, inner=state.inner._replace(weights=weights))
 
     def _dual_weights(self, state) -> np.ndarray:
         """``w(mu)``, of which the iterate is a mixture with the centre."""
@@ -129,28 +146,34 @@ class Accelerated(Solver):
     def concave(self, problem, state):
         return self.solver.concave(problem, state.inner)
 
-    def check(self, problem, state) -> tuple[AcceleratedState, list[Candidate]]:
-        if state.inertia == 0.0:
-            inner, candidates = self.solver.check(problem, state.inner)
-            return state._replace(inner=inner), candidates
-        point = self.point(problem, state)
+    def check(
+        self, problem, state, at=None, dual_weights=None
+    ) -> tuple[AcceleratedState, list[Candidate]]:
+        settled, bare = self._settled(state), self._dual_weights(state)
         guess = self.estimate(problem, state) / state.ratio
-        found = self.evaluate(problem, state, point, self._dual_weights(state))
+        inner, candidates = self.solver.check(problem, state.inner, settled, bare)
+        state = state._replace(inner=inner)
         if state.best is not None:
-            found = found._replace(dual=max(found.dual, problem.dual_value(state.best)))
-        ratio = state.ratio
-        if state.inner.calls and guess > 0.0:
-            ratio = min(1.0, max(0.05, (found.primal - found.dual) / guess))
-        return state._replace(ratio=ratio), [(point[0], found)]
+            dual = problem.dual_value(state.best)
+            candidates = [
+                (weights, found._replace(dual=max(found.dual, dual)))
+                for weights, found in candidates
+            ]
+        gap = min(found.primal for _, found in candidates)
+        gap -= max(found.dual for _, found in candidates)
+        if state.calls and 0.0 < guess < np.inf:
+            state = state._replace(ratio=min(1.0, max(_LEAST_RATIO, gap / guess)))
+        return state, candidates
 
-    def estimate(self, problem, state):
+    def estimate(self, problem, state, apart=0.0):
         """``P(w) - D(mu)`` is the mean gap of the blocks at w and ``alpha/2 |w - w(mu)|^2``; better
         points than these two are known, as the last check has shown."""
-        inner = self.solver.estimate(problem, state.inner)
-        if state.inertia == 0.0:
-            return inner
-        apart = problem.squared_norm(self._settled(state) - self._dual_weights(state))
-        return state.ratio * (inner + 0.5 * problem.alpha * apart)
+        if state.inertia > 0.0:
+            apart += problem.penalty(self._settled(state) - self._dual_weights(state))
+        return state.ratio * self.solver.estimate(problem, state.inner, apart)
+
+    def adapted(self, problem):
+        return self.solver.adapted(problem)
 
     def refreshed(self, problem, state):
         inner = self.solver.refreshed(problem, state.inner)

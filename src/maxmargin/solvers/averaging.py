@@ -77,15 +77,20 @@ class Averaged(Solver):
     def concave(self, problem, state):
         return self.solver.concave(problem, state.inner)
 
-    def check(self, problem, state) -> tuple[AveragedState, list[Candidate]]:
-        inner, candidates = self.solver.check(problem, state.inner)
+    def check(
+        self, problem, state, at=None, dual_weights=None
+    ) -> tuple[AveragedState, list[Candidate]]:
+        inner, candidates = self.solver.check(problem, state.inner, at, dual_weights)
         if state.rounds:
             found = self.solver.evaluate(problem, inner, state.mean, None)
             candidates = [*candidates, (state.mean[0], found)]
         return state._replace(inner=inner), candidates
 
-    def estimate(self, problem, state):
-        return self.solver.estimate(problem, state.inner)
+    def estimate(self, problem, state, apart=0.0):
+        return self.solver.estimate(problem, state.inner, apart)
+
+    def adapted(self, problem):
+        return self.solver.adapted(problem)
 
     def refreshed(self, problem, state):
         inner = self.solver.refreshed(problem, state.inner)

@@ -73,14 +73,39 @@ class Solver(BaseEstimator):
         """Weight of the proximal term of an acceleration, in units of alpha."""
         return 0.0
 
-    def check(self, problem: Any, state: Any) -> tuple[Any, list[Candidate]]:
-        """True values of all candidates; the state may take in what was found on the way."""
-        point = self.point(problem, state)
-        return state, [(point[0], self.evaluate(problem, state, point, point[0]))]
+    def check(
+        self,
+        problem: Any,
+        state: Any,
+        at: np.ndarray | None = None,
+        dual_weights: np.ndarray | None = None,
+    ) -> tuple[Any, list[Candidate]]:
+        """True values of all candidates; the state may take in what was found on the way.
 
-    def estimate(self, problem: Any, state: Any) -> float:
-        """A cheap guess of the gap, to decide when a check is worth a pass."""
+        A wrapper that moves the weights says which ones count as the iterate (``at``), and what the
+        weights ``w(mu)`` of the dual point are; by default both are ``state.weights``.
+        """
+        weights, *others = self.point(problem, state)
+        weights = weights if at is None else at
+        bare = weights if dual_weights is None else dual_weights
+        found = self.evaluate(problem, state, (weights, *others), bare)
+        return state, [(weights, found)]
+
+    def estimate(self, problem: Any, state: Any, apart: float = 0.0) -> float:
+        """A cheap guess of the gap, to decide when a check is worth a pass.
+
+        ``apart`` is ``alpha/2 |w - w(mu)|^2`` where a wrapper has moved the weights: it adds to the
+        mean gap of the blocks.
+        """
         return np.inf
+
+    def adapted(self, problem: Any) -> Any:
+        """The problem in the form that the solver works on."""
+        return problem
+
+    def unsettled(self, problem: Any, state: Any) -> tuple[Any, bool]:
+        """Whether an acceleration should forget its momentum."""
+        return state, False
 
     def refreshed(self, problem: Any, state: Any) -> Any:
         """The state with weights rebuilt from the dual point, free of rounding errors."""

@@ -27,8 +27,8 @@ class Climb:
         self, solver: Solver, problem: Any, *, rng: np.random.RandomState, start: Any = None
     ):
         self.solver = solver
-        self.problem = problem
-        self.state = solver.init(problem, start, rng)
+        self.problem = solver.adapted(problem)
+        self.state = solver.init(self.problem, start, rng)
         self._per_second = 0.0
 
     def advance(self, seconds: float, most: int) -> None:

@@ -80,7 +80,12 @@ class BlockAscent(Solver):
         visits = Visits(state.pending[:count], state.draws[:count], state.tree, state.gaps)
         rest = {"pending": state.pending[count:], "draws": state.draws[count:]}
         state = self._visit(problem, state, visits)
-        return state._replace(calls=state.calls + count, **rest)
+        state = state._replace(calls=state.calls + count, **rest)
+        return state if len(state.pending) else self._end_round(problem, state)
+
+    def _end_round(self, problem: Any, state: Any) -> Any:
+        """What is to be done between two rounds."""
+        return state
 
     def _visit(self, problem: Any, state: Any, visits: Visits) -> Any:
         """Visit some blocks; the state counts no calls yet."""
@@ -119,9 +124,9 @@ class BlockAscent(Solver):
             return 0.0  # a centre would keep all rows that ever moved
         return _INERTIA * problem.mean_square() * float(problem.scales.mean())
 
-    def estimate(self, problem, state):
+    def estimate(self, problem, state, apart=0.0):
         """Mean of the gaps that the blocks had when they were visited last."""
-        return inner_product(state.gaps, problem.scales) * problem.alpha
+        return inner_product(state.gaps, problem.scales) * problem.alpha + apart
 
     def refreshed(self, problem, state):
         if state.fresh_at == state.calls:
@@ -198,8 +203,10 @@ class BlockFrankWolfe(BlockAscent):
     def concave(self, problem, state):
         return problem.concave(state.dual)
 
-    def check(self, problem, state) -> tuple[BlockState, list[Candidate]]:
-        state, candidates = super().check(problem, state)
+    def check(
+        self, problem, state, at=None, dual_weights=None
+    ) -> tuple[BlockState, list[Candidate]]:
+        state, candidates = super().check(problem, state, at, dual_weights)
         if len(state.correction) and state.calls:
             average = state.weights - state.correction / state.mass[0]
             candidates = [*candidates, (average, problem.evaluate(average))]

@@ -277,14 +277,14 @@ class LBFGS(Solver):
         search = Search(state.at.value, slope, first_step, low)
         return state._replace(direction=direction, search=search)
 
-    def estimate(self, problem, state):
+    def estimate(self, problem, state, apart=0.0):
         """The gap itself."""
         if problem.clamped is None:
             return state.at.value - problem.dual_value(state.bound)
         gradient = state.at.gradient
         return inner_product(gradient, gradient) / (2.0 * problem.alpha)
 
-    def check(self, problem, state):
+    def check(self, problem, state, at=None, dual_weights=None):
         """The last accepted weights with the best bound: known without another pass."""
         value = state.at.value
         if problem.clamped is None:

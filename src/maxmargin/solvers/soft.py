@@ -7,45 +7,37 @@ Lagrangian: ``delta = eta + (implied - belief) / rho``, and ``eta`` follows ``de
 round, so that the optimum is that of the hard problem whatever rho is. ``"annealed"`` is soft with
 a rho that shrinks.
 
-Around it runs an accelerated proximal point method in the weights, as in
-:mod:`~maxmargin.solvers.flow`: tables that all examples share couple them all, and it is this that
-block steps alone take long to settle. The average of late iterates, weights and messages
-together, has a lower primal value than the last one.
+It is made to be accelerated: tables that all examples share couple them all, and it is this that
+block steps alone take long to settle. The average of late iterates, weights and messages together,
+has a lower primal value than the last one; messages are averaged while a visit has them at hand.
 
 References
 ----------
 Meshi, Srebro, Hazan. Efficient training of structured SVMs via soft constraints. AISTATS 2015.
-Lin, Mairal, Harchaoui. A universal catalyst for first-order optimization. NeurIPS 2015.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from .._kernels.agreement import Beliefs, Penalty
 from ..structures.graph import COUNT, TREE, Graphs
-from ._centre_kernel import mix_in, move_centre, points_back
+from ._centre_kernel import mix_in
 from ._soft_check import mix_messages, slots_of_states, write_messages
 from ._soft_kernel import soft_steps, start_beliefs
-from .bcfw import BlockStepper
+from .base import Candidate
+from .frank_wolfe import BlockAscent
 from .graph_problem import GraphProblem
 from .problem import DualPoint, Evaluation
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
-# Rounds between two moves of the centre.
-_ROUNDS = 1
 # Inertia in units of the curvature of an example.
 _INERTIA = 0.8
-# Share of the momentum that theory allows to exact stages. Stages here are one round, and with all
-# of it messages and weights can swing each other up.
-_DAMPING = 0.8
-# Share of the inertia that is left when momentum pointed the wrong way.
-_LESS_INERTIA = 0.7
 # Disagreement is small below this share of its largest value, and grows if it is so many times its
 # smallest one. With fewer examples it varies too much to tell.
 _NEARLY_AGREED, _DRIFT, _ENOUGH_EXAMPLES = 0.03, 10.0, 10
-# Rounds over an example in one visit.
-_VISIT_ROUNDS = 2
 # Penalty in units of the curvature of a variable.
 _STIFFNESS = 4.5
 # The penalty changes by this factor after a round in which the ratio of relative disagreement to
@@ -62,279 +54,264 @@ _SWEEPS = 3
 _COOLING = 5.0
 
 
-class SoftAgreement(BlockStepper):
-    """Stepper of soft agreement.
+class SoftState(NamedTuple):
+    """Progress of soft agreement; the first ten as in every solver that visits blocks."""
+
+    weights: np.ndarray
+    dual: Beliefs
+    calls: int
+    pending: np.ndarray
+    gaps: np.ndarray
+    draws: np.ndarray
+    tree: np.ndarray
+    rounds: int
+    fresh_at: int
+    rng: np.random.RandomState
+    kappa: float  # inverse strength of the penalty
+    residuals: np.ndarray  # squared disagreement of each example
+    squares: np.ndarray  # squared norms of its messages
+    slots: np.ndarray  # number of factors that hold the variable of a state
+    beliefs_before: np.ndarray
+    most_apart: float
+    least_apart: float
+    mean_weights: np.ndarray
+    mean_messages: np.ndarray
+    mean_mass: float
+    best: DualPoint | None  # the best mixture of feasible points of the hard dual
+    hard_primal: float
+    soft_primal: float
+    soft_dual: float
+    trace: tuple[tuple[float, float], ...]  # passes and gaps of the last checks
+
+
+class SoftAgreement(BlockAscent):
+    """Soft agreement on factor graphs.
 
     Parameters
     ----------
-    problem : GraphProblem
-    agreement : {"multipliers", "soft", "annealed"}
-    rho : float, optional
+    agreement : {"multipliers", "soft", "annealed"}, default="multipliers"
+    rho : "auto" or float, default="auto"
         Strength of the penalty on messages, in units of one example: ``rho / n`` in the notation
-        of Meshi et al. is the same whatever n is. By default from the size of loss and features.
-    sigma : float
-        Smoothing of the maxima: each is that of ``theta @ mu - sigma/2 |mu|^2``. Counts and trees
+        of Meshi et al. is the same whatever n is. "auto" is from the size of loss and features.
+    smoothing : float, default=0.0
+        Smooths the maxima: each is that of ``theta @ mu - smoothing/2 |mu|^2``. Counts and trees
         are not smoothed. The hard values reported are those without smoothing.
-    steps : {"exact", "frank-wolfe"}
+    steps : {"exact", "frank-wolfe"}, default="exact"
         Exact steps of variables and pairwise moves in tables, or Frank-Wolfe steps in both. Counts
         and max-min variables have exact steps either way.
-    inertia : float, optional
-        Weight of the proximal term in units of alpha; 0 is plain block ascent.
-    order, average, rng, dual_state
-        As in :class:`~maxmargin.solvers.bcfw.BlockFrankWolfe`.
+    rounds : int, default=2
+        Rounds over the variables and factors of an example in one visit.
+    order : {"permutation", "active", "uniform", "gap"}, default="permutation"
+    average : float or None, default=3.0
+        Keep the average of weights and messages after each round, the t-th weighted by
+        ``t ** average``.
+    certify : bool, default=True
+        Whether a soft problem is certified for the hard one, too, at every check.
     """
-
-    _state = Beliefs
 
     def __init__(
         self,
-        problem: GraphProblem,
-        *,
         agreement: str = "multipliers",
-        rho: float | None = None,
-        sigma: float = 0.0,
+        rho: float | str = "auto",
+        smoothing: float = 0.0,
         steps: str = "exact",
-        rounds: int | None = None,
-        inertia: float | None = None,
+        rounds: int = 2,
         order: str = "permutation",
-        average: bool | float = True,
-        rng,
-        dual_state: Beliefs | None = None,
+        average: float | None = 3.0,
         certify: bool = True,
     ):
-        self._certify = certify
-        if sigma == 0.0 and steps == "exact":
-            problem = problem.with_short_potts()
-        expected = int(problem.graphs.first_mass[-1])
-        if dual_state is not None and len(dual_state.tables) != expected:
-            dual_state = None  # of a fit with other steps
-        super().__init__(problem, order=order, average=False, rng=rng, dual_state=dual_state)
         self.agreement = agreement
-        self.rounds = _VISIT_ROUNDS if rounds is None else int(rounds)
-        self._set_inertia(default_inertia(problem) if inertia is None else float(inertia))
-        self.centre = self.weights.copy()
-        self._before = self.weights.copy()
-        exact = steps == "exact"
-        kappa = default_kappa(problem, self._scales, exact) if rho is None else 1.0 / float(rho)
-        self._kappa = kappa  # at the start
-        # Frank-Wolfe steps, which trees always take, lag behind whatever the penalty is: their
-        # disagreement says little about it.
-        lags = not exact or bool((problem.graphs.kind == TREE).any())
-        self._balances = rho is None and agreement == "multipliers" and not lags
-        self._slots = np.empty_like(self.dual_state.variables)
-        slots_of_states(problem.graphs, self._slots)
-        self._beliefs_before = self.dual_state.variables.copy()
-        self.penalty = Penalty(kappa, float(sigma), problem.max_min, exact)
-        if agreement != "multipliers":
-            self.dual_state.eta[:] = 0.0
-        self.residuals = np.zeros(problem.n_examples)
-        self._squares = np.zeros(problem.n_examples)  # of the messages
-        self._most_apart, self._least_apart = 0.0, np.inf
-        self._centred_at = 0
-        is_switch = isinstance(average, (bool, np.bool_))
-        self.power = 3.0 if is_switch else float(average)
-        self._keeps_average = bool(average) if is_switch else True
-        self._mean_weights = np.zeros(0)
-        self._mean_messages = np.zeros(0)
-        self._mean_mass = 0.0
-        self._rounds_done = 0
-        self._hard: DualPoint | None = None
-        self._hard_primal = np.inf
-        self._soft_primal, self._soft_dual = np.inf, -np.inf
-        self._trace: list[tuple[float, float]] = []
+        self.rho = rho
+        self.smoothing = smoothing
+        self.steps = steps
+        self.rounds = rounds
+        self.order = order
+        self.average = average
+        self.certify = certify
 
-    def _start(self) -> Beliefs:
-        return start_beliefs(self.problem.graphs, self.problem.truth)
+    def missing(self, problem):
+        return [] if isinstance(problem, GraphProblem) else ["a factor graph"]
 
-    def _kernel(self):
-        return None
+    def adapted(self, problem):
+        """Exact steps need one number per Potts table only."""
+        exact = self.smoothing == 0.0 and self.steps == "exact"
+        return problem.with_short_potts() if exact else problem
 
-    @property
-    def kappa(self) -> float:
-        """Inverse strength of the penalty."""
-        return self.penalty.kappa
+    def default_inertia(self, problem):
+        """Inertia in proportion to the curvature of an example, features of all its parts."""
+        if problem.in_kernel_space:
+            return 0.0  # a centre would keep all rows that ever moved
+        return _INERTIA * mean_square(problem) * float(problem.scales.mean())
 
-    @property
-    def rho(self) -> float:
-        """Strength of the penalty, in units of one example."""
-        return 1.0 / self.penalty.kappa
+    def init(self, problem, start, rng):
+        graphs = problem.graphs
+        if not isinstance(start, Beliefs) or len(start.tables) != int(graphs.first_mass[-1]):
+            start = start_beliefs(graphs, problem.truth)  # or of a fit with other steps
+        if self.agreement != "multipliers":
+            start.eta[:] = 0.0
+        n = problem.n_examples
+        none = np.empty(0)
+        weights = problem.weights_of(start)
+        slots = np.empty_like(start.variables)
+        slots_of_states(graphs, slots)
+        return SoftState(
+            weights, start, 0, np.empty(0, np.int64), np.zeros(n), none, none, 0, 0, rng,
+            kappa=0.0, residuals=np.zeros(n), squares=np.zeros(n), slots=slots,
+            beliefs_before=start.variables.copy(), most_apart=0.0, least_apart=np.inf,
+            mean_weights=np.zeros_like(weights), mean_messages=np.zeros_like(start.eta),
+            mean_mass=0.0, best=None, hard_primal=np.inf, soft_primal=np.inf, soft_dual=-np.inf,
+            trace=(),
+        )  # fmt: skip
 
-    def _visit(self, order, draws) -> None:
-        problem = self.problem
-        matrix, factor = problem.split(self.weights)
-        if not len(self._mean_messages):
-            self._mean_weights = np.zeros_like(self.weights)
-            self._mean_messages = np.zeros_like(self.dual_state.eta)
+    def _first_kappa(self, problem) -> float:
+        exact = self.steps == "exact"
+        if isinstance(self.rho, str):
+            return default_kappa(problem, problem.scales, exact)
+        return 1.0 / float(self.rho)
+
+    def _penalty(self, problem, state) -> Penalty:
+        return Penalty(state.kappa, float(self.smoothing), problem.max_min, self.steps == "exact")
+
+    def _visit(self, problem, state, visits):
+        if state.kappa == 0.0:  # by the problem as it is accelerated
+            state = state._replace(kappa=self._first_kappa(problem))
+        matrix, factor = problem.split(state.weights)
         # In other orders an example may be visited twice in a round, or not at all.
-        share = self._share() if self.order == "permutation" else 0.0
+        share = self._share(state) if self.order == "permutation" else 0.0
         soft_steps(
             problem.graphs, problem.rows, problem.features, problem.truth, problem.costs,
-            self._scales, self.penalty, self.rounds, self.agreement == "multipliers", order, draws,
-            self._tree, self.gaps, self.residuals, matrix, factor, self.dual_state, share,
-            self._mean_messages, self._squares,
+            problem.scales, self._penalty(problem, state), self.rounds,
+            self.agreement == "multipliers", visits.order, visits.draws, visits.tree, state.gaps,
+            state.residuals, matrix, factor, state.dual, share, state.mean_messages, state.squares,
         )  # fmt: skip
-        self.oracle_calls += len(order)
-        if self.between_rounds:
-            self._end_round()
+        return state
 
-    def _end_round(self) -> None:
-        """Take in the iterate; move the centre and cool down when it is due."""
-        share = self._share()
-        self._rounds_done += 1
-        self._mean_mass += self._rounds_done**self.power
-        if self._keeps_average:
-            mix_in(self._mean_weights, self.weights, share)
+    def _share(self, state) -> float:
+        """What the present round counts among those averaged."""
+        mass = float(state.rounds) ** (3.0 if self.average is None else self.average)
+        return mass / (state.mean_mass + mass)
+
+    def _end_round(self, problem, state):
+        """Take in the iterate; balance the penalty, or cool down."""
+        share = self._share(state)
+        if self.average is not None:
+            mix_in(state.mean_weights, state.weights, share)
         if self.order != "permutation":
             mix_messages(
-                self.problem.graphs, self.dual_state, self.kappa, share, self._mean_messages,
-                self._squares,
-            )  # fmt: skip
-        if self._balances:
-            self._balance(float(self._squares.sum()))
+                problem.graphs, state.dual, state.kappa, share, state.mean_messages, state.squares
+            )
+        mass = float(state.rounds) ** (3.0 if self.average is None else self.average)
+        state = state._replace(mean_mass=state.mean_mass + mass)
         if self.agreement == "annealed":
-            done = self.oracle_calls / self.problem.n_examples
-            self.penalty = self.penalty._replace(kappa=self._kappa * (1.0 + done / _COOLING))
-        due = self.oracle_calls >= self._centred_at + _ROUNDS * self.problem.n_examples
-        if self.inertia > 0.0 and due:
-            self._move_centre()
+            cooler = (_COOLING + state.rounds) / (_COOLING + state.rounds - 1.0)
+            return state._replace(kappa=state.kappa * cooler)
+        # Frank-Wolfe steps, which trees always take, lag behind whatever the penalty is: their
+        # disagreement says little about it.
+        lags = self.steps != "exact" or bool((problem.graphs.kind == TREE).any())
+        balances = isinstance(self.rho, str) and self.agreement == "multipliers" and not lags
+        return self._balanced(state) if balances else state
 
-    def _share(self) -> float:
-        """What the present round counts among those averaged."""
-        mass = (self._rounds_done + 1) ** self.power
-        return mass / (self._mean_mass + mass)
-
-    def _balance(self, square: float) -> None:
+    def _balanced(self, state):
         """Change the penalty when disagreement and movement shrink at different speeds.
 
         Both are relative: disagreement to the beliefs, what the penalty makes of a round's movement
         to the messages. A stiff penalty holds the beliefs where they are, a loose one lets them
         drift apart.
         """
-        beliefs = self.dual_state.variables
-        moved = float(self._slots @ (beliefs - self._beliefs_before) ** 2)
-        size = float(self._slots @ beliefs**2)
-        self._beliefs_before = beliefs.copy()
-        if self._rounds_done < _FIRST_BALANCE or not (moved > 0.0 and square > 0.0 and size > 0.0):
-            return
-        apart = float(self.residuals.sum())
-        ratio = np.sqrt(apart / size) / (self.kappa * np.sqrt(moved / square))
-        factor = _ADJUSTMENT ** min(1.0, _SETTLING / self._rounds_done)
+        beliefs, square = state.dual.variables, float(state.squares.sum())
+        moved = float(state.slots @ (beliefs - state.beliefs_before) ** 2)
+        size = float(state.slots @ beliefs**2)
+        state = state._replace(beliefs_before=beliefs.copy())
+        if state.rounds < _FIRST_BALANCE or not (moved > 0.0 and square > 0.0 and size > 0.0):
+            return state
+        apart = float(state.residuals.sum())
+        ratio = np.sqrt(apart / size) / (state.kappa * np.sqrt(moved / square))
+        factor = _ADJUSTMENT ** min(1.0, _SETTLING / state.rounds)
         if ratio > _LOOSE:
-            self.penalty = self.penalty._replace(kappa=self.kappa * factor)
-        elif ratio < _STIFF:
-            self.penalty = self.penalty._replace(kappa=self.kappa / factor)
+            return state._replace(kappa=state.kappa * factor)
+        if ratio < _STIFF:
+            return state._replace(kappa=state.kappa / factor)
+        return state
 
-    def _move_centre(self) -> None:
-        """A step of the accelerated proximal point method.
-
-        Momentum that points away from where the weights go is forgotten, and some of the inertia
-        with it: the steps within a stage are not exact, and too much of it would swing. The same if
-        disagreement grows that had nearly gone.
-        """
-        momentum = self.momentum
-        if points_back(self.centre, self.weights, self._before) or self._drifts_apart():
-            momentum = 0.0
-            bare = self._dual_weights()
-            self._set_inertia(_LESS_INERTIA * self.inertia)
-            self.weights = (bare + self.inertia * self.centre) / (1.0 + self.inertia)
-        share = self.inertia / (1.0 + self.inertia)
-        move_centre(self.weights, self._before, self.centre, momentum, share)
-        self._centred_at = self.oracle_calls
-
-    def _drifts_apart(self) -> bool:
+    def unsettled(self, problem, state):
         """Whether the disagreement, once small, has become a multiple of what it was."""
-        if self.problem.n_examples < _ENOUGH_EXAMPLES:
-            return False
-        apart = float(self.residuals.sum())
-        self._most_apart = max(self._most_apart, apart)
-        self._least_apart = min(self._least_apart, apart)
-        small = self._least_apart < _NEARLY_AGREED * self._most_apart
-        if small and apart > _DRIFT * self._least_apart:
-            self._most_apart = self._least_apart = apart
-            return True
-        return False
+        if problem.n_examples < _ENOUGH_EXAMPLES:
+            return state, False
+        apart = float(state.residuals.sum())
+        most, least = max(state.most_apart, apart), min(state.least_apart, apart)
+        drifts = least < _NEARLY_AGREED * most and apart > _DRIFT * least
+        if drifts:
+            most = least = apart
+        return state._replace(most_apart=most, least_apart=least), drifts
 
-    def _set_inertia(self, inertia: float) -> None:
-        self.inertia = inertia
-        root = np.sqrt(1.0 / (1.0 + inertia))
-        self.momentum = _DAMPING * (1.0 - root) / (1.0 + root)
-        self._scales = self.problem.scales / (1.0 + inertia)
-
-    def _dual_weights(self) -> np.ndarray:
-        """``w(mu)``, of which the iterate is a mixture with the centre."""
-        return (1.0 + self.inertia) * self.weights - self.inertia * self.centre
-
-    def messages(self) -> np.ndarray:
+    def messages(self, problem, state) -> np.ndarray:
         """Messages of all slots."""
-        out = np.empty_like(self.dual_state.eta)
-        write_messages(self.problem.graphs, self.dual_state, self.kappa, out)
+        out = np.empty_like(state.dual.eta)
+        kappa = state.kappa or self._first_kappa(problem)
+        write_messages(problem.graphs, state.dual, kappa, out)
         return out
 
-    def points(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights and messages that may be good."""
-        # Right after the centre has moved the weights are not yet those of the beliefs.
-        settled = self.oracle_calls == self._centred_at and self.oracle_calls > 0
-        points = [(self._before if settled else self.weights, self.messages())]
-        if self._keeps_average and self._rounds_done:
-            points.append((self._mean_weights, self._mean_messages))
+    def points(self, problem, state, at=None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Weights and messages that may be good; ``at`` replaces the weights of the iterate."""
+        points = [(state.weights if at is None else at, self.messages(problem, state))]
+        if self.average is not None and state.mean_mass:
+            points.append((state.mean_weights, state.mean_messages))
         return points
 
-    def check(self) -> list[tuple[np.ndarray, Evaluation]]:
+    def check(
+        self, problem, state, at=None, dual_weights=None
+    ) -> tuple[SoftState, list[Candidate]]:
         """True values at the last iterate and at the average.
 
         With ``agreement="soft"`` they are those of the soft problem, otherwise those of the hard
         one, to which multipliers and annealing lead.
         """
-        problem = self.problem
-        sigma = self.penalty.sigma
         soft = self.agreement == "soft"
-        points = self.points()
+        points = self.points(problem, state, at)
         hard = [problem.primal(weights, messages) for weights, messages in points]
-        if not soft and problem.can_tighten and self.oracle_calls:
+        if not soft and problem.can_tighten and state.calls:
             # The better point may have better messages than those that training left it with.
             best = int(np.argmin(hard))
             weights, messages = points[best]
             messages = problem.tightened(weights, messages, _SWEEPS)
             hard[best] = min(hard[best], problem.primal(weights, messages))
-        self._hard_primal = min([self._hard_primal, *hard])
-        if self._certify or not soft:
-            found = problem.hard_dual(self.dual_state)
-            self._hard = problem.better_mixture(self._hard, found)
+        state = state._replace(hard_primal=min([state.hard_primal, *hard]))
+        if self.certify or not soft:
+            found = problem.hard_dual(state.dual)
+            state = state._replace(best=problem.better_mixture(state.best, found))
         values, dual = hard, -np.inf
         if soft:
-            values = [problem.primal(w, d, rho=self.rho, sigma=sigma) for w, d in points]
-            dual = problem.soft_dual(self.dual_state, self._dual_weights(), self.kappa, sigma)
-            self._soft_primal = min([self._soft_primal, *values])
-            self._soft_dual = max(self._soft_dual, dual)
-        elif self._hard is not None:
-            dual = problem.dual_value(self._hard)
+            values, dual, state = self._soft_values(problem, state, points, dual_weights)
+        elif state.best is not None:
+            dual = problem.dual_value(state.best)
         gap = max(min(values) - dual, 1e-300)
-        self._trace.append((self.oracle_calls / problem.n_examples, gap))
-        return [
+        trace = (*state.trace[-2:], (state.calls / problem.n_examples, gap))
+        candidates = [
             (weights, Evaluation(value, dual, 0.0))
             for (weights, _), value in zip(points, values, strict=True)
         ]
+        return state._replace(trace=trace), candidates
 
-    def estimate(self) -> float:
+    def _soft_values(self, problem, state, points, dual_weights):
+        sigma = float(self.smoothing)
+        kappa = state.kappa or self._first_kappa(problem)
+        values = [problem.primal(w, d, rho=1.0 / kappa, sigma=sigma) for w, d in points]
+        bare = state.weights if dual_weights is None else dual_weights
+        dual = problem.soft_dual(state.dual, bare, kappa, sigma)
+        lowest, highest = min([state.soft_primal, *values]), max(state.soft_dual, dual)
+        return values, dual, state._replace(soft_primal=lowest, soft_dual=highest)
+
+    def estimate(self, problem, state, apart=0.0):
         """The gap, if it goes on falling as between the last two checks."""
-        if len(self._trace) < 3:
+        if len(state.trace) < 3:
             return np.inf
-        (before, old), (then, new) = self._trace[-2:]
-        now = self.oracle_calls / self.problem.n_examples
+        (before, old), (then, new) = state.trace[-2:]
+        now = state.calls / problem.n_examples
         if not new < old or then <= before:
             return np.inf
         return new * (new / old) ** ((now - then) / (then - before))
 
-    def refresh(self) -> bool:
-        """Rebuild the weights from the dual state."""
-        stale = self._fresh_at != self.oracle_calls
-        if stale:
-            bare = self.problem.weights_of(self.dual_state)
-            self.weights = (bare + self.inertia * self.centre) / (1.0 + self.inertia)
-            self._fresh_at = self.oracle_calls
-        return stale
-
-    def bounds(self) -> dict[str, float]:
+    def bounds(self, problem, state):
         """What is certified, by name.
 
         ``hard_primal - hard_dual`` bounds the distance to the optimum of the hard problem (the
@@ -342,31 +319,25 @@ class SoftAgreement(BlockStepper):
         of Theorems 4.1 and 4.2 of Meshi et al.: a-priori, and usually far larger; infinite where
         there are counts.
         """
-        found = {"hard_primal": self._hard_primal}
-        if self._hard is not None:
-            dual = self.problem.dual_value(self._hard)
-            dual = min(dual, self._hard_primal)  # above it only by rounding
-            found |= {"hard_dual": dual, "hard_gap": self._hard_primal - dual}
-        if np.isfinite(self._soft_dual):
-            gap = max(0.0, self._soft_primal - self._soft_dual)
+        found = {"hard_primal": state.hard_primal}
+        if state.best is not None:
+            # Above the primal only by rounding.
+            dual = min(problem.dual_value(state.best), state.hard_primal)
+            found |= {"hard_dual": dual, "hard_gap": state.hard_primal - dual}
+        if np.isfinite(state.soft_dual):
+            gap = max(0.0, state.soft_primal - state.soft_dual)
+            rho = 1.0 / (state.kappa or self._first_kappa(problem))
             found |= {
-                "soft_primal": self._soft_primal,
-                "soft_dual": self._soft_dual,
+                "soft_primal": state.soft_primal,
+                "soft_dual": state.soft_dual,
                 "soft_gap": gap,
-                "rho": self.rho,
+                "rho": rho,
             }
-            slack = 0.5 * self.rho / self.problem.total_weight * theorem_h(self.problem)
+            slack = 0.5 * rho / problem.total_weight * theorem_h(problem)
             # The theorems are about plain maxima; a smoothed one is at most sigma/2 below.
-            smoothed = 0.5 * self.penalty.sigma * most_blocks(self.problem.graphs)
+            smoothed = 0.5 * float(self.smoothing) * most_blocks(problem.graphs)
             found |= {"agreement_bound": slack, "hard_suboptimality": gap + slack + smoothed}
         return found
-
-
-def default_inertia(problem: GraphProblem) -> float:
-    """Inertia in proportion to the curvature of an example, features of all its parts together."""
-    if problem.in_kernel_space:
-        return 0.0  # a centre would keep all rows that ever moved
-    return _INERTIA * mean_square(problem) * float(problem.scales.mean())
 
 
 def mean_square(problem: GraphProblem) -> float:

@@ -95,7 +95,7 @@ class Subgradient(Solver):
         )  # fmt: skip
         return state._replace(concave=concave, calls=state.calls + len(order), pending=pending)
 
-    def check(self, problem, state):
+    def check(self, problem, state, at=None, dual_weights=None):
         """True values at the last iterate and at the weighted average."""
         t, alpha = state.calls, problem.alpha
         if t == 0:
