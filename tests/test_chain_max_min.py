@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import steppers
 from maxmargin import MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.flows import NEGLIGIBLE
 from maxmargin._kernels.jit import compiled
-from maxmargin.solvers.bcfw import ORDERS
-from maxmargin.solvers.flow import FlowAscent
+from maxmargin.solvers.frank_wolfe import ORDERS
 from maxmargin.solvers.loop import run
 from test_duality import (
     ALPHA,
@@ -125,7 +125,7 @@ def test_long_sequences_take_the_way_without_stored_products(monkeypatch):
     assert np.diff(problem.structure.products_indptr).tolist() == [1, 0, 0, 0, 0]
     # The size of the scratch was compiled for the usual bound: give it a sequence above that.
     problem.structure = problem.structure._replace(longest=70)
-    found = run(FlowAscent(problem, rng=np.random.RandomState(0)), tol=1e-8, max_iter=20_000)
+    found = run(steppers.flow(problem, rng=np.random.RandomState(0)), tol=1e-8, max_iter=20_000)
     assert found.status == "converged"
     assert found.primal == pytest.approx(reference.primal_, abs=1e-7)
 
@@ -192,7 +192,7 @@ def check_flow(problem, flows):
 @pytest.mark.parametrize("inertia", [0.0, 3.0])
 def test_the_bracket_holds_at_every_check(order, inertia):
     problem, optimum = small_problem()
-    stepper = FlowAscent(
+    stepper = steppers.flow(
         problem, order=order, average=True, inertia=inertia, rng=np.random.RandomState(0)
     )
     for check in range(200):
@@ -202,7 +202,7 @@ def test_the_bracket_holds_at_every_check(order, inertia):
             assert found.primal - found.dual >= -1e-9
             assert -1e-12 <= found.oracle_error <= found.primal - found.dual + 1e-9
         bare = problem.weights_of(stepper.dual_state)
-        np.testing.assert_allclose(stepper._dual_weights(), bare, atol=1e-9)
+        np.testing.assert_allclose(stepper.dual_weights(), bare, atol=1e-9)
         check_flow(problem, stepper.dual_state)
         stepper.advance(1.0, 1 if check % 2 else 1000)
     assert found.primal - found.dual < 0.3 * optimum
@@ -313,10 +313,10 @@ def test_same_seed_same_bits_however_the_work_is_cut():
     problem, _ = small_problem()
     states = []
     for cut in (1, 3, 1000):
-        stepper = FlowAscent(problem, average=True, rng=np.random.RandomState(0))
+        stepper = steppers.flow(problem, average=True, rng=np.random.RandomState(0))
         while stepper.oracle_calls < 12 * problem.n_examples:
             stepper.advance(1.0, min(cut, 12 * problem.n_examples - stepper.oracle_calls))
-        states.append((stepper.weights.tobytes(), stepper._mean_weights.tobytes()))
+        states.append((stepper.weights.tobytes(), stepper.mean_weights.tobytes()))
     assert states[0] == states[1] == states[2]
 
 

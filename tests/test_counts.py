@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import steppers
 from graph_models import PlainModel, make_problem, random_truth
 from maxmargin import GraphLabeler
 from maxmargin.solvers._soft_counts import (
@@ -20,7 +21,6 @@ from maxmargin.solvers._soft_counts import (
     project_counts,
 )
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.soft import SoftAgreement
 from maxmargin.structures.factor_graph import FactorGraph
 from maxmargin.structures.graph_packing import pack_graphs, plan_layout
 
@@ -50,7 +50,7 @@ def window_counts(n, low=1, high=1):
 
 
 def train(problem, tol=1e-6, passes=3000):
-    stepper = SoftAgreement(problem, rng=np.random.RandomState(0))
+    stepper = steppers.soft(problem, rng=np.random.RandomState(0))
     return run(stepper, tol=tol, max_iter=passes, check_every=50)
 
 

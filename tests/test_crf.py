@@ -14,11 +14,12 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 
 import maxmargin
+import steppers
 from maxmargin import MulticlassClassifier, OrdinalClassifier
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.features.rows import pack_rows
-from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe
+from maxmargin.solvers.frank_wolfe import ORDERS
 from maxmargin.solvers.problem import Problem
 from maxmargin.structures.losses import ZeroOneLoss
 from maxmargin.structures.multiclass import Multiclass
@@ -183,7 +184,7 @@ def test_the_dual_rises_to_the_optimum_and_the_gap_is_true(order, size):
     problem = Problem(structure, Crf(), rows, ALPHA, weights)
     best = optimum(X, y, weights, 4)
     start = problem.evaluate(problem.weights_of(problem.start()), problem.start())
-    stepper = BlockFrankWolfe(problem, order=order, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, order=order, rng=np.random.RandomState(0))
     dual = -np.inf
     for check in range(80):
         [(now, found)] = stepper.check()
@@ -204,7 +205,7 @@ def test_the_stored_dual_stays_on_the_simplex():
     X, y, weights = some_rows(30)
     rows = pack_rows(100.0 * X, fit_intercept=True)
     structure = Multiclass(y.astype(np.int32), 4, ZeroOneLoss(np.ones(4), True))
-    stepper = BlockFrankWolfe(
+    stepper = steppers.frank_wolfe(
         Problem(structure, Crf(), rows, 1e-3, weights), rng=np.random.RandomState(0)
     )
     while stepper.oracle_calls < 3000 * 30:

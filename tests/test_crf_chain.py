@@ -15,13 +15,14 @@ from scipy.optimize import minimize_scalar
 from scipy.special import entr, logsumexp, softmax
 
 import maxmargin
+import steppers
 from maxmargin import MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.features.rows import pack_rows
-from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe
-from maxmargin.solvers.lbfgs import Lbfgs, gradient_of_range
+from maxmargin.solvers.frank_wolfe import ORDERS
+from maxmargin.solvers.lbfgs import gradient_of_range
 from maxmargin.structures.chain import Chain, pack_products
 from maxmargin.structures.losses import ZeroOneLoss
 from maxmargin.structures.pair_chain import PairChain
@@ -351,7 +352,7 @@ def test_the_dual_rises_to_the_optimum_and_the_gap_is_true(order, constrained):
     X, y, weights, examples = sequences(constrained)
     problem = packed_problem(crf(constrained, solver="bcfw"), X, y, weights)
     best = optimum(examples, weights)
-    stepper = BlockFrankWolfe(problem, order=order, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, order=order, rng=np.random.RandomState(0))
     dual = -np.inf
     for check in range(80):
         [(w, found)] = stepper.check()
@@ -385,7 +386,7 @@ def test_every_gradient_is_a_certificate():
         assert value - dual == pytest.approx(gradient @ gradient / (2.0 * ALPHA), rel=1e-10)
         assert dual <= best + 1e-9
         problem = packed_problem(crf(True, solver="lbfgs"), X, y, weights)
-        [(_, found)] = Lbfgs(problem, dual_state=w).check()
+        [(_, found)] = steppers.lbfgs(problem, w).check()
         assert found.primal == pytest.approx(value, rel=1e-12)
         assert max(dual, 0.0) - 1e-12 <= found.dual <= best + 1e-9
 
@@ -395,7 +396,7 @@ def test_the_bound_of_lbfgs_rises_to_the_optimum(constrained):
     X, y, weights, examples = sequences(constrained)
     problem = packed_problem(crf(constrained, solver="lbfgs"), X, y, weights)
     best = optimum(examples, weights)
-    stepper = Lbfgs(problem)
+    stepper = steppers.lbfgs(problem)
     dual, primal = -np.inf, np.inf
     for _ in range(60):
         [(w, found)] = stepper.check()

@@ -11,11 +11,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+import steppers
 from maxmargin import MulticlassClassifier, OrdinalClassifier, SequenceLabeler
 from maxmargin.estimators._base import StructuredEstimator
-from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
+from maxmargin.solvers.frank_wolfe import ORDERS
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.subgradient import Subgradient
 
 ALPHA = 0.1
 
@@ -218,7 +218,7 @@ def test_optimum_with_a_cost_of_each_true_class(loss, surrogate):
     problem = packed_problem(flat_model(loss, surrogate), X, y, weights)
     plain = problem.structure.loss
     problem.structure = problem.structure._replace(loss=type(plain)(COSTS, False))
-    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0))
     found = run(stepper, tol=EXACT["tol"], max_iter=EXACT["max_iter"])
     optimum = flat_optimum(surrogate, with_constant(X), y, LOSSES[loss] * COSTS, weights)
     check_certificate(found.status, found.primal, found.dual, optimum)
@@ -258,8 +258,8 @@ def make_problem(name):
 def make_stepper(method, problem, **settings):
     rng = np.random.RandomState(0)
     if method == "pairwise":
-        return PairwiseFrankWolfe(problem, rng=rng, **settings)
-    return BlockFrankWolfe(problem, exact_blocks=method == "exact", rng=rng, **settings)
+        return steppers.pairwise(problem, rng=rng, **settings)
+    return steppers.frank_wolfe(problem, exact_blocks=method == "exact", rng=rng, **settings)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -332,7 +332,7 @@ def test_the_average_weighs_iterates_by_a_power_of_their_number(name, method, av
 @pytest.mark.parametrize("name", ["max-margin", "chain"])
 def test_the_subgradient_method_has_a_true_dual(name):
     problem, optimum = make_problem(name)
-    stepper = Subgradient(problem, rng=np.random.RandomState(0))
+    stepper = steppers.subgradient(problem, rng=np.random.RandomState(0))
     n, best = problem.n_examples, -np.inf
     while stepper.oracle_calls < 100 * n:
         stepper.advance(0.0, 1)

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from sklearn.datasets import load_iris
 from sklearn.svm import LinearSVC
 
+import steppers
 from maxmargin import MulticlassClassifier, SequenceLabeler
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.solvers import loop
-from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe
+from maxmargin.solvers.frank_wolfe import ORDERS
 
 EXACT = {"tol": 1e-12, "max_iter": 100_000, "random_state": 0}
 
@@ -214,7 +215,7 @@ def test_sequences_of_length_one_are_rows(iris, order):
         chain(0.05, boundary_weights=False), [x[None] for x in X], [[label] for label in y]
     )
     one, other = (
-        BlockFrankWolfe(
+        steppers.frank_wolfe(
             problem, order=order, average=True, exact_blocks=False, rng=np.random.RandomState(0)
         )
         for problem in (rows, sequences)

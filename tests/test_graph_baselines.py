@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from experiments import figure1
 
+import steppers
 from graph_models import PlainModel, small_problem
 from maxmargin.inference.linear_program import LinearProgram
 from maxmargin.solvers.dlpw import DLPW
@@ -15,7 +16,6 @@ from maxmargin.solvers.loop import run
 from maxmargin.solvers.lp_bcfw import LPBlockFrankWolfe
 from maxmargin.solvers.lp_oracles import PottsProgram, is_potts, make_oracle
 from maxmargin.solvers.lp_subgradient import LPSubgradient
-from maxmargin.solvers.soft import SoftAgreement
 from realdata import data_file
 
 
@@ -51,7 +51,7 @@ def test_frank_wolfe_with_an_lp_oracle_reaches_the_optimum(kind, options, oracle
 def test_frank_wolfe_and_multipliers_have_the_same_optimum():
     problem = small_problem("pairs", n=4, alpha=0.5)
     lp = run(LPBlockFrankWolfe(problem, rng=np.random.RandomState(0)), tol=1e-4, max_iter=20000)
-    soft = run(SoftAgreement(problem, rng=np.random.RandomState(0)), tol=1e-5, max_iter=5000)
+    soft = run(steppers.soft(problem, rng=np.random.RandomState(0)), tol=1e-5, max_iter=5000)
     assert lp.status == soft.status == "converged"
     assert lp.primal == pytest.approx(soft.primal, rel=1e-4)
 

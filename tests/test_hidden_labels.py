@@ -14,9 +14,9 @@ from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
+import steppers
 from maxmargin import SequenceLabeler, load, save
 from maxmargin.features.rows import pack_rows
-from maxmargin.solvers.lbfgs import HiddenLbfgs
 from maxmargin.solvers.problem import Problem
 from maxmargin.surrogates.crf import Crf
 
@@ -187,16 +187,16 @@ def test_gradient_of_the_likelihood_of_known_labels():
     chain = chain._replace(truth=np.maximum(labels, 0).astype(np.int32))
     rows = pack_rows(np.concatenate(x), fit_intercept=True)
     problem = Problem(chain, Crf(), rows, ALPHA, np.ones(len(x)))
-    clamped = chain._replace(masked=True, allowed=known)
+    problem.clamped = chain._replace(masked=True, allowed=known)
     weights = RANDOM.randn(problem.n_weights)
-    point = HiddenLbfgs(problem, clamped, dual_state=weights).point
+    point = steppers.lbfgs(problem, weights).state.at
     step = 1e-5
     for k in range(0, problem.n_weights, 3):
         values = []
         for sign in (1, -1):
             moved = weights.copy()
             moved[k] += sign * step
-            values.append(HiddenLbfgs(problem, clamped, dual_state=moved).point.value)
+            values.append(steppers.lbfgs(problem, moved).state.at.value)
         # Central differences: the error is of order step^2, rounding of order 1e-16 / step.
         assert point.gradient[k] == pytest.approx((values[0] - values[1]) / (2 * step), abs=1e-8)
 

@@ -8,11 +8,11 @@ from unittest import mock
 import numpy as np
 import pytest
 
+import steppers
 from maxmargin import MulticlassClassifier, SequenceLabeler, StructuredPredictor
 from maxmargin.estimators._base import StructuredEstimator
-from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe
+from maxmargin.solvers.frank_wolfe import ORDERS
 from maxmargin.solvers.interpreted import PythonProblem, PythonStructure
-from maxmargin.solvers.subgradient import Subgradient
 
 ALPHA = 0.05
 
@@ -124,7 +124,7 @@ def assert_same_progress(one, other, passes):
 @pytest.mark.parametrize("average", [False, True, 1])
 def test_frank_wolfe_takes_the_same_steps(kind, order, average):
     one, other = (
-        BlockFrankWolfe(
+        steppers.frank_wolfe(
             problem,
             order=order,
             average=average,
@@ -146,10 +146,11 @@ def test_frank_wolfe_takes_the_same_steps(kind, order, average):
 @pytest.mark.parametrize("kind", ["rows", "sequences"])
 def test_the_subgradient_method_takes_the_same_steps(kind):
     one, other = (
-        Subgradient(problem, rng=np.random.RandomState(0)) for problem in make_problems(kind)
+        steppers.subgradient(problem, rng=np.random.RandomState(0))
+        for problem in make_problems(kind)
     )
     assert_same_progress(one, other, 12)
-    assert np.abs(one.sums).max() > 0.1
+    assert np.abs(one.state.sums).max() > 0.1
 
 
 @pytest.mark.parametrize("kind", ["rows", "sequences"])
@@ -157,7 +158,7 @@ def test_examples_of_weight_zero_are_passed_over(kind):
     _, plain = make_problems(kind)
     weights = plain.sample_weight * (np.arange(plain.n_examples) % 3 > 0)
     problem = PythonProblem(plain.structure, plain.X, plain.y, ALPHA, weights)
-    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0))
     with mock.patch.object(problem, "answer", wraps=problem.answer) as answer:
         stepper.check()
         stepper.advance(60.0, 1)

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import realdata
+import steppers
 from maxmargin import Matcher, load, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.features.rows import pack_rows
-from maxmargin.solvers.bcfw import BlockFrankWolfe, PairwiseFrankWolfe
 from test_rankings import packed_problem, solve
 
 ALPHA = 0.05
@@ -128,11 +128,11 @@ def test_optimum_of_matchings(surrogate):
 @pytest.mark.parametrize(
     ("surrogate", "method", "settings"),
     [
-        ("max-margin", PairwiseFrankWolfe, {}),
-        ("max-min", BlockFrankWolfe, {}),
+        ("max-margin", steppers.pairwise, {}),
+        ("max-min", steppers.frank_wolfe, {}),
         pytest.param(
             "max-min",
-            BlockFrankWolfe,
+            steppers.frank_wolfe,
             {"oracle": "mirror-prox", "oracle_iterations": 1},
             marks=pytest.mark.slow,
         ),

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+import steppers
 from maxmargin import MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.chain_saddle import step_length
 from maxmargin._kernels.jit import compiled
-from maxmargin.solvers.bcfw import BlockFrankWolfe
 from maxmargin.surrogates.mirror_prox import mirror_prox
 from test_chain_max_min import HAMMING, allowed_there, outputs_of, small_problem
 from test_duality import CHAIN_COSTS, CHAIN_LABELS, chain_model, chains
@@ -134,7 +134,7 @@ def test_one_position_is_the_closed_form():
 def test_evaluation_reads_and_steps_write():
     problem, _ = small_problem(True)
     problem = copy_with(problem, mirror_prox(problem.structure, 3))
-    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0))
     before = problem.surrogate.theta.copy()
     first = stepper.check()[0][1]
     again = stepper.check()[0][1]
@@ -151,7 +151,7 @@ def test_evaluation_reads_and_steps_write():
 def test_certificates_hold_with_few_iterations(iterations, line_search):
     problem, optimum = small_problem(True)
     problem = copy_with(problem, mirror_prox(problem.structure, iterations, line_search))
-    stepper = BlockFrankWolfe(problem, average=True, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, average=True, rng=np.random.RandomState(0))
     dual = -np.inf
     first_gap = None
     for _ in range(150):

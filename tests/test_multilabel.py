@@ -14,15 +14,15 @@ from scipy.optimize import linprog
 from scipy.special import expit, logsumexp, softmax
 from sklearn.linear_model import LogisticRegression
 
+import steppers
 from maxmargin import MulticlassClassifier, MultiLabelClassifier
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.vector import dot
 from maxmargin.features.rows import pack_rows
-from maxmargin.solvers.bcfw import ORDERS, BlockFrankWolfe, PairwiseFrankWolfe
+from maxmargin.solvers.frank_wolfe import ORDERS
 from maxmargin.solvers.loop import run
 from maxmargin.solvers.problem import Problem
-from maxmargin.solvers.subgradient import Subgradient
 from maxmargin.structures.multilabel import Multilabel, label_weights
 from maxmargin.surrogates.crf import Crf
 from maxmargin.surrogates.max_margin import MaxMargin
@@ -294,9 +294,11 @@ def test_the_dual_rises_and_the_gap_is_true(surrogate, method, order):
     optimum, _ = convex_optimum(surrogate, X, Y, np.full((2, 3), 1 / 3), weights, 0.05)
     rng = np.random.RandomState(0)
     if method == "pairwise":
-        stepper = PairwiseFrankWolfe(problem, order=order, rng=rng)
+        stepper = steppers.pairwise(problem, order=order, rng=rng)
     else:
-        stepper = BlockFrankWolfe(problem, order=order, exact_blocks=method == "exact", rng=rng)
+        stepper = steppers.frank_wolfe(
+            problem, order=order, exact_blocks=method == "exact", rng=rng
+        )
     dual, first_gap = -np.inf, None
     shares = problem.sample_weight / problem.total_weight
     for check in range(60):
@@ -316,7 +318,7 @@ def test_the_subgradient_method_has_a_true_dual():
     problem = make_problem("max-margin")
     X, Y, weights = data(30)
     optimum, _ = convex_optimum("max-margin", X, Y, np.full((2, 3), 1 / 3), weights, 0.05)
-    stepper = Subgradient(problem, rng=np.random.RandomState(0))
+    stepper = steppers.subgradient(problem, rng=np.random.RandomState(0))
     found = run(stepper, tol=0.0, max_iter=300)
     assert 0.95 * optimum <= found.dual <= optimum + 1e-9
     assert optimum - 1e-8 <= found.primal <= 1.05 * optimum
@@ -324,7 +326,7 @@ def test_the_subgradient_method_has_a_true_dual():
 
 def test_stored_weights_have_the_norm_of_both_states():
     problem = make_problem("max-margin")
-    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0))
     stepper.advance(1.0, 20)
     difference = label_weights(stepper.weights, 3)
     assert stepper.weights @ stepper.weights == pytest.approx(0.5 * np.sum(difference**2))

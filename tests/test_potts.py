@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import steppers
 from graph_models import small_problem
 from maxmargin._kernels.potts import best_potts, solve_potts
 from maxmargin.solvers._dlpw_kernel import _best_of_other_potts
-from maxmargin.solvers.soft import SoftAgreement
 from maxmargin.structures.factor_graph import FactorGraph
 from maxmargin.structures.graph_packing import pack_graphs, plan_layout, with_short_potts
 
@@ -112,7 +112,7 @@ def test_short_tables_reach_the_optimum_of_whole_ones():
     problem = small_problem("potts", n=4, n_states=4, n_variables=5)
     found = {}
     for steps in ("exact", "frank-wolfe"):
-        stepper = SoftAgreement(problem, steps=steps, rng=np.random.RandomState(0))
+        stepper = steppers.soft(problem, steps=steps, rng=np.random.RandomState(0))
         for _ in range(2000):
             stepper.advance(10.0, problem.n_examples)
         found[steps] = min(evaluation.primal for _, evaluation in stepper.check())
@@ -123,7 +123,7 @@ def test_short_tables_reach_the_optimum_of_whole_ones():
 def test_a_state_of_other_steps_is_not_used():
     problem = small_problem("potts", n=2, n_states=3)
     rng = np.random.RandomState(0)
-    whole = SoftAgreement(problem, steps="frank-wolfe", rng=rng).dual_state
-    stepper = SoftAgreement(problem, rng=rng, dual_state=whole)
+    whole = steppers.soft(problem, steps="frank-wolfe", rng=rng).dual_state
+    stepper = steppers.soft(problem, rng=rng, dual_state=whole)
     assert len(stepper.dual_state.tables) < len(whole.tables)
     stepper.advance(10.0, 2)

@@ -19,12 +19,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import realdata
+import steppers
 from maxmargin import LabelRanker, MulticlassClassifier, load, metrics, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.features.rows import pack_rows
-from maxmargin.solvers.bcfw import BlockFrankWolfe, PairwiseFrankWolfe
 from maxmargin.structures.permutation import Ranking
 
 ALPHA = 0.1
@@ -224,13 +224,13 @@ def known_problem(surrogate, M=3, **settings):
 @pytest.mark.parametrize(
     ("surrogate", "method", "settings"),
     [
-        ("max-margin", PairwiseFrankWolfe, {}),
-        ("max-margin", BlockFrankWolfe, {}),
-        ("max-min", BlockFrankWolfe, {}),
-        ("max-min", BlockFrankWolfe, {"oracle_iterations": 1}),
-        ("max-min", BlockFrankWolfe, {"oracle": "mirror-prox"}),
-        ("max-min", BlockFrankWolfe, {"oracle": "mirror-prox", "oracle_iterations": 1}),
-        ("max-min", BlockFrankWolfe, {"oracle": "mirror-prox", "projection": "quadratic"}),
+        ("max-margin", steppers.pairwise, {}),
+        ("max-margin", steppers.frank_wolfe, {}),
+        ("max-min", steppers.frank_wolfe, {}),
+        ("max-min", steppers.frank_wolfe, {"oracle_iterations": 1}),
+        ("max-min", steppers.frank_wolfe, {"oracle": "mirror-prox"}),
+        ("max-min", steppers.frank_wolfe, {"oracle": "mirror-prox", "oracle_iterations": 1}),
+        ("max-min", steppers.frank_wolfe, {"oracle": "mirror-prox", "projection": "quadratic"}),
     ],
 )
 def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings):
@@ -270,7 +270,7 @@ def test_more_items_than_can_be_enumerated():
 def test_evaluation_changes_nothing():
     model, X, positions, weights, _ = known_problem("max-min", oracle="mirror-prox")
     problem = packed_problem(model, X, positions, weights)
-    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0))
     stepper.advance(1.0, len(X))
     before = [array.copy() for array in problem.surrogate[1:]]
     first = stepper.check()[0][1]

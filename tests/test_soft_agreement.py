@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
+import steppers
 from graph_models import PlainModel, make_problem, random_graph, random_truth
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.soft import SoftAgreement, theorem_h
+from maxmargin.solvers.soft import theorem_h
 from maxmargin.structures.factor_graph import FactorGraph
 from maxmargin.structures.graph_packing import pack_graphs, plan_layout
 
@@ -30,7 +31,7 @@ def some_problem(kind, seed=0, n=3, n_states=2, edge_features=0, **options):
 
 
 def train(problem, *, passes=3000, tol=1e-9, seed=0, **options):
-    stepper = SoftAgreement(problem, rng=np.random.RandomState(seed), **options)
+    stepper = steppers.soft(problem, rng=np.random.RandomState(seed), **options)
     return stepper, run(stepper, tol=tol, max_iter=passes, check_every=max(1, passes // 20))
 
 
@@ -69,7 +70,7 @@ def test_soft_optimum_against_a_convex_solver(kind, n_states, edge_features):
 def test_smoothed_soft_optimum_against_a_convex_solver(sigma):
     problem = some_problem("pairs", n_states=3)
     truth, _ = PlainModel(problem).solve(kappa=0.5, sigma=sigma)
-    _, result = train(problem, agreement="soft", rho=2.0, sigma=sigma)
+    _, result = train(problem, agreement="soft", rho=2.0, smoothing=sigma)
     assert result.primal == pytest.approx(truth, abs=1e-6)
     assert result.dual == pytest.approx(truth, abs=1e-6)
 
@@ -86,14 +87,14 @@ def test_max_min_soft_optimum_against_a_convex_solver():
 @pytest.mark.parametrize("kind", KINDS)
 def test_state_is_what_it_says_after_many_steps(kind, steps):
     problem = some_problem(kind)
-    stepper = SoftAgreement(
+    stepper = steppers.soft(
         problem, steps=steps, order="uniform", rng=np.random.RandomState(1), average=False
     )
     for _ in range(1000):
         stepper.advance(10.0, 3)
     beliefs = stepper.dual_state
     fresh = stepper.problem.weights_of(beliefs)
-    np.testing.assert_allclose(stepper._dual_weights(), fresh, atol=1e-9)
+    np.testing.assert_allclose(stepper.dual_weights(), fresh, atol=1e-9)
     model = PlainModel(problem)
     # Marginals that the tables imply are those that are stored.
     g = stepper.problem.graphs
@@ -137,7 +138,7 @@ def test_state_is_what_it_says_after_many_steps(kind, steps):
 def test_dual_never_falls_with_exact_blocks_and_gap_is_positive():
     problem = some_problem("pairs", n_states=3, edge_features=1)
     for steps in ("exact", "frank-wolfe"):
-        stepper = SoftAgreement(
+        stepper = steppers.soft(
             problem, agreement="soft", rho=1.0, steps=steps, inertia=0.0, average=False,
             rng=np.random.RandomState(0),
         )  # fmt: skip
@@ -154,7 +155,7 @@ def test_dual_never_falls_with_exact_blocks_and_gap_is_positive():
 def test_hard_certificate_is_never_beyond_the_truth(kind):
     problem = some_problem(kind, alpha=0.02)
     truth, _ = PlainModel(problem).solve()
-    stepper = SoftAgreement(problem, rng=np.random.RandomState(0))
+    stepper = steppers.soft(problem, rng=np.random.RandomState(0))
     duals = []
     for _ in range(80):
         stepper.advance(10.0, 3)
@@ -242,7 +243,7 @@ def test_constants_of_theorem_4_1_by_hand():
     assert bounds["agreement_bound"] == pytest.approx(0.5 * 0.01 * 312**2)
     assert bounds["hard_suboptimality"] == pytest.approx(bounds["soft_gap"] + 0.005 * 312**2)
     # Smoothing lowers each of the q = 3 maxima by at most sigma/2.
-    stepper, _ = train(problem, agreement="soft", rho=0.01, sigma=0.1, passes=20)
+    stepper, _ = train(problem, agreement="soft", rho=0.01, smoothing=0.1, passes=20)
     bounds = stepper.bounds()
     slack = bounds["hard_suboptimality"] - bounds["soft_gap"] - bounds["agreement_bound"]
     assert slack == pytest.approx(0.15)
@@ -291,7 +292,7 @@ def test_orders_reach_the_same_optimum(order):
 def test_warm_start_is_at_the_optimum_at_once():
     problem = some_problem("pairs")
     stepper, result = train(problem)
-    again = SoftAgreement(
+    again = steppers.soft(
         problem, rng=np.random.RandomState(0), dual_state=stepper.dual_state, inertia=0.0
     )
     (_, found), *_ = again.check()
@@ -302,7 +303,7 @@ def test_warm_start_is_at_the_optimum_at_once():
 def test_smoothed_max_min_soft_optimum_against_a_convex_solver():
     problem = some_problem("pairs", n_states=3, max_min=True)
     truth, _ = PlainModel(problem).solve(kappa=0.5, sigma=0.1)
-    _, result = train(problem, agreement="soft", rho=2.0, sigma=0.1)
+    _, result = train(problem, agreement="soft", rho=2.0, smoothing=0.1)
     assert result.primal == pytest.approx(truth, abs=1e-6)
     assert result.dual == pytest.approx(truth, abs=1e-6)
 
@@ -313,7 +314,7 @@ def test_variables_without_features_and_factors_have_an_answer():
     for max_min in (False, True):
         problem = make_problem(graphs, [np.array([0, 1]), np.array([1, 2])], max_min=max_min)
         problem.rows.squares[:2] = 0.0  # as without an intercept
-        stepper = SoftAgreement(problem, rng=np.random.RandomState(0))
+        stepper = steppers.soft(problem, rng=np.random.RandomState(0))
         stepper.advance(10.0, 2)
         assert all(np.isfinite(array).all() for array in stepper.dual_state)
 

@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin import Check, MulticlassClassifier, OrdinalClassifier, SequenceLabeler
 from maxmargin.solvers import interrupt as interrupt_module
 from maxmargin.solvers import loop
-from maxmargin.solvers.bcfw import ORDERS
+from maxmargin.solvers.frank_wolfe import ORDERS
 
 RNG = np.random.RandomState(0)
 X = RNG.randn(40, 4)

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 import realdata
+import steppers
 from maxmargin import TreeParser, load, read_conllu, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
@@ -22,7 +23,6 @@ from maxmargin._kernels.tree_moves import enumerate_trees
 from maxmargin.estimators._tree_data import Sentences
 from maxmargin.features.arcs import TEMPLATES, attributes_of, pack_arcs
 from maxmargin.features.rows import pack_rows
-from maxmargin.solvers.lbfgs import Lbfgs
 from maxmargin.solvers.problem import Problem
 from maxmargin.structures.arborescence import pack_trees
 from maxmargin.surrogates.crf import Crf
@@ -213,11 +213,12 @@ def test_the_gradient_of_a_crf():
     given = Sentences(X)
     tree = pack_trees(np.concatenate(y), given.indptr, True)
     rows = given.rows(given.spec("auto", None, 8))
-    solver = Lbfgs(Problem(tree, Crf(), rows, ALPHA, weights, 1))
+    problem = Problem(tree, Crf(), rows, ALPHA, weights, 1)
     w = np.random.RandomState(1).randn(4)
-    gradient = solver._evaluate(w).gradient
+    gradient = steppers.lbfgs(problem, w).state.at.gradient
     for j, step in enumerate(1e-5 * np.eye(4)):
-        change = solver._evaluate(w + step).value - solver._evaluate(w - step).value
+        after, before = (steppers.lbfgs(problem, w + sign * step).state.at for sign in (1, -1))
+        change = after.value - before.value
         assert gradient[j] == pytest.approx(change / 2e-5, abs=1e-9)
 
 
