@@ -26,7 +26,8 @@ from .persistence import DAMAGE, replacing
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
-_VERSION = 1
+# 2: blocks of sequences with a CRF end with an entropy and have no pairs of positions.
+_VERSION = 2
 # What a checkpoint is called while it is written; left behind where that was interrupted.
 UNFINISHED = ".unfinished"
 
