@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
 from scipy.special import entr, logsumexp, softmax
 
 import maxmargin
@@ -367,9 +366,8 @@ def largest_entropy(embeddings, marginals):
     shares = cp.Variable(len(embeddings))
     # Marginals depend on each other: equations for a basis are enough.
     basis = np.linalg.svd(embeddings, full_matrices=False)[2][: np.linalg.matrix_rank(embeddings)]
-    problem = cp.Problem(
-        cp.Maximize(cp.sum(cp.entr(shares))), [(embeddings @ basis.T).T @ shares == basis @ marginals]
-    )
+    equations = (embeddings @ basis.T).T @ shares == basis @ marginals
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.entr(shares))), [equations])
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
     np.testing.assert_allclose(shares.value @ embeddings, marginals, atol=1e-7)
     return problem.value

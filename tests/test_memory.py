@@ -11,7 +11,6 @@ from array import array
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from realdata import load_conll2000
 
 from maxmargin import (
     LabelRanker,
@@ -20,6 +19,7 @@ from maxmargin import (
     SequenceLabeler,
     estimate_memory,
 )
+from realdata import load_conll2000
 
 RNG = np.random.RandomState(0)
 
@@ -114,7 +114,7 @@ def test_what_cannot_be_estimated_is_refused(X, y, options, message):
 
 def window(sentence, t):
     """Words, tags and what comes next to what within two tokens."""
-    padded = {s: (" ", " ") for s in range(t - 2, t + 3)}
+    padded = dict.fromkeys(range(t - 2, t + 3), (" ", " "))
     padded |= {s: sentence[s][:2] for s in padded if 0 <= s < len(sentence)}
     for s in range(t - 2, t + 3):
         yield from ((s - t, "word", padded[s][0]), (s - t, "tag", padded[s][1]))
@@ -142,7 +142,8 @@ sequences = [X[a:b] for a, b in zip(cuts[:-1], cuts[1:])]
 y = [labels[a:b] for a, b in zip(cuts[:-1], cuts[1:])]
 del X
 model = SequenceLabeler("crf", random_state=0).fit(sequences, y)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+unit = 1 if sys.platform == "darwin" else 1024
+peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(peak, model.dual_nbytes_, model.status_, model.n_features_in_)
 """
 
