@@ -33,7 +33,8 @@ from ._replacing import replacing
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
-_VERSION = 1
+# 2: blocks of sequences with a CRF end with an entropy and have no pairs of positions.
+_VERSION = 2
 # What the dual value may be above the primal one, in parts of it.
 _ROUNDING = 1e-6
 # Objects that a state may hold, beside those of model files.

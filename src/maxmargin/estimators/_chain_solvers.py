@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 
 from .._validation import check_integer
 from ..solvers.flow import FlowAscent
-from ..structures.pair_chain import PairChain
+from ..structures.entropy_chain import EntropyChain
+from ..surrogates.crf import BoundedCrf
 from ..surrogates.mirror_prox import PER_POSITION, mirror_prox
 from ._base import SURROGATES, StructuredEstimator
 
@@ -82,12 +83,14 @@ class ChainSolvers(StructuredEstimator):
         if self.solver != "auto":
             return self.solver
         if self.surrogate == "crf":
-            return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
+            return "bcfw" if isinstance(problem.structure, EntropyChain) else "lbfgs"
         if self.oracle is not None:
             return "bcfw"
         return "flow" if self.surrogate == "max-min" else "pairwise"
 
     def _make_surrogate(self, structure: Any) -> Any:
+        if isinstance(structure, EntropyChain):
+            return BoundedCrf()
         if self.oracle is None:
             return SURROGATES[self.surrogate]()
         given = self.oracle_iterations
