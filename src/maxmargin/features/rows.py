@@ -37,6 +37,8 @@ SPARSE_BELOW = 0.3
 # The same for rows that are looked at once, where the compression is part of the work.
 SKIP_BELOW = 0.6
 _NO_SQUARES = np.empty(0)
+# Stored values that are squared at a time: 8 MB.
+_SQUARES_AT_ONCE = 1 << 20
 
 
 class DenseRows(NamedTuple):
@@ -104,9 +106,19 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
         X.sum_duplicates()
     norms = _NO_SQUARES
     if squares:
-        norms = np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel() + bias
-    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
+        norms = _squared_norms(X) + bias
+    indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
     return SparseRows(_read_only(X.data), indices, indptr, norms, bias, n_inputs)
+
+
+def _squared_norms(X) -> np.ndarray:
+    """Squared norms of the rows of a CSR matrix; of all squares at once there would be a copy."""
+    norms = np.empty(X.shape[0])
+    step = max(1, int(_SQUARES_AT_ONCE * X.shape[0] / max(1, X.nnz)))
+    for first in range(0, X.shape[0], step):
+        part = X[first : first + step]
+        norms[first : first + step] = np.asarray(part.multiply(part).sum(axis=1)).ravel()
+    return norms
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from ._types import Sentences
 from .tokens import TokenRows
 
 # Sentences that are held as lists of texts at a time.
-_AT_ONCE = 1 << 12
+_AT_ONCE = 1 << 9
 
 
 def read_conll(
