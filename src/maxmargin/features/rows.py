@@ -37,8 +37,8 @@ SPARSE_BELOW = 0.3
 # The same for rows that are looked at once, where the compression is part of the work.
 SKIP_BELOW = 0.6
 _NO_SQUARES = np.empty(0)
-# Stored values that are squared at a time: 8 MB.
-_SQUARES_AT_ONCE = 1 << 20
+# Stored values that are squared at a time: a few MB of intermediate results.
+_SQUARES_AT_ONCE = 1 << 17
 
 
 class DenseRows(NamedTuple):

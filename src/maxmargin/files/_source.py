@@ -87,7 +87,7 @@ class TextFile:
     ) -> None:
         self.name = os.fspath(path)
         self.size = check_file(path, max_size)
-        self._path, self._max_size, self._progress = path, max_size, progress
+        self._path, self._max_size, self.progress = path, max_size, progress
         self._encoding = encoding
         # A pipe can be read only once, and a file may be needed again: see Table.texts.
         self._content = None
@@ -175,9 +175,11 @@ class TextFile:
         """The bytes of the file, unpacked."""
         packed = self.name.lower().endswith(".gz")
         total = 0
-        with io.BytesIO(self._content) if self._content is not None else open(
-            self._path, "rb"
-        ) as raw:
+        with (
+            io.BytesIO(self._content)
+            if self._content is not None
+            else open(self._path, "rb") as raw
+        ):
             file = gzip.GzipFile(fileobj=raw) if packed else raw
             while True:
                 try:
@@ -199,8 +201,8 @@ class TextFile:
                         f"{format_size(self._max_size)}; take a sample, or raise the limit with "
                         "--max-size"
                     )
-                if self._progress is not None:
-                    self._progress(raw.tell(), self.size)
+                if self.progress is not None:
+                    self.progress(raw.tell(), self.size)
                 yield block
 
 

@@ -22,8 +22,8 @@ csv.field_size_limit(1 << 24)
 
 # Texts that stand for "no value" in files of many programs.
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none", "-nan"})
-# Fields that are held as texts at a time: 8 MB or so.
-_FIELDS_AT_ONCE = 1 << 17
+# Fields that are held as texts at a time: 2 MB or so.
+_FIELDS_AT_ONCE = 1 << 15
 # Of a column with more different texts they are no longer looked up: most come only once.
 _MOST_SHARED = 1 << 16
 # Exact types of numbers, the smallest first.
@@ -103,9 +103,10 @@ def read_delimited(
     if not len(lines):
         raise FileError(f"{source.name}: has a line of names but no examples")
 
+    source.progress = None  # only the first reading is of interest
+
     def read_again(number: int) -> np.ndarray:
-        again = TextFile(path, encoding=encoding, max_size=max_size)
-        found = _texts(islice(_rows(again, suffix), int(has_header), None), number)
+        found = _texts(islice(_rows(source, suffix), int(has_header), None), number)
         if len(found) != len(lines):
             raise FileError(f"{source.name}: the file has changed while it was read; start again")
         return found

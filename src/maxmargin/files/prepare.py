@@ -20,8 +20,8 @@ from ._source import FileError
 from ._types import Examples, Graphs, Matrix, Sentences, Sequences, Table, Trees
 from .tokens import TokenFeatures, TokenRows
 
-# Numbers that are standardised at a time: 8 MB of intermediate results.
-_NUMBERS_AT_ONCE = 1 << 20
+# Numbers that are standardised at a time: 1 MB of intermediate results.
+_NUMBERS_AT_ONCE = 1 << 17
 FLAT = ("multiclass", "ordinal", "multilabel", "ranking")
 
 
@@ -108,6 +108,12 @@ def follow(examples: Examples, recipe: dict[str, Any]) -> tuple[Any, Any]:
     if isinstance(examples, Trees):
         return examples.tokens, examples.heads
     return _packed(examples, recipe)
+
+
+def texts_wanted(recipe: dict[str, Any]) -> set[str]:
+    """Columns of a table that a recipe needs as texts."""
+    found = {c["name"] for c in recipe.get("columns", ()) if c["kind"] == "category"}
+    return found | ({recipe["group"]} if "group" in recipe else set())
 
 
 def _need_task(path: str, task: str, tasks: tuple[str, ...], what: str) -> None:
