@@ -14,9 +14,8 @@ import pytest
 
 from maxmargin import _progress
 from maxmargin._progress import ReadingReporter
-from maxmargin.files import FileError, read
+from maxmargin.files import FileError, delimited, read
 from maxmargin.files import _source as source
-from maxmargin.files import delimited
 from maxmargin.files._growing import Growing
 from maxmargin.files.prepare import Choices, follow, learn
 
@@ -69,7 +68,7 @@ def svmlight(rng, n):
     for _ in range(n):
         columns = np.unique(rng.randint(1, 5000, 60))
         pairs = zip(columns, rng.rand(len(columns)), strict=True)
-        rows.append(f"{rng.randint(3)} " + " ".join(f"{k}:{v:.4g}" for k, v in pairs) + "\n")
+        rows.append(f"{rng.randint(3)} " + " ".join(f"{k}:{v:.1f}" for k, v in pairs) + "\n")
     return rows
 
 
@@ -136,7 +135,10 @@ def write(tmp_path):
     return write_file
 
 
-TABLE = 'n,colour,label\r\n1,r\u00f6d,a\r\n300,"bl,\r\nue",b\r\n-0.1,gr\u00fcn,a\r\n1e300,r\u00f6d,b\r\n'
+TABLE = (
+    'n,colour,label\r\n1,r\u00f6d,a\r\n300,"bl,\r\nue",b\r\n-0.1,gr\u00fcn,a\r\n'
+    "1e300,r\u00f6d,b\r\n"
+)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "latin-1", "utf-16"])
@@ -180,8 +182,8 @@ def test_texts_of_numbers_are_those_of_the_file(write, pieces):
     text = "id,v,label\n" + "".join(
         f"{a},{b},{c}\n"
         for a, b, c in [
-            ("01", "1.0", "1"), ("01", "1", "2"), ("1", "1.0", "x"), ("12345678901234567890", "1", "1"),
-            ("12345678901234567891", "1", "2"),
+            ("01", "1.0", "1"), ("01", "1", "2"), ("1", "1.0", "x"),
+            ("12345678901234567890", "1", "1"), ("12345678901234567891", "1", "2"),
         ]
     )  # fmt: skip
     path = write("a.csv", text)
@@ -261,7 +263,7 @@ def test_arrays_that_grow():
     assert found.dtype == np.float64 and np.array_equal(found, [*whole, [-1.0, 2.5]])
 
 
-# --- how far reading is ------------------------------------------------------------------------
+# --- how far reading is --------------------------------------------------------------------------
 
 
 class Terminal(io.StringIO):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_rows_of_numbers, first_not_finite
+from .._validation import check_rows_of_numbers, first_not_finite, refuse_times_and_texts
 from .dicts import Columns, Triplets, columns_of, new_vectorizer
 from .rows import FreshRows, SparseRows, fresh_rows, sparse_rows
 
@@ -249,6 +249,10 @@ def _take_dense(x: Any, i: int) -> np.ndarray:
         raise ValueError(f"X[{i}] must be a sequence; received {type(x).__name__}; {_REMEDY}.")
     try:
         array = np.asarray(x)
+    except (TypeError, ValueError):
+        array = np.empty(0, "U")
+    refuse_times_and_texts(array, f"X[{i}]", "position")
+    try:
         if array.dtype == object:
             array = array.astype(np.float64)
     except (TypeError, ValueError):

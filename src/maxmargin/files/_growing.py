@@ -22,7 +22,7 @@ class Growing:
 
     def __init__(self, *dtypes: type, width: tuple[int, ...] = ()) -> None:
         self._dtypes = dtypes
-        self._values = np.empty((_FIRST_ROWS, *width), dtypes[0])
+        self._values: np.ndarray = np.empty((_FIRST_ROWS, *width), dtypes[0])
         self._n = 0
 
     def __len__(self) -> int:

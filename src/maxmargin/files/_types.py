@@ -42,7 +42,7 @@ class Table:
 
     path: str
     names: list[str]
-    columns: list[np.ndarray | Mixed]
+    columns: Sequence[np.ndarray | Mixed]
     lines: np.ndarray
     kinds: dict[str, str] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Sentences:
 
     path: str
     rows: Sequence[list[list[str]]]
-    lines: Sequence[int]
+    lines: Sequence[int] | np.ndarray
 
     def __len__(self) -> int:
         return len(self.rows)
