@@ -84,9 +84,10 @@ def test_a_killed_fit_ends_as_if_nothing_had_happened(params, at, tmp_path):
     assert numbers(resumed) == numbers(whole)
 
 
-def test_a_killed_fit_of_sequences(tmp_path):
+@pytest.mark.parametrize("params", [{}, {"surrogate": "crf", "solver": "bcfw"}], ids=str)
+def test_a_killed_fit_of_sequences(params, tmp_path):
     def make():
-        return SequenceLabeler(tol=1e-7, max_iter=40, random_state=0)
+        return SequenceLabeler(tol=1e-7, max_iter=40, random_state=0, **params)
 
     bounds = range(0, 160, 4)
     X = [WINE[k : k + 4] for k in bounds]

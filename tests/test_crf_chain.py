@@ -11,7 +11,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import minimize_scalar
 from scipy.special import entr, logsumexp, softmax
 
 import maxmargin
@@ -24,9 +23,9 @@ from maxmargin.features.rows import pack_rows
 from maxmargin.solvers.frank_wolfe import ORDERS
 from maxmargin.solvers.lbfgs import gradient_of_range
 from maxmargin.structures.chain import Chain, pack_products
+from maxmargin.structures.entropy_chain import EntropyChain
 from maxmargin.structures.losses import ZeroOneLoss
-from maxmargin.structures.pair_chain import PairChain
-from maxmargin.surrogates.crf import Crf
+from maxmargin.surrogates.crf import BoundedCrf
 
 EXACT = {"tol": 1e-9, "max_iter": 20_000, "random_state": 0}
 ALPHA = 0.1
@@ -84,28 +83,19 @@ def joint_feature(x, labels, K, ends):
     return np.concatenate(parts)
 
 
-def embedding(labels, K, pairs):
-    """phi(y): labels at positions, then pairs by position or summed."""
-    length = len(labels)
-    unary, moves = np.zeros((length, K)), np.zeros((length - 1, K, K))
+def embedding(labels, K):
+    """phi(y): labels at positions, then numbers of transitions."""
+    unary, moves = np.zeros((len(labels), K)), np.zeros((K, K))
     for t, k in enumerate(labels):
         unary[t, k] = 1.0
-    for t, (a, b) in enumerate(itertools.pairwise(labels)):
-        moves[t, a, b] = 1.0
-    return np.concatenate([unary.ravel(), (moves if pairs else moves.sum(axis=0)).ravel()])
+    for a, b in itertools.pairwise(labels):
+        moves[a, b] += 1.0
+    return np.concatenate([unary.ravel(), moves.ravel()])
 
 
 @compiled
 def distribution(structure, rows, weights, i, scores, mu):
-    """Scores, marginals, log partition function and entropy of a block."""
-    work = np.full(generic.work_size(structure, rows), np.nan)
-    generic.score_block(structure, rows, weights, i, scores)
-    value = generic.gibbs(structure, i, scores, work, mu)
-    return value, generic.entropy(structure, i, mu, work)
-
-
-@compiled
-def summed_distribution(structure, rows, weights, i, scores, mu):
+    """Scores, marginals and log partition function of a block."""
     work = np.full(generic.work_size(structure, rows), np.nan)
     generic.score_block(structure, rows, weights, i, scores)
     return generic.gibbs(structure, i, scores, work, mu)
@@ -128,29 +118,28 @@ def test_marginals_and_entropy_agree_with_enumeration(case):
     chain, rows, X, spaces = make_chain(
         random, lengths, K, ends=ends, strictness=strictness, sparse=sparse
     )
-    pairs = PairChain(chain)
+    with_entropy = EntropyChain(chain)
     weights = size * random.randn(chain.n_weights(rows.n_inputs))
     for i, space in enumerate(spaces):
         low, high = chain.indptr[i], chain.indptr[i + 1]
         features = np.array([joint_feature(X[low:high], y, K, ends) for y in space])
         scores = features @ weights
         wanted = softmax(scores)
-        length = high - low
-        found, mu = np.full((2, (length + (length - 1) * K) * K), np.nan)
-        value, entropy = distribution(pairs, rows, weights, i, found, mu)
+        n_parts = (high - low + K) * K
+        found, mu = np.full((2, n_parts + 1), np.nan)
+        value = distribution(with_entropy, rows, weights, i, found, mu)
         tight = {"rtol": 1e-9 * max(1.0, size / 100.0), "atol": 1e-12 * max(1.0, size)}
-        embeddings = np.array([embedding(y, K, True) for y in space])
-        np.testing.assert_allclose(embeddings @ found, scores, rtol=1e-12, atol=1e-11 * size)
+        embeddings = np.array([embedding(y, K) for y in space])
+        np.testing.assert_allclose(embeddings @ found[:-1], scores, rtol=1e-12, atol=1e-11 * size)
+        assert found[-1] == 0.0
         assert value == pytest.approx(logsumexp(scores), rel=1e-12, abs=1e-12)
-        np.testing.assert_allclose(mu, wanted @ embeddings, **tight)
-        assert entropy == pytest.approx(entr(wanted).sum(), abs=1e-11 * max(1.0, size))
-        summed_scores, summed = np.full((2, (length + K) * K), np.nan)
-        again = summed_distribution(chain, rows, weights, i, summed_scores, summed)
-        assert again == pytest.approx(value, rel=1e-14, abs=1e-14)
-        folded = np.array([embedding(y, K, False) for y in space])
-        np.testing.assert_allclose(summed, wanted @ folded, **tight)
+        np.testing.assert_allclose(mu[:-1], wanted @ embeddings, **tight)
+        assert mu[-1] == pytest.approx(entr(wanted).sum(), abs=1e-11 * max(1.0, size))
+        plain_scores, plain = np.full((2, n_parts), np.nan)
+        assert distribution(chain, rows, weights, i, plain_scores, plain) == value
+        assert (plain == mu[:-1]).all() and (plain_scores == found[:-1]).all()
         never = embeddings.sum(axis=0) == 0.0
-        assert (mu[never] == 0.0).all()  # exactly, where no labelling goes
+        assert (plain[never] == 0.0).all()  # exactly, where no labelling goes
 
 
 @compiled
@@ -172,7 +161,7 @@ def linear_maps(structure, rows, weights, i, labels, other, found):
 
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize(("K", "lengths"), [(3, [5, 1, 2]), (2, [70, 3, 1])])
-def test_pairs_have_the_features_of_the_chain(ends, K, lengths):
+def test_blocks_with_an_entropy_have_the_features_of_the_chain(ends, K, lengths):
     random = np.random.RandomState(0)
     truth_space = [(0,) * length for length in lengths]
     with mock.patch(f"{__name__}.outputs", side_effect=lambda m, a, low, high, K: truth_space):
@@ -181,7 +170,7 @@ def test_pairs_have_the_features_of_the_chain(ends, K, lengths):
         y, other = random.randint(0, K, (2, high - low)).astype(np.int32)
         before = random.randn(chain.n_weights(rows.n_inputs))
         results = []
-        for structure in (chain, PairChain(chain)):
+        for structure in (chain, EntropyChain(chain)):
             weights, labels = before.copy(), np.empty(high - low, np.int32)
             norm, value = linear_maps(structure, rows, weights, i, y, other, labels)
             results.append((norm, value, labels.tolist()))
@@ -194,48 +183,54 @@ def test_pairs_have_the_features_of_the_chain(ends, K, lengths):
 
 @compiled
 def step_towards(structure, i, mu, direction, scores, curvature, work):
-    slope, gap = 0.0, generic.gibbs(structure, i, scores, work, mu.copy())
-    gap -= generic.entropy(structure, i, mu, work)
+    slope, gap = 0.0, generic.gibbs(structure, i, scores, work, mu.copy()) - mu[-1]
     for part in range(mu.shape[0]):
         slope += direction[part] * scores[part]
         gap -= mu[part] * scores[part]
-    return generic.line_step(Crf(1.0), structure, i, mu, direction, gap, slope, curvature, work)
+    surrogate = BoundedCrf(1.0)
+    step = generic.line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, work)
+    return step, gap
 
 
 @pytest.mark.parametrize("strictness", [0.0, 0.3])
 @pytest.mark.parametrize("from_truth", [False, True])
 @pytest.mark.parametrize("length", [1, 2, 4])
-def test_steps_are_maxima(length, from_truth, strictness):
+def test_steps_are_maxima_of_a_bound_below_the_entropy(length, from_truth, strictness):
     random = np.random.RandomState(length)
     for curvature in (1e-3, 0.3, 1.0, 30.0, 1e5):
         K = 3
         chain, rows, X, [space] = make_chain(random, [length], K, strictness=strictness)
-        structure = PairChain(chain)
-        embeddings = np.array([embedding(y, K, True) for y in space])
+        structure = EntropyChain(chain)
+        embeddings = np.array([embedding(y, K) for y in space])
         weights = random.randn(chain.n_weights(rows.n_inputs))
-        scores, answer = np.full((2, embeddings.shape[1]), np.nan)
+        scores, answer = np.full((2, embeddings.shape[1] + 1), np.nan)
         distribution(structure, rows, weights, 0, scores, answer)
-        mu = embedding(chain.truth, K, True)
+        target = softmax(embeddings @ scores[:-1])
+        shares = np.array([float(y == tuple(chain.truth)) for y in space])
         if not from_truth:  # a chain that is not a Gibbs distribution: a mixture of two
-            shares = softmax(embeddings @ random.randn(embeddings.shape[1]))
-            mu = 0.3 * mu + 0.7 * shares @ embeddings
+            shares = 0.3 * shares + 0.7 * softmax(embeddings @ random.randn(embeddings.shape[1]))
         if len(space) == 1:
             continue
+        mu = np.append(shares @ embeddings, entr(shares).sum())
         direction = answer - mu
-        work = np.empty(10_000)
-        found = step_towards(structure, 0, mu, direction, scores, curvature, work)
+        away = np.abs(direction[: length * K].reshape(length, K)).sum(axis=1).max()
+        assert away <= np.abs(target - shares).sum() + 1e-12
+        before = direction.copy()
+        found, gap = step_towards(structure, 0, mu, direction, scores, curvature, np.empty(10_000))
 
-        def loss(gamma, K=K, mu=mu, direction=direction, scores=scores, curvature=curvature):
-            point = np.maximum(mu + gamma * direction, 0.0)
-            unary, moves = point[: length * K].reshape(length, K), point[length * K :]
-            entropy = entr(unary).sum()
-            if length > 1:
-                entropy = entr(moves).sum() - entr(unary[1:-1]).sum()
-            return -(entropy + gamma * direction @ scores - 0.5 * gamma**2 * curvature)
+        def gain(gamma, away=away, gap=gap, curvature=curvature):
+            bound = gamma * gap + 0.5 * gamma * (1.0 - gamma) * away**2
+            return bound - 0.5 * gamma**2 * curvature
 
-        best = minimize_scalar(loss, bounds=(0, 1), method="bounded", options={"xatol": 1e-12})
         assert 0.0 < found <= 1.0
-        assert loss(found) <= min(best.fun, loss(0.0)) + 1e-11
+        assert gain(found) >= gain(np.linspace(0.0, 1.0, 1001)).max() - 1e-11
+        # Only the last part of the direction has changed, by what the bound gains on a line.
+        assert (direction[:-1] == before[:-1]).all()
+        bound = mu[-1] + found * direction[-1]
+        assert bound == pytest.approx(
+            mu[-1] + found * before[-1] + 0.5 * found * (1.0 - found) * away**2, abs=1e-12
+        )
+        assert bound <= entr((1.0 - found) * shares + found * target).sum() + 1e-12
 
 
 # --- optimal values --------------------------------------------------------------------------
@@ -322,7 +317,7 @@ def packed_problem(model, X, y, weights):
 def test_the_gradient_agrees_with_enumeration_and_differences():
     X, y, weights, examples = sequences(True)
     problem = packed_problem(crf(True, solver="lbfgs"), X, y, weights)
-    with_pairs = packed_problem(crf(True, solver="bcfw"), X, y, weights)
+    with_entropy = packed_problem(crf(True, solver="bcfw"), X, y, weights)
     random = np.random.RandomState(0)
     for size in (0.0, 1.0, 5.0):
         w = size * random.randn(problem.n_weights)
@@ -337,7 +332,7 @@ def test_the_gradient_agrees_with_enumeration_and_differences():
         for _ in range(5):
             direction = random.randn(len(w))
             ahead, behind = (
-                with_pairs.evaluate(w + step * direction).primal for step in (1e-5, -1e-5)
+                with_entropy.evaluate(w + step * direction).primal for step in (1e-5, -1e-5)
             )
             slope = (ahead - behind) / 2e-5
             assert slope == pytest.approx(wanted @ direction, rel=1e-6, abs=1e-8)
@@ -365,6 +360,41 @@ def test_the_dual_rises_to_the_optimum_and_the_gap_is_true(order, constrained):
         dual = found.dual
         stepper.advance(1.0, check % 2)  # one step, or to the end of the round
     assert best - dual < 0.01 * best
+
+
+def largest_entropy(embeddings, marginals):
+    """Of all distributions over the outputs that have these marginals; there must be one."""
+    shares = cp.Variable(len(embeddings))
+    # Marginals depend on each other: equations for a basis are enough.
+    basis = np.linalg.svd(embeddings, full_matrices=False)[2][: np.linalg.matrix_rank(embeddings)]
+    equations = (embeddings @ basis.T).T @ shares == basis @ marginals
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.entr(shares))), [equations])
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    np.testing.assert_allclose(shares.value @ embeddings, marginals, atol=1e-7)
+    return problem.value
+
+
+@pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
+def test_blocks_stay_below_the_entropy_of_their_marginals(constrained):
+    X, y, weights, _ = sequences(constrained)
+    problem = packed_problem(crf(constrained, solver="bcfw"), X, y, weights)
+    masks = [np.ones((3, 3), bool), np.ones(3, bool), np.ones(3, bool)]
+    if constrained:
+        masks[0][2, 0] = masks[1][2] = masks[2][1] = False
+    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    slack = []
+    for passes in (1, 2, 40):
+        while stepper.oracle_calls < passes * len(X):
+            stepper.advance(1.0, len(X))
+        for i in range(len(X)):
+            first, size = stepper.dual_state.start[i], stepper.dual_state.count[i]
+            block = stepper.dual_state.value[first : first + size]
+            space = outputs(masks, [], 0, len(y[i]), 3)
+            embeddings = np.array([embedding(labels, 3) for labels in space])
+            slack.append(largest_entropy(embeddings, block[:-1]) - block[-1])
+    assert min(slack) > -1e-7  # what the convex solver is good for
+    assert max(slack[: len(X)]) > 0.01  # a bound at first,
+    assert max(slack[-len(X) :]) < 1e-3  # and the entropy in the end
 
 
 def test_every_gradient_is_a_certificate():
@@ -486,8 +516,19 @@ def test_auto_goes_by_the_shape_of_the_data():
         auto = crf().fit(X, y)
         assert (flat_weights(auto) == flat_weights(crf(solver=solver).fit(X, y))).all()
         assert (auto.dual_nbytes_ == 0) == (solver == "lbfgs")
-    # 8 (T K + (T - 1) K^2) bytes a sequence
-    assert crf(solver="bcfw").fit(many, y).dual_nbytes_ - 8 * (9 + 18 + 6 + 9) < 100
+
+
+def test_the_dual_keeps_no_pairs_of_positions():
+    random = np.random.RandomState(0)
+    lengths, K = (60, 45, 1), 5
+    X = [random.randn(length, 150) for length in lengths]
+    y = [random.randint(0, K, length) for length in lengths]
+    model = SequenceLabeler("crf", solver="bcfw", classes=list(range(K)), max_iter=3, tol=0)
+    found = model.fit(X, y).dual_nbytes_
+    pairs = sum((length - 1) * K**2 for length in lengths)
+    assert found < 4 * pairs
+    # a number for each label at a position, each transition and the entropy, and where they are
+    assert found == 8 * sum(length * K + K**2 + 1 for length in lengths) + 16 * len(lengths) + 8
 
 
 # --- what a user can ask ---------------------------------------------------------------------

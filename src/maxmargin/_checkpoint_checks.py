@@ -18,9 +18,11 @@ from ._fitted import list_of, record
 from ._indices import check_array, check_finite_array, check_within
 
 # Integers that grow; all others are settings of the solver.
-_COUNTERS = {"oracle_calls", "_fresh_at", "_round", "_centred_at", "_rounds_done", "trials"}
+_COUNTERS = {"calls", "fresh_at", "rounds", "trials"}
 # Best values so far: infinite before there are any.
-_MAY_BE_INFINITE = {"_soft_primal", "_soft_dual", "_hard_primal", "_least_apart"}
+_MAY_BE_INFINITE = {"soft_primal", "soft_dual", "hard_primal", "least_apart"}
+# What a solver computes once from the problem.
+_CONSTANTS = {"slots", "constants"}
 # Logarithms of what may be forbidden.
 _MAY_BE_FORBIDDEN = {"theta", "pairs", "logits"}
 _MOST_STEPS = 1 << 53
@@ -28,42 +30,42 @@ _MOST_STEPS = 1 << 53
 _ROUNDING = 1e-6
 
 
-def solver_attributes(stepper: Any) -> dict[str, Any]:
-    """What a checkpoint keeps of a solver."""
-    hidden = {"problem", "advance", "check"}
-    return {k: v for k, v in vars(stepper).items() if k not in hidden and not callable(v)}
-
-
 def check_fields(state: Any) -> None:
     """Refuse a state whose fields are of other types; what is in them is checked later."""
-    kinds = (dict, dict, tuple, int, list, float)
+    kinds = (tuple, dict, tuple, int, list, float)
     for name, value, kind in zip(state._fields, state, kinds, strict=True):
-        if type(value) is not kind:
+        if not isinstance(value, kind):
             raise ValueError(f"{name} must be a {kind.__name__}; received {type(value).__name__}")
 
 
-def check_fit_state(state: Any, stepper: Any) -> None:
-    """Refuse a state that does not fit a stepper at its start, and its problem.
+def check_fit_state(state: Any, climb: Any) -> None:
+    """Refuse a state that does not fit a solver at its start, and its problem.
 
     Raises
     ------
     ValueError
         If anything is missing, of another type or shape, out of range, or contradicts the rest.
     """
-    fresh = solver_attributes(stepper)
     check_fields(state)
-    if set(state.stepper) != set(fresh):
+    _check_state(state.solver, climb.state, climb.problem)
+    _check_apart([state.solver, state.surrogate])
+    _check_surrogate(state.surrogate, getattr(climb.problem, "surrogate", None))
+    _check_loop(state, climb.problem)
+
+
+def _check_state(value: Any, fresh: Any, problem: Any) -> None:
+    """A state of a solver has the fields of the one at the start, each in its range."""
+    if type(value) is not type(fresh):
         raise ValueError("it was made by another solver, or by another version of it")
-    for name, value in state.stepper.items():
+    for name, item, known in zip(fresh._fields, value, fresh, strict=True):
         special = _SPECIAL.get(name)
-        if special is None:
-            _compare(name, value, fresh[name])
+        if name == "inner":
+            _check_state(item, known, problem)
+        elif special is not None:
+            special(item, known, problem)
         else:
-            special(value, stepper)
-    _check_apart([state.stepper, state.surrogate])
-    _check_together(state.stepper, stepper.problem)
-    _check_surrogate(state.surrogate, getattr(stepper.problem, "surrogate", None))
-    _check_loop(state, stepper.problem)
+            _compare(name, item, known)
+    _check_together(value, problem)
 
 
 def _compare(name: str, value: Any, fresh: Any) -> None:
@@ -72,7 +74,7 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
         check_array(name, value, fresh.dtype, fresh.shape)
         if fresh.dtype.kind == "f":
             check_finite_array(name, value)
-        elif not np.array_equal(value, fresh):
+        if (fresh.dtype.kind != "f" or name in _CONSTANTS) and not np.array_equal(value, fresh):
             raise ValueError(f"{name} is not that of the problem")
     elif isinstance(fresh, (bool, np.bool_, str)) or fresh is None:
         if type(value) is not type(fresh) or value != fresh:
@@ -88,22 +90,9 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
             f"{name} must be a {type(fresh).__name__}; received {type(value).__name__}"
         )
     elif not isinstance(fresh, np.random.RandomState):  # those are checked when they are read
-        _compare_parts(name, value, fresh)
-
-
-def _compare_parts(name: str, value: Any, fresh: Any) -> None:
-    parts, known = _parts(value), _parts(fresh)
-    if set(parts) != set(known):
-        raise ValueError(f"{name} must have {sorted(map(str, known))}")
-    for part, item in parts.items():
-        _compare(str(part), item, known[part])
-
-
-def _parts(value: Any) -> dict[Any, Any]:
-    if isinstance(value, (tuple, list)):
-        named = getattr(value, "_fields", range(len(value)))
-        return dict(zip(named, value, strict=True))
-    return dict(vars(value))
+        for part, item, known in zip(range(len(fresh)), value, fresh, strict=True):
+            constant = name if name in _CONSTANTS else getattr(fresh, "_fields", (name,) * 99)[part]
+            _compare(constant, item, known)
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -128,91 +117,90 @@ def _vector(name: str, value: Any, *lengths: int) -> None:
     check_finite_array(name, value)
 
 
-def _check_pending(value: Any, stepper: Any) -> None:
-    n = stepper.problem.n_examples
-    check_array("_pending", value, np.int64, (None,))
+def _check_pending(value: Any, fresh: Any, problem: Any) -> None:
+    n = problem.n_examples
+    check_array("pending", value, np.int64, (None,))
     if len(value) > n:
-        raise ValueError(f"_pending must have at most {n} entries; received {len(value)}")
-    check_within("_pending", value, 0, n)
+        raise ValueError(f"pending must have at most {n} entries; received {len(value)}")
+    check_within("pending", value, 0, n)
 
 
-def _check_draws(value: Any, stepper: Any) -> None:
-    check_array("_draws", value, np.float64, (None,))
+def _check_draws(value: Any, fresh: Any, problem: Any) -> None:
+    check_array("draws", value, np.float64, (None,))
     if not ((value >= 0.0) & (value < 1.0)).all():
-        raise ValueError("_draws must be at least 0 and less than 1")
+        raise ValueError("draws must be at least 0 and less than 1")
 
 
-def _check_tree(value: Any, stepper: Any) -> None:
+def _check_tree(value: Any, fresh: Any, problem: Any) -> None:
     """Partial sums, exactly: those of a kernel that added up the same numbers."""
-    n = stepper.problem.n_examples
-    _vector("_tree", value, 0, 2 << max(1, int(n - 1).bit_length()))
+    n = problem.n_examples
+    _vector("tree", value, 0, 2 << max(1, int(n - 1).bit_length()))
     half = len(value) // 2
     sums = value[2::2] + value[3::2]
     if (value < 0.0).any() or value[half + n :].any() or (value[1:half] != sums).any():
-        raise ValueError("_tree does not hold the sums of its leaves")
+        raise ValueError("tree does not hold the sums of its leaves")
 
 
-def _check_mean_weights(value: Any, stepper: Any) -> None:
-    _vector("_mean_weights", value, 0, stepper.problem.n_weights)
+def _check_mean(value: Any, fresh: Any, problem: Any) -> None:
+    """The arrays of an average; :func:`_check_together` compares them with those averaged."""
+    if type(value) is not tuple:
+        raise ValueError("mean must be a tuple of arrays")
+    for array in value:
+        check_array("mean", array, np.float64, (None,) * getattr(array, "ndim", 1))
+        check_finite_array("mean", array)
 
 
-def _check_mean_messages(value: Any, stepper: Any) -> None:
-    _vector("_mean_messages", value, 0, len(stepper.dual_state.eta))
+def _check_direction(value: Any, fresh: Any, problem: Any) -> None:
+    _vector("direction", value, 0, problem.n_weights)
 
 
-def _check_mean_predictions(value: Any, stepper: Any) -> None:
-    check_array("_mean_predictions", value, np.float64, (None, None))
-    if value.shape not in ((0, 0), stepper.dual_state.predictions.shape):
-        raise ValueError("_mean_predictions has another shape than the predictions")
-    check_finite_array("_mean_predictions", value)
-
-
-def _check_direction(value: Any, stepper: Any) -> None:
-    _vector("_direction", value, 0, stepper.problem.n_weights)
-
-
-def _check_state_of_dual(value: Any, stepper: Any) -> None:
-    if type(value) is not type(stepper.dual_state):
-        raise ValueError(f"the dual state must be {type(stepper.dual_state).__name__}")
-    check_dual(value, stepper.problem)
+def _check_state_of_dual(value: Any, fresh: Any, problem: Any) -> None:
+    if type(value) is not type(fresh):
+        raise ValueError(f"the dual state must be {type(fresh).__name__}")
+    if fresh is None:
+        return
+    check_dual(value, problem)
     if type(value).__name__ == "Beliefs":
-        check_array("tables", value.tables, np.float64, stepper.dual_state.tables.shape)
+        check_array("tables", value.tables, np.float64, fresh.tables.shape)
 
 
-def _check_pairs(value: Any, stepper: Any) -> None:
-    n = stepper.problem.n_weights
-    if type(value) is not list or len(value) > stepper._memory:
-        raise ValueError("_pairs must be a list of as many pairs as are remembered")
+def _check_pairs(value: Any, fresh: Any, problem: Any) -> None:
+    n = problem.n_weights
+    if type(value) is not tuple or len(value) > _MOST_PAIRS:
+        raise ValueError(f"pairs must be at most {_MOST_PAIRS} pairs")
     for step, change, inverse in value:
-        _vector("_pairs", step, n)
-        _vector("_pairs", change, n)
-        _check_number("_pairs", inverse)
+        _vector("pairs", step, n)
+        _vector("pairs", change, n)
+        _check_number("pairs", inverse)
 
 
-def _check_trace(value: Any, stepper: Any) -> None:
-    if type(value) is not list:
-        raise ValueError("_trace must be a list")
+def _check_trace(value: Any, fresh: Any, problem: Any) -> None:
+    if type(value) is not tuple:
+        raise ValueError("trace must be a tuple")
     for passes, gap in value:
-        _check_number("_trace", passes)
-        _check_number("_trace", gap, infinite=True)
+        _check_number("trace", passes)
+        _check_number("trace", gap, infinite=True)
 
 
-def _check_hard(value: Any, stepper: Any) -> None:
+def _check_point(value: Any, fresh: Any, problem: Any) -> None:
     if value is None:
         return
-    if type(value).__name__ != "HardDual":
-        raise ValueError(f"_hard must be None or a HardDual; received {type(value).__name__}")
+    if type(value).__name__ != "DualPoint":
+        raise ValueError(f"a dual point must be None or a DualPoint; received {type(value)}")
     _check_number("concave", value.concave)
-    _vector("weights", value.weights, stepper.problem.n_weights)
+    _vector("weights", value.weights, problem.n_weights)
 
 
-def _check_search(value: Any, stepper: Any) -> None:
-    from .solvers.lbfgs import Search
+def _check_centred(value: Any, fresh: Any, problem: Any) -> None:
+    if value != -1:
+        _check_count("centred_at", value)
 
+
+def _check_search(value: Any, fresh: Any, problem: Any) -> None:
     if value is None:
         return
-    if type(value) is not Search or set(vars(value)) != set(vars(Search(0.0, 0.0, 1.0))):
-        raise ValueError("_search must be None or a line search")
+    if type(value).__name__ != "Search":
+        raise ValueError("search must be None or a line search")
     for name in ("value", "slope", "step"):
         _check_number(name, getattr(value, name))
     _check_count("trials", value.trials)
@@ -228,19 +216,20 @@ def _check_search(value: Any, stepper: Any) -> None:
         _check_number(name, point[0])
 
 
-_SPECIAL: dict[str, Callable[[Any, Any], None]] = {
-    "_pending": _check_pending,
-    "_draws": _check_draws,
-    "_tree": _check_tree,
-    "_mean_weights": _check_mean_weights,
-    "_mean_messages": _check_mean_messages,
-    "_mean_predictions": _check_mean_predictions,
-    "_direction": _check_direction,
-    "_pairs": _check_pairs,
-    "_trace": _check_trace,
-    "_hard": _check_hard,
-    "_search": _check_search,
-    "dual_state": _check_state_of_dual,
+_MOST_PAIRS = 10
+_SPECIAL: dict[str, Callable[[Any, Any, Any], None]] = {
+    "pending": _check_pending,
+    "draws": _check_draws,
+    "tree": _check_tree,
+    "mean": _check_mean,
+    "direction": _check_direction,
+    "pairs": _check_pairs,
+    "trace": _check_trace,
+    "best": _check_point,
+    "bound": _check_point,
+    "search": _check_search,
+    "dual": _check_state_of_dual,
+    "centred_at": _check_centred,
 }
 
 
@@ -261,28 +250,43 @@ def _check_apart(waiting: list[Any]) -> None:
         elif isinstance(value, (list, tuple)):
             waiting.extend(value)
         elif hasattr(value, "__dict__"):
-            waiting.append(vars(value))
+            waiting.extend(vars(value).values())
 
 
-def _check_together(found: dict[str, Any], problem: Any) -> None:
-    calls = found["oracle_calls"]
-    for name in ("_fresh_at", "_centred_at"):
+def _check_together(state: Any, problem: Any) -> None:
+    """What the fields of one state say of each other."""
+    found = state._asdict()
+    calls = state.calls
+    for name in ("fresh_at", "centred_at"):
         if found.get(name, 0) > calls:
-            raise ValueError(f"{name} must be at most oracle_calls = {calls}")
-    draws = found.get("_draws", ())
-    if len(draws) and (len(draws) != len(found["_pending"]) or not len(found["_tree"])):
-        raise ValueError("_draws, _pending and _tree are not those of one round")
-    if found.get("_search") is not None and len(found["_direction"]) != problem.n_weights:
-        raise ValueError("_direction is missing")
-    means = [len(found[name]) > 0 for name in found if name.startswith("_mean_") and
-             isinstance(found[name], np.ndarray)]  # fmt: skip
-    if len(set(means)) > 1 or (found.get("_rounds_done", 0) and not all(means)):
-        raise ValueError("the averages of weights and messages are not those of one round")
-    if len(found.get("averaged", ())) and calls and not found["_mass"][0] > 0.0:
-        raise ValueError("_mass must be positive")
-    penalty = found.get("penalty")
-    if penalty is not None and not penalty.kappa > 0.0:
+            raise ValueError(f"{name} must be at most calls = {calls}")
+    draws = found.get("draws", ())
+    if len(draws) and (len(draws) != len(found["pending"]) or not len(found["tree"])):
+        raise ValueError("draws, pending and tree are not those of one round")
+    if found.get("search") is not None and len(found["direction"]) != problem.n_weights:
+        raise ValueError("direction is missing")
+    if len(found.get("correction", ())) and calls and not found["mass"][0] > 0.0:
+        raise ValueError("mass must be positive")
+    if found.get("kappa", 1.0) < 0.0 or (calls and found.get("kappa", 1.0) == 0.0):
         raise ValueError("kappa must be positive")
+    if found.get("inertia", 0.0) < 0.0 or not 0.0 < found.get("ratio", 1.0) <= 1.0:
+        raise ValueError("inertia must be at least 0, and ratio between 0 and 1")
+    if "mean" in found:
+        _check_average(found)
+
+
+def _check_average(found: dict[str, Any]) -> None:
+    """An average has the shapes of what it averages, and a weight."""
+    if (found["rounds"] > 0) != (len(found["mean"]) > 0) or (
+        found["rounds"] and not found["mass"] > 0.0
+    ):
+        raise ValueError("mean, mass and rounds are not those of one average")
+    inner = found["inner"]
+    shapes = [(len(inner.weights),)]
+    if hasattr(inner.dual, "predictions"):
+        shapes.append(inner.dual.predictions.shape)
+    if found["mean"] and [array.shape for array in found["mean"]] != shapes:
+        raise ValueError("mean has another shape than what it averages")
 
 
 def _check_surrogate(found: Any, surrogate: Any) -> None:
@@ -319,7 +323,7 @@ def _check_loop(state: Any, problem: Any) -> None:
     if error < 0.0 or not dual - primal <= _ROUNDING * abs(primal):
         raise ValueError(f"the dual value {dual} is above the primal value {primal}")
     _check_count("checked_calls", state.checked_calls)
-    if state.checked_calls > state.stepper["oracle_calls"]:
+    if state.checked_calls > state.solver.calls:
         raise ValueError("the last check came after the last step")
     list_of(record("Check"))(state.history, {})
     if not state.history or state.history[-1].oracle_calls != state.checked_calls:

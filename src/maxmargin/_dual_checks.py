@@ -180,8 +180,8 @@ def _labels_of(problem: Any) -> tuple[np.ndarray, np.ndarray]:
     ends = np.append(fresh.labels_start[1:], fresh.used[1])
     lengths = (ends - fresh.labels_start) // np.maximum(fresh.room, 1)
     kind = type(structure).__name__
-    if kind in ("Chain", "PairChain"):
-        chain = structure.chain if kind == "PairChain" else structure
+    if kind in ("Chain", "EntropyChain"):
+        chain = structure.chain if kind == "EntropyChain" else structure
         return lengths, np.full(len(lengths), chain.n_labels)
     sizes = _block_sizes(problem)
     return lengths, sizes if kind == "Subset" else sizes // np.maximum(lengths, 1)

@@ -88,6 +88,29 @@ def _refuse_no_labels(labels: Any, place: Callable[[int], str]) -> None:
             )
 
 
+def _refuse_quantities(labels: Any, place: Callable[[int], str]) -> None:
+    """Refuse floats that are no whole numbers: they are quantities, and each would be a class."""
+    if isinstance(labels, np.ndarray) and labels.dtype != object:
+        if labels.dtype.kind != "f":
+            return
+        bad = np.flatnonzero(labels != np.round(labels))
+        at = int(bad[0]) if len(bad) else -1
+    else:
+        is_part = (
+            isinstance(v, (float, np.floating)) and not float(v).is_integer() for v in labels
+        )
+        at = next((number for number, found in enumerate(is_part) if found), -1)
+    if at < 0:
+        return
+    raise ValueError(
+        f"Unknown label type: continuous. {place(at)} is {plain(labels[at])!r}, and y has "
+        f"{len(find_classes(labels))} different values: this looks like a quantity, where every "
+        "value would be a class of its own. Cut it into classes first, for example with numpy.digitize "
+        "(OrdinalClassifier respects their order) or numpy.round; if these are the classes, "
+        "declare all of them with classes=."
+    )
+
+
 def _declared_classes(declared: Any, fewest: int) -> np.ndarray:
     if not hasattr(declared, "__iter__"):
         raise ValueError(f"classes must be a list of all labels; received {declared!r}.")
@@ -134,6 +157,7 @@ class LabelCodes:
         _refuse_no_labels(labels, place)
         if declared is not None:
             return cls(_declared_classes(declared, fewest))
+        _refuse_quantities(labels, place)
         found = find_classes(labels)
         if len(found) < fewest:
             only = f"1 class: {plain(found[0])!r}" if len(found) else "0 classes"
@@ -183,8 +207,8 @@ def warn_unseen(labels: Iterable[Any], stacklevel: int = 3) -> None:
 def class_costs(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Cost of a mistake on each true class.
 
-    ``class_weight`` is None, a dict label -> weight (1 for those not named), or "balanced":
-    ``n / (K * count)``. ``counts`` are the (weighted) frequencies of the classes.
+    ``class_weight`` is None, a dict label -> weight (1 for those not named, with a warning), or
+    "balanced": ``n / (K * count)``. ``counts`` are the (weighted) frequencies of the classes.
     """
     costs = np.ones(len(classes))
     if class_weight is None:
@@ -213,6 +237,20 @@ def class_costs(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> n
             )
         check_number(f"class_weight[{label!r}]", weight, at_least=0)
         costs[known[label]] = weight
+    _warn_left_out([label for label in known if label not in class_weight])
     if not (costs * counts).any():
         raise ValueError("class_weight is 0 for all labels of y; at least one must count.")
     return costs
+
+
+def _warn_left_out(labels: list) -> None:
+    if not labels:
+        return
+    listed = ", ".join(map(repr, labels[:5]))
+    more = f" and {len(labels) - 5} more" if len(labels) > 5 else ""
+    warnings.warn(
+        f"class_weight leaves out {listed}{more}, which get the weight 1; name every class to be "
+        "sure of its weight.",
+        UserWarning,
+        stacklevel=5,  # the caller of a fit that is all or nothing
+    )

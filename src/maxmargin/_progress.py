@@ -1,4 +1,4 @@
-"""What a user sees while a fit is running: a bar on a terminal, log lines elsewhere."""
+"""What a user sees while a fit runs or a file is read: a bar on a terminal, log lines elsewhere."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 _LOGGER = logging.getLogger("maxmargin")
 _SECONDS_BETWEEN_DRAWINGS = 0.1
+# A file that is read within this time needs no bar.
+_SECONDS_BEFORE_READING_IS_SHOWN = 0.5
 _SHORTEST_BAR, _LONGEST_BAR = 4, 30
 
 
@@ -43,12 +45,12 @@ class ProgressReporter:
         self._drawn_length = 0
         self._handler: logging.Handler | None = None
         self._level: int | None = None
-        self._mode = "silent"
+        self.mode = "silent"
         if verbose > 0:
-            self._mode = "bar" if _is_terminal(sys.stderr) else "log"
+            self.mode = "bar" if _is_terminal(sys.stderr) else "log"
 
     def __enter__(self) -> ProgressReporter:
-        if self._mode == "log":
+        if self.mode == "log":
             if not _is_logging_set_up():
                 self._handler = logging.StreamHandler(sys.stderr)
                 self._handler.setFormatter(logging.Formatter("%(message)s"))
@@ -84,10 +86,10 @@ class ProgressReporter:
             With attributes ``passes``, ``seconds``, ``primal``, ``dual``, ``gap`` and optionally
             ``validation_score``; values that are None are left out.
         """
-        if self._mode == "log":
+        if self.mode == "log":
             parts = [f"pass {check.passes:.4g}/{self._max_iter:g}", *_figures(check, check.seconds)]
             _LOGGER.info("%s: %s", self._name, "  ".join(parts))
-        elif self._mode == "bar":
+        elif self.mode == "bar":
             self._check, self._check_time = check, time.perf_counter()
             self._draw(check.passes)
 
@@ -101,7 +103,7 @@ class ProgressReporter:
         passes : float
             Number of complete passes.
         """
-        if self._mode != "bar":
+        if self.mode != "bar":
             return
         if time.perf_counter() - self._drawn_time >= _SECONDS_BETWEEN_DRAWINGS:
             self._draw(passes + fraction_of_pass)
@@ -115,6 +117,65 @@ class ProgressReporter:
         done = position / self._max_iter if self._max_iter > 0 else 1.0
         # A line that fills the last column would wrap, and could not be rewritten.
         line = _fit_line(self._name, done, parts, _width(sys.stderr) - 1, _marks(sys.stderr))
+        sys.stderr.write("\r" + line.ljust(self._drawn_length))
+        sys.stderr.flush()
+        self._drawn_length = len(line)
+
+
+class ReadingReporter:
+    """Report how much of a file has been read; to be used in a ``with`` block around the reader.
+
+    Parameters
+    ----------
+    verbose : int
+        Nothing is reported if this is 0 or less. Otherwise, if standard error is a terminal, one
+        line with a bar is kept up to date there; if not, one message of level INFO tells what was
+        read.
+    name : str
+        What is being read.
+    """
+
+    def __init__(self, verbose: int, name: str) -> None:
+        self._name = name
+        self._began = time.perf_counter()
+        self._drawn_time = -float("inf")
+        self._drawn_length = self._done = self._total = 0
+        self._logs = ProgressReporter(verbose, 1, name)
+
+    def __enter__(self) -> ReadingReporter:
+        self._logs.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        if self._drawn_length:
+            if kind is None:
+                self._draw()
+            sys.stderr.write("\n")
+            sys.stderr.flush()
+        if self._logs.mode == "log" and kind is None and self._total:
+            _LOGGER.info("%s: %s", self._name, "  ".join(self._figures()))
+        self._logs.__exit__(kind, error, traceback)
+
+    def update(self, done: int, total: int) -> None:
+        """Report the number of bytes read so far, of a total; cheap enough to be called often."""
+        self._done, self._total = done, total
+        now = time.perf_counter()
+        if (
+            self._logs.mode == "bar"
+            and now - self._began >= _SECONDS_BEFORE_READING_IS_SHOWN
+            and now - self._drawn_time >= _SECONDS_BETWEEN_DRAWINGS
+        ):
+            self._draw()
+
+    def _figures(self) -> list[str]:
+        seconds = time.perf_counter() - self._began
+        return [f"{self._done / 1e6:.1f}/{self._total / 1e6:.1f} MB", f"{seconds:.1f} s"]
+
+    def _draw(self) -> None:
+        self._drawn_time = time.perf_counter()
+        share = self._done / max(1, self._total)
+        width = _width(sys.stderr) - 1
+        line = _fit_line(self._name, share, self._figures(), width, _marks(sys.stderr))
         sys.stderr.write("\r" + line.ljust(self._drawn_length))
         sys.stderr.flush()
         self._drawn_length = len(line)

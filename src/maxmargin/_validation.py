@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import numbers
 from collections.abc import Iterable
@@ -167,7 +168,80 @@ def check_rows_of_numbers(X: Any, name: str, row_name: str = "row") -> None:
                 )
 
 
-def _reads_as_number(text: str) -> bool:
+# Neither is a number, though numpy makes one of it if it is asked for floats.
+_TIMES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_TEXTS = (str, bytes)
+
+
+def refuse_times_and_texts(X: Any, name: str, row_name: str = "row") -> None:
+    """Refuse dates, times and strings among the features, also where they read as numbers.
+
+    ``X`` is an array, a data frame, or anything that numpy makes an array of.
+    """
+    if sp.issparse(X):
+        return
+    if hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas
+        for number, label in enumerate(X.columns):
+            _refuse_in_column(X.iloc[:, number], name, repr(label))
+        return
+    if hasattr(X, "get_columns"):  # polars
+        for column in X.get_columns():
+            _refuse_in_column(column, name, repr(column.name))
+        return
+    if not isinstance(X, np.ndarray):
+        try:
+            X = np.asarray(X)
+        except (TypeError, ValueError):
+            return  # rows of different lengths, for example: refused elsewhere
+    if X.ndim != 2 or X.dtype.kind in "fiub":
+        return
+    if X.dtype.kind in "Mm":
+        raise _time_refused(name, 0, f"at {row_name} 0", X.dtype)
+    if X.dtype == object and not _odd_kinds(X):
+        return
+    for row, values in enumerate(X):
+        for column, value in enumerate(values):
+            if isinstance(value, _TIMES):
+                raise _time_refused(name, column, f"at {row_name} {row}", type(value).__name__)
+            if isinstance(value, _TEXTS) and _reads_as_number(value):
+                raise _text_refused(name, value, f"{row_name} {row}, column {column}")
+
+
+def _odd_kinds(values: np.ndarray) -> bool:
+    return any(issubclass(kind, (*_TIMES, *_TEXTS)) for kind in set(map(type, values.ravel())))
+
+
+def _refuse_in_column(column: Any, name: str, label: str) -> None:
+    """The same for a column of a data frame, which knows its own type."""
+    dtype = getattr(column, "dtype", None)
+    kind = getattr(dtype, "kind", None)  # numpy's, which pandas has and polars has not
+    if kind in ("f", "i", "u", "b") or str(dtype).startswith(("Float", "Int", "UInt", "Bool")):
+        return
+    if kind in ("M", "m") or str(dtype).startswith(("Date", "Duration", "Time", "period")):
+        raise _time_refused(name, label, "", dtype)
+    for row, value in enumerate(column):
+        if isinstance(value, _TIMES):
+            raise _time_refused(name, label, f"at row {row}", type(value).__name__)
+        if isinstance(value, _TEXTS) and _reads_as_number(value):
+            raise _text_refused(name, value, f"row {row}, column {label}")
+
+
+def _time_refused(name: str, column: Any, place: str, kind: Any) -> ValueError:
+    return ValueError(
+        f"{name} holds dates or times ({kind}) in column {column}{f' {place}' if place else ''}; "
+        "expected numbers. Make features of them explicitly, for example the days since a date, "
+        "(x - x.min()) / numpy.timedelta64(1, 'D'), or the month."
+    )
+
+
+def _text_refused(name: str, value: Any, place: str) -> ValueError:
+    return ValueError(
+        f"{name} holds the string {str(value)!r} at {place}; expected numbers. If all strings are "
+        "numbers, convert them first: X.astype(float)."
+    )
+
+
+def _reads_as_number(text: str | bytes) -> bool:
     try:
         float(text)
     except ValueError:

@@ -1,7 +1,6 @@
 """Interrupted fits that go on as if nothing had happened: the state of a solver in a file.
 
-A :class:`Recorder` is attached to the stepper of a fit (see ``solvers/loop.py``). Now and then it
-takes down everything that decides what the solver will do next: the dual state, weights and
+A :class:`Recorder` stands between the loop and the solver of a fit. Now and then it takes down everything that decides what the solver will do next: the dual state, weights and
 averages, the random numbers to come, and what the loop knows (best weights, last check). A later
 fit of the same problem that starts from it makes the same steps and checks as the first one would
 have made, so its model is the same bit for bit, however often it was killed in between.
@@ -24,7 +23,6 @@ from ._archive import DAMAGE, Archive
 from ._checkpoint_checks import (
     check_fields,
     check_fit_state,
-    solver_attributes,
     surrogate_arrays,
 )
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
@@ -33,30 +31,35 @@ from ._replacing import replacing
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
-_VERSION = 1
+# 3: the state of a solver is one value.
+_VERSION = 3
 # What the dual value may be above the primal one, in parts of it.
 _ROUNDING = 1e-6
 # Objects that a state may hold, beside those of model files.
 _OBJECTS = {
-    ("maxmargin._kernels.agreement", "Penalty"),
     ("maxmargin.solvers._flow_moves", "Curvature"),
-    ("maxmargin.solvers.graph_problem", "HardDual"),
+    ("maxmargin.solvers.acceleration", "AcceleratedState"),
+    ("maxmargin.solvers.averaging", "AveragedState"),
+    ("maxmargin.solvers.frank_wolfe", "BlockState"),
     ("maxmargin.solvers.interpreted", "MeanBlocks"),
-    ("maxmargin.solvers.lbfgs", "Bound"),
-    ("maxmargin.solvers.lbfgs", "Point"),
+    ("maxmargin.solvers.lbfgs", "Iterate"),
+    ("maxmargin.solvers.lbfgs", "LbfgsState"),
     ("maxmargin.solvers.lbfgs", "Search"),
+    ("maxmargin.solvers.problem", "DualPoint"),
+    ("maxmargin.solvers.soft", "SoftState"),
+    ("maxmargin.solvers.subgradient", "SubgradientState"),
 }
 
 
 class FitState(NamedTuple):
     """A fit in the middle.
 
-    ``stepper`` and ``surrogate`` hold attributes by name, ``best`` the best weights with primal,
-    dual and oracle error, ``checked_calls`` the oracle calls at the last check, ``history`` the
-    checks so far, ``seconds`` the time spent.
+    ``solver`` is the state of the solver, ``surrogate`` holds arrays by name, ``best`` the best
+    weights with primal, dual and oracle error, ``checked_calls`` the oracle calls at the last check,
+    ``history`` the checks so far, ``seconds`` the time spent.
     """
 
-    stepper: dict[str, Any]
+    solver: Any
     surrogate: dict[str, np.ndarray]
     best: tuple[np.ndarray, float, float, float]
     checked_calls: int
@@ -78,9 +81,9 @@ class Recorder:
 
     Notes
     -----
-    The loop asks a stepper for a check, then for steps until the next check is due. To start in
-    the middle, the stepper answers with the best weights known until the loop has come to the
-    last check that was recorded; its next answer to "advance" is the recorded state itself.
+    The loop asks for a check, then for steps until the next check is due. To start in the middle,
+    the recorder answers with the best weights known until the loop has come to the last check that
+    was recorded; its next answer to "advance" is the recorded state itself.
     """
 
     def __init__(
@@ -95,20 +98,18 @@ class Recorder:
         self._checked_calls = 0 if start is None else start.checked_calls
         self._replaying = start is not None
         self._at_check = self._checked_calls == 0  # where the loop begins
-        self._stepper: Any = None
+        self._climb: Any = None
 
-    def attach(self, stepper: Any) -> None:
-        """Follow a stepper from here on; called by an estimator before the loop starts."""
+    def attach(self, climb: Any) -> None:
+        """Follow a solver at work from here on, and take its place for the loop."""
         if self._start is not None:
             try:
-                check_fit_state(self._start, stepper)
+                check_fit_state(self._start, climb)
             except DAMAGE as error:
                 raise ModelFileError(
                     f"cannot continue from the checkpoint: {error}; remove it and start anew"
                 ) from error
-        self._stepper = stepper
-        self._advance, self._check = stepper.advance, stepper.check
-        stepper.advance, stepper.check = self.advance, self.check
+        self._climb = climb
         self._began = self._written = time.perf_counter()
 
     def verify(self, result: Any) -> None:
@@ -119,6 +120,16 @@ class Recorder:
                 f"{result.primal} and the dual value {result.dual}, which contradict each other; "
                 "remove it and start anew"
             )
+
+    @property
+    def oracle_calls(self) -> int:
+        """Those of the solver; up to the last check that was recorded while replaying."""
+        if not self._replaying:
+            return self._climb.oracle_calls
+        return self._checked_calls if self._at_check else 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._climb, name)
 
     def hear(self, check: Any) -> None:
         """Take in a check of the loop: a callback of the fit."""
@@ -132,7 +143,7 @@ class Recorder:
         if self._replaying:
             assert self._best is not None
             return [(self._best[0], Evaluation(*self._best[1:]))]
-        candidates = self._check()
+        candidates = self._climb.check()
         weights, found = min(candidates, key=lambda candidate: candidate[1].primal)
         dual = max(candidate[1].dual for candidate in candidates)
         if self._best is not None:
@@ -141,7 +152,7 @@ class Recorder:
             self._best = weights.copy(), found.primal, dual, found.oracle_error
         else:
             self._best = (*self._best[:2], dual, self._best[3])
-        self._checked_calls = self._stepper.oracle_calls
+        self._checked_calls = self._climb.oracle_calls
         return candidates
 
     def advance(self, seconds: float, most: int) -> None:
@@ -149,7 +160,7 @@ class Recorder:
         if self._replaying:
             self._replay()
             return
-        self._advance(seconds, most)
+        self._climb.advance(seconds, most)
         if time.perf_counter() - self._written >= self._every:
             self._write(self.state())
             self._written = time.perf_counter()
@@ -157,26 +168,23 @@ class Recorder:
     def _replay(self) -> None:
         """First to the last check, then to the state itself."""
         assert self._start is not None
-        stepper = self._stepper
         if not self._at_check:
             self._at_check = True
-            stepper.oracle_calls = self._checked_calls
             return
-        vars(stepper).update(self._start.stepper)
-        surrogate = getattr(stepper.problem, "surrogate", None)
+        self._climb.state = self._start.solver
+        surrogate = getattr(self._climb.problem, "surrogate", None)
         for name, values in self._start.surrogate.items():
             getattr(surrogate, name)[...] = values  # kernels work on these in place
         self._replaying = False
 
     def state(self) -> FitState:
         """The present state; its arrays are those that the solver works on."""
-        kept = solver_attributes(self._stepper)
-        arrays = surrogate_arrays(getattr(self._stepper.problem, "surrogate", None))
+        arrays = surrogate_arrays(getattr(self._climb.problem, "surrogate", None))
         if self._best is None:
             raise RuntimeError("a fit has no state before its first check")
         seconds = self._before + time.perf_counter() - self._began
         best, checked = self._best, self._checked_calls
-        return FitState(kept, arrays, best, checked, list(self.history), seconds)
+        return FitState(self._climb.state, arrays, best, checked, list(self.history), seconds)
 
 
 # --- files -----------------------------------------------------------------------------------

@@ -297,6 +297,25 @@ def entropy_slope(structure, i, mu, direction, gamma, work):
     _must_be_compiled("entropy_slope")
 
 
+def entropy_bound(structure, i, mu):
+    """The lower bound on :func:`entropy` that the block ``mu`` carries as one of its parts.
+
+    :func:`gibbs` writes the entropy itself there, and an output has 0. The part has no weights.
+    """
+    _must_be_compiled("entropy_bound")
+
+
+def raise_bound(structure, i, direction, amount):
+    """Add ``amount`` to that part of a direction."""
+    _must_be_compiled("raise_bound")
+
+
+def distance_bound(structure, i, direction):
+    """Lower bound on ``sum_y |p(y) - q(y)|`` for all distributions over outputs whose marginals
+    differ by ``direction``."""
+    _must_be_compiled("distance_bound")
+
+
 # --- storage of the dual ---------------------------------------------------------------------
 
 
@@ -322,7 +341,8 @@ def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wor
     """Maximise ``H_i(mu + g d) + g slope - g^2/2 curvature`` over g in [0, 1].
 
     ``mu + d`` is the best response, ``gap`` what it gains over mu at the present scores, and
-    ``slope`` the part of that gain that comes from the scores.
+    ``slope`` the part of that gain that comes from the scores. Parts of d without weights may be
+    changed.
     """
     _must_be_compiled("line_step")
 

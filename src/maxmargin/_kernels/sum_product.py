@@ -1,8 +1,8 @@
 """Sums over all labellings of a chain: log partition function and marginals.
 
 ``log sum_y exp( sum_t unary[t, y_t] + sum_t transitions[y_t, y_{t+1}] )``, and the probability of
-every label and of every pair of neighbours when labellings are drawn in proportion to the
-exponentials.
+every label and the expected number of every transition when labellings are drawn in proportion to
+the exponentials.
 
 Scores may have any size. In general, forward messages stay logarithms, and what is exponentiated
 are differences to the best way to reach a label, so the largest term of every sum is 1: nothing is
@@ -147,30 +147,6 @@ def _turn(table, turned):
 
 
 @leaf
-def _plain_pairs(unary, transitions, work, marginals, pairs):
-    length, n = unary.shape
-    message, ahead, before = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
-    table = work[4 * n : (4 + n) * n].reshape(n, n)
-    turned = work[(4 + n) * n : (4 + 2 * n) * n].reshape(n, n)
-    likelihoods = work[(4 + 3 * n) * n : (4 + 3 * n + length) * n].reshape(length, n)
-    value = _plain_forward(unary, transitions, table, likelihoods, marginals)
-    if value == -np.inf:
-        marginals[:] = 0.0
-        pairs[:] = 0.0
-        return value
-    _turn(table, turned)
-    message[:] = 1.0
-    for t in range(length - 2, -1, -1):
-        scale = _plain_back(table, turned, likelihoods, marginals, t, message, ahead, before)
-        for j in range(n):
-            here = scale * marginals[t, j]
-            for k in range(n):
-                pairs[t, j, k] = here * table[j, k] * ahead[k]
-    _plain_end(marginals, message)
-    return value
-
-
-@leaf
 def _plain_sums(unary, transitions, work, marginals, summed):
     length, n = unary.shape
     message, ahead, before = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
@@ -245,7 +221,7 @@ def _last(marginals):
 
 
 @leaf
-def chain_marginals(unary, transitions, work, marginals, pairs):
+def chain_marginals_summed(unary, transitions, work, marginals, summed):
     """Marginals of a chain whose transitions are the same everywhere.
 
     Parameters
@@ -256,33 +232,13 @@ def chain_marginals(unary, transitions, work, marginals, pairs):
         Scratch.
     marginals : array of shape (T, K)
         Receives the probability of each label at each position.
-    pairs : array of shape (T - 1, K, K)
-        Receives the probability of each pair of labels at neighbouring positions.
+    summed : array of shape (K, K)
+        Receives the expected number of each transition.
 
     Returns
     -------
     float
         The log partition function; minus infinity, and marginals of 0, if no labelling is allowed.
-    """
-    if _is_harmless(unary, transitions):
-        return _plain_pairs(unary, transitions, work, marginals, pairs)
-    length, n = unary.shape
-    best, sums, ones = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
-    ones[:] = 1.0
-    copy(marginals[0], unary[0])
-    for t in range(length - 1):
-        _forward(marginals[t], transitions, unary[t + 1], best, sums, pairs[t], marginals[t + 1])
-    value = _last(marginals)
-    for t in range(length - 2, -1, -1):
-        _backward(pairs[t], ones, marginals, t)
-    return value
-
-
-@leaf
-def chain_marginals_summed(unary, transitions, work, marginals, summed):
-    """The same with ``summed`` of shape (K, K): expected numbers of the transitions.
-
-    Needs no memory for the pairs of every position.
     """
     if _is_harmless(unary, transitions):
         return _plain_sums(unary, transitions, work, marginals, summed)
@@ -308,22 +264,4 @@ def careful_marginals_summed(unary, transitions, work, marginals, summed):
         _forward(messages[t], transitions, unary[t + 1], best, sums, ways, reached)
         _backward(ways, ones, marginals, t)
         add_scaled(summed.reshape(n * n), ways.reshape(n * n), 1.0)
-    return value
-
-
-@leaf
-def chain_marginals_by_position(unary, potentials, work, marginals, pairs):
-    """Marginals with ``potentials`` of shape (T - 1, K, K): the transitions at each position.
-
-    ``potentials`` and ``pairs`` may be the same array.
-    """
-    length, n = unary.shape
-    best, sums, ones = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
-    ones[:] = 1.0
-    copy(marginals[0], unary[0])
-    for t in range(length - 1):
-        _forward(marginals[t], potentials[t], unary[t + 1], best, sums, pairs[t], marginals[t + 1])
-    value = _last(marginals)
-    for t in range(length - 2, -1, -1):
-        _backward(pairs[t], ones, marginals, t)
     return value

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from ..files import FileError
-from ..files.prepare import follow
+from ..files.prepare import follow, texts_wanted
 from ._model_file import read_model_file
 from ._options import json_option, read_data, reading_options
 from ._output import print_json
@@ -31,7 +33,11 @@ last line is the certificate of the training objective, which says nothing about
 def command(model_path, data, as_json, **reading):
     """Read, predict, compare."""
     opened = read_model_file(model_path)
-    X, y = follow(read_data(data, opened.task, **reading), opened.recipe)
+    verbose = int(sys.stderr.isatty() and not as_json)
+    texts = texts_wanted(opened.recipe)
+    examples = read_data(data, opened.task, texts=texts, verbose=verbose, **reading)
+    X, y = follow(examples, opened.recipe)
+    del examples
     if y is None:
         raise FileError(f"{data}: holds no labels, which scores need; use 'maxmargin predict'")
     scores = scores_of(opened.task, opened.model, X, y, opened.baseline)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import click
 
+from .._progress import ReadingReporter
 from ..files import FORMATS, MAX_SIZE, Examples, read
 
 _SIZES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -62,13 +64,19 @@ def json_option(command: Callable) -> Callable:
 
 def read_data(
     data: str, task: str, *, format_: str | None, header: str, encoding: str, part: str,
-    max_size: int,
+    max_size: int, texts: Collection[str] = (), verbose: int = 0,
 ) -> Examples:  # fmt: skip
-    """Examples of a file, or of a data set if the name starts with ``@``."""
+    """Examples of a file, or of a data set if the name starts with ``@``.
+
+    ``texts`` are columns of a table that are no numbers even if they look so; with ``verbose``, the
+    reading of a large file is shown.
+    """
     if data.startswith("@"):
         from ..datasets import load
 
         return load(data[1:]).examples(task, part)
-    return read(
-        data, task, format=format_, header=header, encoding=encoding, part=part, max_size=max_size
-    )
+    with ReadingReporter(verbose, f"reading {os.path.basename(data)}") as reporter:
+        return read(
+            data, task, format=format_, header=header, encoding=encoding, part=part,
+            max_size=max_size, texts=texts, progress=reporter.update,
+        )  # fmt: skip

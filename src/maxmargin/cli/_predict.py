@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 import numpy as np
 
 from ..files import Sentences
-from ..files.prepare import follow
+from ..files.prepare import follow, texts_wanted
 from ._model_file import ModelFile, read_model_file
 from ._options import json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, write_text
@@ -39,7 +40,9 @@ def command(model_path, data, output, force, as_json, **reading):
     check_output(output, force)
     check_apart(output, data, model_path)
     opened = read_model_file(model_path)
-    examples = read_data(data, opened.task, **reading)
+    verbose = int(sys.stderr.isatty() and not as_json)
+    texts = texts_wanted(opened.recipe)
+    examples = read_data(data, opened.task, texts=texts, verbose=verbose, **reading)
     X, _ = follow(examples, opened.recipe)
     found = opened.model.predict(X)
     if as_json:

@@ -56,10 +56,10 @@ def _is_known(model: Any, labels: list) -> np.ndarray:
 
 def _positions(model: Any, y: Any) -> np.ndarray:
     """Positions (0 is the best) of the items in rankings as they are written."""
-    from ..estimators._rankings import RankingFormat, read_rankings
+    from ..estimators._rankings import read_rankings
 
-    known = RankingFormat(model.y_format, model.items_, model.best_rank_)
-    return read_rankings(np.asarray(y).tolist(), len(y), model.y_format, known=known)[0]
+    known = model._written()
+    return read_rankings(np.asarray(y).tolist(), len(y), known.kind, known=known)[0]
 
 
 # --- trivial baselines -------------------------------------------------------------------------
@@ -113,10 +113,7 @@ def _constant(task: str, model: Any, y: Any, baseline: dict[str, Any]) -> Any:
     if task == "multilabel":
         return np.tile(np.array(baseline["labels"]), (len(y), 1))
     if task == "ranking":
-        from ..estimators._rankings import RankingFormat
-
-        known = RankingFormat(model.y_format, model.items_, model.best_rank_)
-        return known.write(np.tile(np.array(baseline["positions"]), (len(y), 1)))
+        return model._written().write(np.tile(np.array(baseline["positions"]), (len(y), 1)))
     return [np.arange(len(heads)) for heads in y]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
-from ..files.prepare import Choices, Prepared, follow, learn, scaled_by
+from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
 from ..solvers.result import CONVERGED, FAILED, STATIONARY
 from . import INTERRUPTED, NOT_CONVERGED, OK
 from ._fit import Fits, fingerprint_of
@@ -184,15 +184,19 @@ def command(
         raise click.UsageError("--test and --holdout exclude each other")
     request = Request(task, data, surrogate, alpha, folds, tol, max_iter, solver, seed, params)
     choices = Choices(target, drop, categorical, not no_scale, group, order)
-    prepared = learn(read_data(data, task, **reading), task, choices)
+    level = 0 if quiet else int(verbose or sys.stderr.isatty())
+    texts = {*categorical, group or "sequence"} if task == "sequence" else set(categorical)
+    prepared = learn(read_data(data, task, texts=texts, verbose=level, **reading), task, choices)
     test = None
     if test_path:
-        test = follow(read_data(test_path, task, **reading), prepared.recipe)
+        texts = texts_wanted(prepared.recipe)
+        examples = read_data(test_path, task, texts=texts, verbose=level, **reading)
+        test = follow(examples, prepared.recipe)
+        del examples
         _need_labels(test[1], test_path)
     elif holdout:
         prepared, test = _held_out(prepared, holdout, seed)
     _tell_data(prepared, quiet)
-    level = 0 if quiet else int(verbose or sys.stderr.isatty())
     make = _factory(request, prepared, jobs, level)
     same = replace(request, max_iter=None)  # more passes may be allowed later
     of_reading = [f"{name}={reading[name]}" for name in ("format_", "header", "encoding", "part")]

@@ -174,6 +174,7 @@ class StructuredEstimator(BaseEstimator):
         if recorder is not None:
             recorder.attach(stepper)
             callbacks = (*callbacks, recorder.hear)
+            stepper = recorder
         result = run(
             stepper,
             tol=settings.tol,

@@ -14,7 +14,7 @@ from ..features.sequences import take_list
 from ..structures.chain import Chain
 from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
-from ..structures.pair_chain import PairChain
+from ..structures.entropy_chain import EntropyChain
 from ._base import crf_solver
 from ._sequence_data import check_lengths, cut, encode_positions, flatten_labels
 
@@ -39,8 +39,8 @@ class ChainProbabilities:
                     f"Received {name}={value!r}."
                 )
 
-    def _training_structure(self, data, masks, rows, loss) -> Chain | PairChain:
-        """The chain; with the pairs of every position where their entropy is needed."""
+    def _training_structure(self, data, masks, rows, loss) -> Chain | EntropyChain:
+        """The chain; with an entropy in every block where coordinate ascent needs one."""
 
         def pack(rows):
             indptr, allowed = data.indptr, data.allowed
@@ -55,10 +55,10 @@ class ChainProbabilities:
         lengths = np.diff(data.indptr)
         solver = self.solver
         if solver == "auto":
-            solver = crf_solver(rows, int(K * (lengths + K * (lengths - 1)).sum()))
+            solver = crf_solver(rows, int((K * (lengths + K) + 1).sum()))
         if solver == "lbfgs":
             return pack(None)
-        return PairChain(pack(rows))
+        return EntropyChain(pack(rows))
 
     def _marginals(self, chain: Any, sequences: Any) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of all positions, and the log partition function of each sequence."""

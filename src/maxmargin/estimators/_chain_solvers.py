@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._validation import check_integer
-from ..structures.pair_chain import PairChain
+from ..structures.entropy_chain import EntropyChain
+from ..surrogates.crf import BoundedCrf
 from ..surrogates.mirror_prox import PER_POSITION, mirror_prox
 from ._base import SURROGATES, StructuredEstimator
 
@@ -80,12 +81,14 @@ class ChainSolvers(StructuredEstimator):
         if self.solver != "auto":
             return self.solver
         if self.surrogate == "crf":
-            return "bcfw" if isinstance(problem.structure, PairChain) else "lbfgs"
+            return "bcfw" if isinstance(problem.structure, EntropyChain) else "lbfgs"
         if self.oracle is not None:
             return "bcfw"
         return "flow" if self.surrogate == "max-min" else "accelerated"
 
     def _make_surrogate(self, structure: Any) -> Any:
+        if isinstance(structure, EntropyChain):
+            return BoundedCrf()
         if self.oracle is None:
             return SURROGATES[self.surrogate]()
         given = self.oracle_iterations

@@ -12,7 +12,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
 
 from .._labels import LabelCodes, as_label_array, class_costs, warn_unseen
-from .._validation import check_finite, check_rows_of_numbers, check_sample_weight
+from .._validation import (
+    check_finite,
+    check_rows_of_numbers,
+    check_sample_weight,
+    refuse_times_and_texts,
+)
 from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss
 from ..structures.multiclass import Multiclass
@@ -40,7 +45,7 @@ def take_labels(y: Any, n_rows: int) -> np.ndarray:
         )
     if labels.dtype.kind == "f":
         assert_all_finite(labels, input_name="y")
-    if labels.dtype != object:
+    if labels.dtype.kind not in "fO":  # floats may be declared; see LabelCodes.from_labels
         check_classification_targets(labels)
     return labels
 
@@ -112,6 +117,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     def _validate_X(self, X: Any, *, reset: bool) -> Any:
         if not reset and len(getattr(X, "shape", ())) == 2:
             self._check_kernel_width(X.shape[1])
+        refuse_times_and_texts(X, "X")
         try:
             X = validate_data(
                 self,

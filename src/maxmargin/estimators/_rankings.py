@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -83,6 +84,31 @@ def read_rankings(
     if known is None:
         known = RankingFormat(kind, _find_items(rows) if names is None else names, 0)
     return _read_orderings(rows, known), known
+
+
+def warn_if_orderings(positions: np.ndarray, found: RankingFormat, items: Any) -> None:
+    """Warn if rows that were read as ranks could also be orderings, and then mean something else.
+
+    Rows of the numbers 0 ... M-1, or 1 ... M, are permutations either way, unless the items have
+    other names. A row is the same ranking in both ways only if it is its own inverse.
+    """
+    numbers = set(range(found.base, found.base + len(found.items)))
+    if items is not None and set(found.items.tolist()) != numbers:
+        return
+    inverse = np.argsort(positions, axis=1)
+    differs = np.flatnonzero((inverse != positions).any(axis=1))
+    if not len(differs):
+        return
+    i = int(differs[0])
+    row = (positions[i] + found.base).tolist()
+    warnings.warn(
+        f"y_format was not given, and the rows of y can be ranks or orderings. They are taken for "
+        f"ranks: y[{i}] == {row} puts the item of column {int(inverse[i, 0])} first, whereas as an "
+        f"ordering it would put item {row[0]} first. Say which with y_format='ranks' or "
+        "y_format='orderings'.",
+        UserWarning,
+        stacklevel=4,  # the caller of a fit that is all or nothing
+    )
 
 
 def _take_items(items: Any, n_items: int) -> np.ndarray | None:

@@ -15,7 +15,7 @@ from ._docs import documented
 from ._flat import FlatClassifier
 from ._kernel import KernelModel
 from ._permutations import PERMUTATION_PARAMETERS, PermutationEstimator
-from ._rankings import FORMATS, RankingFormat, read_rankings
+from ._rankings import FORMATS, RankingFormat, read_rankings, warn_if_orderings
 
 # Numbers held at a time while predicting: 64 MB.
 _SCORES_AT_ONCE = 1 << 23
@@ -47,8 +47,9 @@ class LabelRanker(KernelModel, PermutationEstimator):
     Parameters
     ----------
     surrogate : {"max-margin", "max-min"}, default="max-margin"
-    y_format : {"ranks", "orderings"}, default="ranks"
-        How rankings are written, in ``fit``, ``predict`` and ``score`` alike. "ranks":
+    y_format : {"auto", "ranks", "orderings"}, default="auto"
+        How rankings are written, in ``fit``, ``predict`` and ``score`` alike. "auto" means ranks,
+        with a warning if the rows of ``y`` could as well be orderings. "ranks":
         ``y[i, item]`` is the rank of the item, the smallest is the best; ranks count from 0 if a 0
         occurs anywhere in the ``y`` of ``fit``, from 1 otherwise. "orderings": ``y[i, position]``
         is the item at that position, the best first, by any name. The ranking "item 2, then item
@@ -63,6 +64,8 @@ class LabelRanker(KernelModel, PermutationEstimator):
     Attributes
     ----------
     items_ : array of the items
+    y_format_ : str
+        "ranks" or "orderings".
     coef_ : array of shape (n_items * n_items, n_features)
         Weights of item a at position b in row ``a * n_items + b``; with ``kernel="linear"`` only.
     intercept_ : array of shape (n_items * n_items,)
@@ -74,7 +77,7 @@ class LabelRanker(KernelModel, PermutationEstimator):
     >>> from maxmargin import LabelRanker
     >>> X = [[0.0, 1.0], [1.0, 0.0], [0.2, 0.9], [0.8, 0.1]]
     >>> ranks = [[1, 2, 3], [3, 2, 1], [1, 2, 3], [3, 2, 1]]
-    >>> model = LabelRanker(random_state=0).fit(X, ranks)
+    >>> model = LabelRanker(y_format="ranks", random_state=0).fit(X, ranks)
     >>> model.predict([[0.1, 1.0]]).tolist()
     [[1, 2, 3]]
     >>> orderings = [["tea", "juice", "ale"], ["ale", "juice", "tea"]] * 2
@@ -87,7 +90,7 @@ class LabelRanker(KernelModel, PermutationEstimator):
         self,
         surrogate: str = "max-margin",
         *,
-        y_format: str = "ranks",
+        y_format: str = "auto",
         items: Any = None,
         kernel: Any = "linear",
         gamma: float | str = "scale",
@@ -171,11 +174,14 @@ class LabelRanker(KernelModel, PermutationEstimator):
         self
         """
         settings = self._check_settings()
-        check_choice("y_format", self.y_format, FORMATS)
+        check_choice("y_format", self.y_format, ("auto", *FORMATS))
         X = self._validate_X(X, reset=True)
-        positions, written = read_rankings(y, X.shape[0], self.y_format, self.items)
+        kind = "ranks" if self.y_format == "auto" else self.y_format
+        positions, written = read_rankings(y, X.shape[0], kind, self.items)
+        if self.y_format == "auto":
+            warn_if_orderings(positions, written, self.items)
         weights = check_sample_weight(sample_weight, X.shape[0])
-        self.items_, self.best_rank_ = written.items, written.base
+        self.y_format_, self.items_, self.best_rank_ = written
         M = len(self.items_)
         used = np.flatnonzero(weights > 0)
         train, held_out = self._split(len(used), settings.rng)
@@ -212,6 +218,12 @@ class LabelRanker(KernelModel, PermutationEstimator):
             assign_all(scores.reshape(-1, M, M), positions[first : first + step])
         return positions
 
+    def _written(self) -> RankingFormat:
+        """How the rankings of ``fit`` were written."""
+        # A model from a file of an older version has no y_format_, but a y_format that says it.
+        kind = getattr(self, "y_format_", self.y_format)
+        return RankingFormat(kind, self.items_, self.best_rank_)
+
     def _right(self, X: Any, positions: np.ndarray, weights: Any) -> float:
         return float(np.average((self._positions(X) == positions).mean(axis=1), weights=weights))
 
@@ -223,8 +235,7 @@ class LabelRanker(KernelModel, PermutationEstimator):
         ndarray of shape (n_examples, n_items)
         """
         check_is_fitted(self, "intercept_")
-        written = RankingFormat(self.y_format, self.items_, self.best_rank_)
-        return written.write(self._positions(self._validate_X(X, reset=False)))
+        return self._written().write(self._positions(self._validate_X(X, reset=False)))
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of every item at every position.
@@ -245,8 +256,8 @@ class LabelRanker(KernelModel, PermutationEstimator):
         """
         check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
-        written = RankingFormat(self.y_format, self.items_, self.best_rank_)
-        positions, _ = read_rankings(y, X.shape[0], self.y_format, known=written)
+        written = self._written()
+        positions, _ = read_rankings(y, X.shape[0], written.kind, known=written)
         return self._right(X, positions, check_sample_weight(sample_weight, X.shape[0]))
 
 

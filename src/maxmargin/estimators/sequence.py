@@ -77,8 +77,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
     over all labellings z that the constraints allow, and distributions mu over them. The CRF has
     probabilities (:meth:`predict_marginals`, :meth:`log_likelihood`) and no loss: ``loss`` and
     ``normalize_loss`` make no difference to it. Its dual, which solver "bcfw" keeps, takes
-    ``8 sum_i (T_i K + (T_i - 1) K^2)`` bytes for K labels; "lbfgs" keeps none, and "auto" goes to
-    it above a gigabyte.
+    ``8 sum_i (T_i K + K^2 + 1)`` bytes for K labels; "lbfgs" keeps none, and "auto" chooses it
+    above a gigabyte.
 
     Parameters
     ----------

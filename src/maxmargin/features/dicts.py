@@ -63,6 +63,10 @@ class Columns:
             columns, values = columns[kept], values[kept]
         return Triplets(values, columns, indptr)
 
+    def forget(self) -> None:
+        """Drop what was met before, which takes more memory than the vocabulary itself."""
+        self._met = {}
+
     def _look_up(self, positions: list, place: Callable) -> tuple[list, list[int], list[int]]:
         """Positions as dicts, the columns of features that were met before, and the end of each
         position among these."""

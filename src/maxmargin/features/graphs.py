@@ -10,7 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_rows_of_numbers, first_unusable, unusable
+from .._validation import (
+    check_rows_of_numbers,
+    first_unusable,
+    refuse_times_and_texts,
+    unusable,
+)
 from ..structures.factor_graph import FactorBlock, FactorGraph
 from ..structures.graph import TABLE
 
@@ -165,6 +170,7 @@ def node_features(x: Any, i: int) -> Any:
         if matrix.dtype.kind not in "fiub":
             raise ValueError(f"X[{i}] must hold real numbers; received {matrix.dtype}.")
     else:
+        refuse_times_and_texts(x, f"X[{i}]", "node")
         try:
             matrix = np.asarray(x)
             numbers = matrix.dtype.kind in "fiub"
@@ -251,6 +257,7 @@ def read_edge_features(features: Any, n_edges: int, i: int) -> np.ndarray | None
     """A matrix of numbers with a row for each edge."""
     if features is None:
         return None
+    refuse_times_and_texts(features, f"X[{i}]", "edge")
     try:
         found = np.asarray(features, dtype=np.float64)
     except (TypeError, ValueError):

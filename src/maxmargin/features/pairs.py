@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import first_unusable, unusable
+from .._validation import first_unusable, refuse_times_and_texts, unusable
 
 PAIR_FEATURES = ("squared-difference", "absolute-difference")
 _REMEDY = (
@@ -123,6 +123,7 @@ def _are_points(example: Any) -> bool:
 def _numbers(values: Any, where: str, ndim: int) -> np.ndarray:
     if sp.issparse(values):
         values = values.toarray()
+    refuse_times_and_texts(values, where)
     try:
         array = np.asarray(values)
         if array.dtype == object:

@@ -37,6 +37,8 @@ SPARSE_BELOW = 0.3
 # The same for rows that are looked at once, where the compression is part of the work.
 SKIP_BELOW = 0.6
 _NO_SQUARES = np.empty(0)
+# Stored values that are squared at a time: a few MB of intermediate results.
+_SQUARES_AT_ONCE = 1 << 17
 
 
 class DenseRows(NamedTuple):
@@ -104,18 +106,26 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
         X.sum_duplicates()
     norms = _NO_SQUARES
     if squares:
-        norms = _sums_of_rows(np.square(X.data, dtype=np.float64), X.indptr) + bias
-    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int64)
+        norms = _squared_norms(X) + bias
+    indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
     return SparseRows(_read_only(X.data), indices, indptr, norms, bias, n_inputs)
 
 
-def _sums_of_rows(values: np.ndarray, indptr: np.ndarray) -> np.ndarray:
-    """Sums of the stored values of each row of a CSR matrix."""
-    sums = np.zeros(len(indptr) - 1)
-    filled = np.flatnonzero(np.diff(indptr))
-    if len(filled):
-        sums[filled] = np.add.reduceat(values, indptr[filled])
-    return sums
+def _squared_norms(X) -> np.ndarray:
+    """Squared norms of the rows of a CSR matrix; of all squares at once there would be a copy.
+
+    In double precision: squares of single precision numbers may be beyond it.
+    """
+    norms = np.zeros(X.shape[0])
+    step = max(1, int(_SQUARES_AT_ONCE * X.shape[0] / max(1, X.nnz)))
+    for first in range(0, X.shape[0], step):
+        indptr = X.indptr[first : first + step + 1]
+        squares = np.square(X.data[indptr[0] : indptr[-1]], dtype=np.float64)
+        filled = np.flatnonzero(np.diff(indptr))
+        if len(filled):
+            sums = np.add.reduceat(squares, (indptr - indptr[0])[filled])
+            norms[first : first + step][filled] = sums
+    return norms
 
 
 def _read_only(values: np.ndarray) -> np.ndarray:

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_rows_of_numbers, first_unusable, unusable
+from .._validation import (
+    check_rows_of_numbers,
+    first_unusable,
+    refuse_times_and_texts,
+    unusable,
+)
 from .dicts import Columns, Triplets, columns_of, new_vectorizer
 from .rows import FreshRows, SparseRows, fresh_rows, sparse_rows
 
@@ -25,6 +30,8 @@ _REMEDY = "pass a list with one (T, d) array, CSR matrix or list of T feature di
 # What is packed at a time for prediction: it should stay in the cache of a core.
 _BYTES_AT_ONCE = 1 << 20
 _POSITIONS_AT_ONCE = 1 << 11
+# Columns of features that are renumbered at a time.
+_INDICES_AT_ONCE = 1 << 20
 
 
 class Sequences:
@@ -246,6 +253,10 @@ def _take_dense(x: Any, i: int) -> np.ndarray:
         raise ValueError(f"X[{i}] must be a sequence; received {type(x).__name__}; {_REMEDY}.")
     try:
         array = np.asarray(x)
+    except (TypeError, ValueError):
+        array = np.empty(0, "U")
+    refuse_times_and_texts(array, f"X[{i}]", "position")
+    try:
         if array.dtype == object:
             array = array.astype(np.float64)
     except (TypeError, ValueError):
@@ -357,21 +368,45 @@ class DictSequences(Sequences):
 
     def learn(self) -> DictVectorizer:
         """Give every feature a column, in the order of the names."""
-        parts = [self._look_up(*chunk) for chunk in self.chunks()]
+        data, indices, counts = self._look_up_all()
         names = list(self.columns.vocabulary)
         order = sorted(range(len(names)), key=names.__getitem__)
         rank = np.empty(len(names), np.int32)
         rank[order] = np.arange(len(names))
-        counts = np.concatenate([np.diff(part.indptr) for part in parts])
-        self._learned = Triplets(
-            np.concatenate([part.data for part in parts]),
-            rank[np.concatenate([part.indices for part in parts])],
-            np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]),
-        )
+        for first in range(0, len(indices), _INDICES_AT_ONCE):
+            part = indices[first : first + _INDICES_AT_ONCE]
+            part[:] = rank[part]
+        indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        self._learned = Triplets(data, indices, indptr)
         names = [names[column] for column in order]
         self.n_features = len(names)
         self._check_stored(self._learned, 0, names)
         return new_vectorizer({name: column for column, name in enumerate(names)})
+
+    def _look_up_all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values, columns, and their number at each position, of all sequences.
+
+        Most values are 1, so they are made last; there is never a second copy of the columns.
+        """
+        indices = np.empty(0, np.int32)
+        end = 0
+        counts: list[np.ndarray] = []
+        others: list[tuple[np.ndarray, np.ndarray]] = []  # values that are not 1, and where
+        for chunk in self.chunks():
+            found = self._look_up(*chunk)
+            counts.append(np.diff(found.indptr))
+            if end + len(found.indices) > len(indices):
+                indices.resize(end + len(found.indices) + end // 8, refcheck=False)
+            indices[end : end + len(found.indices)] = found.indices
+            at = np.flatnonzero(found.data != 1.0)
+            others.append((end + at, found.data[at]))
+            end += len(found.indices)
+        indices.resize(end, refcheck=False)
+        self.columns.forget()
+        data = np.ones(end)
+        for at, values in others:
+            data[at] = values
+        return data, indices, np.concatenate(counts)
 
     def stack(self) -> sp.csr_array:
         stacked = sp.csr_array(self._learned, shape=(int(self.indptr[-1]), self.n_features))

@@ -7,8 +7,9 @@ of what it returns. Everything is text or plain arrays: no reader runs code from
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 
-from ._source import MAX_SIZE, FileError, suffix_of
+from ._source import MAX_SIZE, FileError, Progress, suffix_of
 from ._types import Examples, Graphs, Matrix, Sentences, Sequences, Table, Trees
 
 __all__ = [
@@ -56,6 +57,8 @@ def read(
     encoding: str = "utf-8",
     part: str = "all",
     max_size: int = MAX_SIZE,
+    texts: Collection[str] = (),
+    progress: Progress | None = None,
 ) -> Examples:
     """Read the examples of a file.
 
@@ -75,6 +78,12 @@ def read(
         Of npz files with ``is_train``.
     max_size : int
         Larger files are refused, before anything of them is read.
+    texts : collection of str
+        Columns of a CSV file to be kept as texts, even if they hold numbers. Those of other columns
+        are read from the file again when they are needed.
+    progress : callable, optional
+        Called with the number of bytes read so far and the size of the file; for CSV, svmlight and
+        CoNLL files.
 
     Raises
     ------
@@ -91,8 +100,9 @@ def read(
         from .delimited import read_delimited
 
         return read_delimited(
-            path, suffix=f".{kind}", header=header, encoding=encoding, max_size=max_size
-        )
+            path, suffix=f".{kind}", header=header, encoding=encoding, max_size=max_size,
+            texts=texts, progress=progress,
+        )  # fmt: skip
     if kind == "parquet":
         from .parquet import read_parquet
 
@@ -101,16 +111,19 @@ def read(
         from .npz import read_npz
 
         return read_npz(path, task, part=part, max_size=max_size)
-    return _read_text_format(path, task, kind, encoding, max_size)
+    return _read_text_format(path, task, kind, encoding, max_size, progress)
 
 
-def _read_text_format(path, task: str, kind: str, encoding: str, max_size: int) -> Examples:
+def _read_text_format(
+    path, task: str, kind: str, encoding: str, max_size: int, progress: Progress | None
+) -> Examples:
     if kind == "svmlight":
         from .svmlight import read_svmlight
 
         return read_svmlight(
-            path, multilabel=task == "multilabel", encoding=encoding, max_size=max_size
-        )
+            path, multilabel=task == "multilabel", encoding=encoding, max_size=max_size,
+            progress=progress,
+        )  # fmt: skip
     if kind == "arff":
         from .arff import read_arff
 
@@ -118,7 +131,7 @@ def _read_text_format(path, task: str, kind: str, encoding: str, max_size: int) 
     if kind == "conll":
         from .conll import read_conll
 
-        return read_conll(path, encoding=encoding, max_size=max_size)
+        return read_conll(path, encoding=encoding, max_size=max_size, progress=progress)
     if kind == "conllu":
         from .trees import read_tagged, read_trees
 

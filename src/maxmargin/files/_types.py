@@ -1,50 +1,76 @@
-"""What readers return: examples in one of five forms, before any choice of features."""
+"""What readers return: examples in one of six forms, before any choice of features."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 
+class Mixed(NamedTuple):
+    """A column with numbers and other texts, of which only the first other text is kept.
+
+    Most are mistakes in a column of numbers; those that are not are read again: ``Table.texts``.
+    """
+
+    row: int
+    text: str
+
+
 @dataclass
 class Table:
-    """Named columns, one row an example.
+    """Named columns, one row per example.
 
     Attributes
     ----------
     path : str
         For messages.
     names : list of str
-    columns : list of arrays
-        Numbers (float64), or texts (object) as they stand in the file.
+    columns : list
+        Numbers, texts (object) as they stand in the file, or a mixture of both.
     lines : array
         Where each row stands in the file, counted from 1; row numbers where there are no lines.
     kinds : dict
         Where the format declares it: ``"number"`` or ``"category"`` by the name of a column.
     targets : list of str
         Columns that the format itself declares to be labels.
+    read_again : callable, optional
+        Returns the texts of a column, by its index, from the file.
     """
 
     path: str
     names: list[str]
-    columns: list[np.ndarray]
+    columns: Sequence[np.ndarray | Mixed]
     lines: np.ndarray
     kinds: dict[str, str] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
+    read_again: Callable[[int], np.ndarray] | None = None
 
     def __len__(self) -> int:
         return len(self.lines)
 
-    def column(self, name: str) -> np.ndarray:
-        """The column of this name."""
+    def column(self, name: str) -> np.ndarray | Mixed:
+        """The column of this name: numbers, texts (object) or a mixture."""
         return self.columns[self.names.index(name)]
 
-    def rows(self, which: np.ndarray) -> Table:
-        """Some of the rows."""
-        columns = [column[which] for column in self.columns]
-        return Table(self.path, self.names, columns, self.lines[which], self.kinds, self.targets)
+    def texts(self, name: str) -> np.ndarray:
+        """The texts of a column as they stand in the file, also of one of numbers."""
+        number = self.names.index(name)
+        column = self.columns[number]
+        if isinstance(column, np.ndarray) and column.dtype == object:
+            return column
+        if self.read_again is not None:
+            return self.read_again(number)
+        assert isinstance(column, np.ndarray)
+        return np.array([_text_of(value) for value in column.tolist()], object)
+
+
+def _text_of(value: float) -> str:
+    """A number in the shortest way that loses nothing."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 @dataclass
@@ -74,8 +100,8 @@ class Sentences:
     """
 
     path: str
-    rows: list[list[list[str]]]
-    lines: list[int]
+    rows: Sequence[list[list[str]]]
+    lines: Sequence[int] | np.ndarray
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -8,6 +8,7 @@ model file. :func:`follow` applies it.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +18,10 @@ import scipy.sparse as sp
 from . import table_features as tables
 from ._source import FileError
 from ._types import Examples, Graphs, Matrix, Sentences, Sequences, Table, Trees
-from .tokens import token_features
+from .tokens import TokenFeatures, TokenRows
 
+# Numbers that are standardised at a time: 1 MB of intermediate results.
+_NUMBERS_AT_ONCE = 1 << 17
 FLAT = ("multiclass", "ordinal", "multilabel", "ranking")
 
 
@@ -107,6 +110,12 @@ def follow(examples: Examples, recipe: dict[str, Any]) -> tuple[Any, Any]:
     return _packed(examples, recipe)
 
 
+def texts_wanted(recipe: dict[str, Any]) -> set[str]:
+    """Columns of a table that a recipe needs as texts."""
+    found = {c["name"] for c in recipe.get("columns", ()) if c["kind"] == "category"}
+    return found | ({recipe["group"]} if "group" in recipe else set())
+
+
 def _need_task(path: str, task: str, tasks: tuple[str, ...], what: str) -> None:
     if task not in tasks:
         raise FileError(
@@ -133,17 +142,32 @@ def _scaling(X: Any, wanted: bool, which: np.ndarray | None = None) -> dict[str,
     """Means and scales of the columns of a dense matrix; nothing for a sparse one."""
     if not wanted or sp.issparse(X):
         return {}
-    center, scale = X.mean(axis=0), X.std(axis=0)
+    center = X.mean(axis=0, dtype=np.float64)
+    scale = np.zeros(len(center))
+    for rows in _row_blocks(X):  # X.std(axis=0) would make a copy of X
+        scale += np.square(X[rows] - center).sum(axis=0)
+    scale = np.sqrt(scale / len(X))
     scale[scale <= 1e-12 * np.maximum(1.0, np.abs(center))] = 1.0  # a constant column
     if which is not None:
         center[~which], scale[~which] = 0.0, 1.0
     return {"center": center.tolist(), "scale": scale.tolist()}
 
 
-def _scaled(X: Any, recipe: dict[str, Any]) -> Any:
+def _row_blocks(X: Any) -> Iterator[slice]:
+    step = max(1, _NUMBERS_AT_ONCE // max(1, X.shape[1]))
+    return (slice(first, first + step) for first in range(0, len(X), step))
+
+
+def _scaled(X: Any, recipe: dict[str, Any], *, in_place: bool = False) -> Any:
+    """Standardised features: in float32 if they were, and otherwise in float64."""
     if "center" not in recipe:
         return X
-    return (X - np.array(recipe["center"])) / np.array(recipe["scale"])
+    center, scale = np.array(recipe["center"]), np.array(recipe["scale"])
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+    out = X if in_place else np.empty(X.shape, dtype)
+    for rows in _row_blocks(X):
+        out[rows] = (X[rows] - center) / scale
+    return out
 
 
 def scaled_by(prepared: Prepared, rows: np.ndarray) -> Prepared:
@@ -151,16 +175,16 @@ def scaled_by(prepared: Prepared, rows: np.ndarray) -> Prepared:
     recipe, X = prepared.recipe, prepared.X
     if "center" not in recipe:
         return prepared
-    flat = not isinstance(X, list)
-    parts = [X[rows]] if flat else [X[i][0] if isinstance(X[i], tuple) else X[i] for i in rows]
     which = tables.is_scaled(recipe["columns"]) if "columns" in recipe else None
-    again = _scaling(np.vstack(parts), True, which)
-    if flat:
-        X = _scaled(X, again)
-    else:
+    if isinstance(X, list):
+        some = np.vstack([X[i][0] if isinstance(X[i], tuple) else X[i] for i in rows])
+        again = _scaling(some, True, which)
         X = [
             (_scaled(x[0], again), *x[1:]) if isinstance(x, tuple) else _scaled(x, again) for x in X
         ]
+    else:
+        again = _scaling(X[rows], True, which)
+        X = _scaled(X, again)
     scale = np.array(recipe["scale"])
     center = np.array(recipe["center"]) + scale * again["center"]
     scale = scale * again["scale"]
@@ -197,7 +221,7 @@ def _learn_table(table: Table, task: str, choices: Choices) -> Prepared:
     recipe["feature_names"] = tables.feature_names(recipe["columns"])
     matrix, _ = tables.build(table, recipe["columns"])
     recipe |= _scaling(matrix, choices.scale, tables.is_scaled(recipe["columns"]))
-    X, y = _table(table, recipe)
+    X, y = _finish_table(table, recipe, matrix)
     return Prepared(X, y, recipe, _label_params(task, recipe))
 
 
@@ -220,14 +244,19 @@ def _table(table: Table, recipe: dict[str, Any]) -> tuple[Any, Any]:
             "their indicators are all 0",
             stacklevel=2,
         )
-    X = _scaled(matrix, recipe)
+    return _finish_table(table, recipe, matrix)
+
+
+def _finish_table(table: Table, recipe: dict[str, Any], matrix: np.ndarray) -> tuple[Any, Any]:
+    """Standardise the matrix of a table, which is overwritten, and find the labels."""
+    X = _scaled(matrix, recipe, in_place=True)
     has_labels = all(name in table.names for name in recipe["targets"])
     y = _table_labels(table, recipe) if has_labels else None
     if recipe["task"] != "sequence":
         return X, y
     if recipe["group"] not in table.names:
         raise FileError(f"{table.path}: column {recipe['group']!r}, of the sequences, is missing")
-    groups = table.column(recipe["group"])
+    groups = table.texts(recipe["group"])
     cuts = np.flatnonzero(groups[1:] != groups[:-1]) + 1
     if len({*groups[cuts - 1], groups[-1]}) != len(cuts) + 1:
         raise FileError(
@@ -322,9 +351,11 @@ def _sentences(data: Sentences, recipe: dict[str, Any]) -> tuple[Any, Any]:
             f"{data.path}: tokens have {found} columns, but the model was trained on {width} (the "
             f"last one the label; without labels {width - 1})"
         )
-    X = [token_features([row[: width - 1] for row in rows]) for rows in data.rows]
+    X = TokenFeatures(data.rows, width - 1)
     if found < width:
         return X, None
+    if isinstance(data.rows, TokenRows):
+        return X, data.rows.last_column()
     return X, [np.array([row[-1] for row in rows], object) for rows in data.rows]
 
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ._source import FileError
-from ._types import Table
-from .delimited import is_number
+from ._types import Mixed, Table
+from .delimited import MISSING, is_value
 
-# Texts that stand for "no value" in files of many programs.
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "null", "none", "-nan"})
 # A column of more different texts, and of more than half as many as rows, is no category.
 _MANY_VALUES = 50
+# Rows of the matrix that are filled at a time.
+_ROWS_AT_ONCE = 1 << 12
 _SEPARATORS = re.compile(r"[;,|\s]+")
 
 
@@ -26,6 +26,8 @@ def place(table: Table, row: int, name: str) -> str:
 def numbers_of(table: Table, name: str) -> np.ndarray:
     """A column as finite numbers; refuses the first that is none, with its line."""
     column = table.column(name)
+    if isinstance(column, Mixed):
+        raise _no_number(table, *column, name)
     if column.dtype != object:
         bad = np.flatnonzero(~np.isfinite(column))
         if len(bad):
@@ -38,30 +40,33 @@ def numbers_of(table: Table, name: str) -> np.ndarray:
     except ValueError:
         pass
     for row, text in enumerate(column):
-        if text.lower() in MISSING:
-            raise FileError(
-                f"{place(table, row, name)}: the value is missing; fill it, or leave the row or "
-                "the column (--drop) out"
-            )
-        if not is_number(text) or not np.isfinite(float(text)):
-            raise FileError(
-                f"{place(table, row, name)}: {text!r} is not a finite number; repair it, or name "
-                "the column with --categorical (as categories) or --drop (not at all)"
-            )
+        if not is_value(text) or not np.isfinite(float(text)):
+            raise _no_number(table, row, text, name)
     raise FileError(f"{table.path}: column {name!r} cannot be read as numbers")
+
+
+def _no_number(table: Table, row: int, text: str, name: str) -> FileError:
+    if text.lower() in MISSING:
+        return _missing(table, row, name)
+    return FileError(
+        f"{place(table, row, name)}: {text!r} is not a finite number; repair it, or name "
+        "the column with --categorical (as categories) or --drop (not at all)"
+    )
+
+
+def _missing(table: Table, row: int, name: str) -> FileError:
+    return FileError(
+        f"{place(table, row, name)}: the value is missing; fill it, or leave the row or "
+        "the column (--drop) out"
+    )
 
 
 def texts_of(table: Table, name: str) -> np.ndarray:
     """A column as texts; a missing one is refused with its line."""
-    column = table.column(name)
-    if column.dtype != object:
-        return np.array([f"{value:g}" for value in column], object)
-    for row, text in enumerate(column):
-        if text.lower() in MISSING:
-            raise FileError(
-                f"{place(table, row, name)}: the value is missing; fill it, or leave the row or "
-                "the column (--drop) out"
-            )
+    column = table.texts(name)
+    if any(text.lower() in MISSING for text in set(column)):
+        row = next(row for row, text in enumerate(column) if text.lower() in MISSING)
+        raise _missing(table, row, name)
     return column
 
 
@@ -97,15 +102,15 @@ def _is_category(table: Table, name: str) -> bool:
     column = table.column(name)
     if name in table.kinds:
         return table.kinds[name] == "category"
-    if column.dtype != object:
+    if isinstance(column, Mixed) or column.dtype != object:
         return False
-    # Most columns show what they are at once; only texts are looked at to the end.
-    return not any(is_number(text) and text.lower() not in MISSING for text in column)
+    return not any(map(is_value, set(column)))
 
 
 def build(table: Table, columns: list[dict[str, Any]]) -> tuple[np.ndarray, int]:
     """The matrix of known feature columns, and how many categories were never seen before."""
-    parts, unseen = [], 0
+    filled: list[tuple[int, np.ndarray]] = []  # first column of the matrix, and what goes there
+    width = 0
     for column in columns:
         name = column["name"]
         if name not in table.names:
@@ -113,14 +118,29 @@ def build(table: Table, columns: list[dict[str, Any]]) -> tuple[np.ndarray, int]
                 f"{table.path}: column {name!r} is missing, which the model was trained on; the "
                 f"file has {_list(table.names)}"
             )
-        if column["kind"] == "number":
-            parts.append(numbers_of(table, name)[:, None])
-            continue
-        texts, values = texts_of(table, name), np.array(column["values"], object)
-        matrix = texts[:, None] == values[None, :]
-        unseen += int((~matrix.any(axis=1)).sum())
-        parts.append(matrix.astype(np.float64))
-    return np.hstack(parts), unseen
+        is_numbers = column["kind"] == "number"
+        values = numbers_of(table, name) if is_numbers else _codes(texts_of(table, name), column)
+        filled.append((width, values))
+        width += 1 if is_numbers else len(column["values"])
+    matrix, unseen = np.zeros((len(table), width)), 0
+    # Some rows of all columns at a time: column by column, each would run through all of memory.
+    for first in range(0, len(table), _ROWS_AT_ONCE):
+        part = matrix[first : first + _ROWS_AT_ONCE]
+        for column, (start, found) in zip(columns, filled, strict=True):
+            some = found[first : first + _ROWS_AT_ONCE]
+            if column["kind"] == "number":
+                part[:, start] = some
+                continue
+            known = np.flatnonzero(some >= 0)
+            part[known, start + some[known]] = 1.0
+            unseen += len(some) - len(known)
+    return matrix, unseen
+
+
+def _codes(texts: np.ndarray, column: dict[str, Any]) -> np.ndarray:
+    """Numbers of the categories, -1 for one that is not known."""
+    code = {value: number for number, value in enumerate(column["values"])}
+    return np.fromiter((code.get(text, -1) for text in texts), np.int32, len(texts))
 
 
 def feature_names(columns: list[dict[str, Any]]) -> list[str]:
@@ -177,24 +197,26 @@ def find_targets(table: Table, task: str, wanted: tuple[str, ...]) -> list[str]:
 
 
 def labels_of(table: Table, name: str, kind: str | None = None) -> tuple[np.ndarray, str]:
-    """One label an example, and what kind they are: "int", "float" or "str"."""
+    """One label per example, and what kind they are: "int", "float" or "str"."""
     column = table.column(name)
-    if column.dtype == object:
-        for row, text in enumerate(column):
-            if text.lower() in ("", "?", "nan"):
-                raise FileError(f"{place(table, row, name)}: the label is missing")
+    if isinstance(column, np.ndarray) and column.dtype != object:
+        column = numbers_of(table, name)
     else:
-        numbers_of(table, name)
+        column = table.texts(name)
+        if any(text.lower() in ("", "?", "nan") for text in set(column)):
+            row = next(r for r, text in enumerate(column) if text.lower() in ("", "?", "nan"))
+            raise FileError(f"{place(table, row, name)}: the label is missing")
     if kind is None:
         kind = _kind_of(column)
-    try:
-        if kind == "int":
-            return np.array([int(float(value)) for value in column]), kind
-        if kind == "float":
-            return column.astype(np.float64), kind
-    except ValueError:
-        kind = "str"  # labels that a model of numbers does not know
-    return np.array([str(value) for value in column], object), kind
+    if kind != "str":
+        try:
+            values = column.astype(np.float64)
+            if kind == "float":
+                return values, kind
+            return np.array([int(value) for value in values.tolist()]), kind
+        except (ValueError, OverflowError):
+            kind = "str"  # labels that a model of numbers does not know
+    return table.texts(name), kind
 
 
 def _kind_of(column: np.ndarray) -> str:
@@ -231,7 +253,7 @@ def indicator_of(
                 f"{matrix[row, column]:g}"
             )
         return matrix.astype(np.int8), [_short(name) for name in targets], 0
-    sets = [set(_SEPARATORS.split(text)) - {""} for text in table.column(targets[0])]
+    sets = [set(_SEPARATORS.split(text)) - {""} for text in table.texts(targets[0])]
     names = known or sorted(set().union(*sets))
     if not names:
         raise FileError(f"{table.path}: column {targets[0]!r}: no example has a label")

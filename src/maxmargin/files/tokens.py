@@ -12,9 +12,16 @@ For token t, with the word in the first column (P is the begin, S the end of the
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from numbers import Integral
+from typing import Any
 
-__all__ = ["shape_of", "token_features"]
+import numpy as np
+
+from ._growing import Growing
+
+__all__ = ["TokenFeatures", "TokenRows", "shape_of", "token_features"]
 
 _RUN = re.compile(r"(.)\1{2,}")
 _AFFIXES = range(1, 5)
@@ -28,30 +35,152 @@ def shape_of(word: str) -> str:
     return _RUN.sub(r"\1\1", "".join(marks))
 
 
-def _around(values: Sequence[str], t: int, offset: int) -> str:
-    place = t + offset
-    if place < 0:
-        return f"P{-place}"
-    return values[place] if place < len(values) else f"S{place - len(values) + 1}"
+@lru_cache(maxsize=1 << 15)
+def _of_word(word: str) -> dict[str, str]:
+    """Features that depend on the word alone; not to be changed by callers."""
+    found = {"lower": word.lower(), "shape": shape_of(word)}
+    for size in _AFFIXES:
+        if len(word) >= size:
+            found[f"prefix{size}"] = word[:size]
+            found[f"suffix{size}"] = word[-size:]
+    return found
+
+
+@lru_cache(maxsize=64)
+def _names_of_column(number: int) -> tuple[str, ...]:
+    """Names of the features of a column at t-2 ... t+2, and of its two pairs."""
+    name = "word" if number == 0 else f"column{number + 1}"
+    near = [f"{name}[{offset:+d}]" if offset else name for offset in range(-2, 3)]
+    return (*near, f"{name}[-1]|{name}", f"{name}|{name}[+1]")
 
 
 def token_features(rows: Sequence[Sequence[str]]) -> list[dict[str, str]]:
     """Feature dicts of the tokens of one sentence; ``rows`` are their columns, without labels."""
-    columns = list(zip(*rows, strict=True))
-    features: list[dict[str, str]] = []
-    for t, row in enumerate(rows):
-        word = row[0]
-        found = {"lower": word.lower(), "shape": shape_of(word)}
-        for size in _AFFIXES:
-            if len(word) >= size:
-                found[f"prefix{size}"] = word[:size]
-                found[f"suffix{size}"] = word[-size:]
-        for number, values in enumerate(columns):
-            name = "word" if number == 0 else f"column{number + 1}"
-            near = {offset: _around(values, t, offset) for offset in range(-2, 3)}
-            for offset, value in near.items():
-                found[f"{name}[{offset:+d}]" if offset else name] = value
-            found[f"{name}[-1]|{name}"] = f"{near[-1]}|{near[0]}"
-            found[f"{name}|{name}[+1]"] = f"{near[0]}|{near[1]}"
-        features.append(found)
+    features = [_of_word(row[0]).copy() for row in rows]
+    for number, values in enumerate(zip(*rows, strict=True)):
+        b2, b1, own, a1, a2, pair, next_pair = _names_of_column(number)
+        around = ("P2", "P1", *values, "S1", "S2")
+        for t, found in enumerate(features):
+            before, value, after = around[t + 1 : t + 4]
+            found[b2] = around[t]
+            found[b1] = before
+            found[own] = value
+            found[a1] = after
+            found[a2] = around[t + 4]
+            found[pair] = f"{before}|{value}"
+            found[next_pair] = f"{value}|{after}"
     return features
+
+
+# --- many sentences ----------------------------------------------------------------------------
+
+
+class TokenRows(Sequence):
+    """Sentences as lists of tokens, each a list of texts, which are made when they are asked for.
+
+    Every different text of a column is kept once, and for each token its number.
+    """
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self._codes: list[dict[str, int]] = [{} for _ in range(width)]
+        self._tokens, self._ends = Growing(np.int32, width=(width,)), Growing(np.int64)
+        self._texts: list[list[str]] = []
+
+    def extend(self, sentences: list[list[list[str]]]) -> None:
+        """Add sentences."""
+        tokens = [token for sentence in sentences for token in sentence]
+        numbers = np.empty((len(tokens), self.width), np.int32)
+        for place, codes in enumerate(self._codes):
+            code = codes.setdefault
+            numbers[:, place] = [code(token[place], len(codes)) for token in tokens]
+        ends = len(self._tokens) + np.cumsum([len(sentence) for sentence in sentences])
+        self._tokens.extend(numbers)
+        self._ends.extend(ends)
+
+    def finish(self) -> TokenRows:
+        """No sentences are to come."""
+        self._texts = [list(codes) for codes in self._codes]
+        self._codes = []
+        self.numbers = self._tokens.finish()
+        self.indptr = np.concatenate([[0], self._ends.finish()])
+        return self
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, which: Any) -> Any:
+        first, last = self.indptr[range(len(self))[which]], self.indptr[range(len(self))[which] + 1]
+        columns = [
+            [texts[code] for code in codes]
+            for texts, codes in zip(self._texts, self.numbers[first:last].T.tolist(), strict=True)
+        ]
+        return list(map(list, zip(*columns, strict=True)))
+
+    def last_column(self) -> list[np.ndarray]:
+        """The texts of the last column, sentence by sentence."""
+        texts = np.empty(len(self._texts[-1]), object)
+        texts[:] = self._texts[-1]
+        return np.split(texts[self.numbers[:, -1]], self.indptr[1:-1])
+
+
+class TokenFeatures(Sequence):
+    """Sentences as lists of feature dicts, which are made whenever they are looked at.
+
+    Dicts take a hundred times the memory of the text that they are made of.
+
+    Parameters
+    ----------
+    rows : sequence of sentences
+        Each a list of tokens, each a list of texts.
+    width : int
+        How many of the columns are features.
+    which : array, optional
+        Some of the sentences.
+    """
+
+    def __init__(self, rows: Sequence, width: int, which: np.ndarray | None = None) -> None:
+        self._rows, self._width = rows, width
+        self._which = np.arange(len(rows)) if which is None else which
+
+    def __len__(self) -> int:
+        return len(self._which)
+
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, Integral):
+            return Sentence(self._rows, int(self._which[which]), self._width)
+        return TokenFeatures(self._rows, self._width, self._which[which])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Sentence(Sequence):
+    """The feature dicts of a sentence, made whenever they are looked at."""
+
+    __slots__ = ("_number", "_rows", "_width")
+
+    def __init__(self, rows: Sequence, number: int, width: int) -> None:
+        self._rows, self._number, self._width = rows, number, width
+
+    def _features(self) -> list[dict[str, str]]:
+        return token_features([row[: self._width] for row in self._rows[self._number]])
+
+    def __len__(self) -> int:
+        indptr = getattr(self._rows, "indptr", None)
+        if indptr is not None:
+            return int(indptr[self._number + 1] - indptr[self._number])
+        return len(self._rows[self._number])
+
+    def __iter__(self) -> Iterator[dict[str, str]]:
+        return iter(self._features())
+
+    def __getitem__(self, which: Any) -> Any:
+        return self._features()[which]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._features() == list(other)
+
+    __hash__ = None  # type: ignore[assignment]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ._source import MAX_SIZE, FileError, read_text
 from ._types import Sentences, Trees
+from .tokens import TokenRows
 
 _COLUMNS = 10
 _FORM, _UPOS, _HEAD, _DEPREL = 1, 3, 6, 7
@@ -65,14 +66,15 @@ def read_tagged(
     """Words and their universal parts of speech, for task sequence."""
     name, blocks = _read_blocks(path, encoding, max_size)
     # A word with a space would be two columns when it is written again.
-    rows = [
+    rows = TokenRows(2)
+    rows.extend([
         [
             [form.replace(" ", "\u00a0"), tag]
             for form, tag in zip(block.column(_FORM), block.column(_UPOS), strict=True)
         ]
         for block in blocks
-    ]
-    return Sentences(name, rows, [block.first for block in blocks])
+    ])  # fmt: skip
+    return Sentences(name, rows.finish(), [block.first for block in blocks])
 
 
 def read_trees(

@@ -27,10 +27,10 @@ class RankingTask(Task):
         return [str(item) for item in self.model.items_]
 
     def encode(self, X: Any, y: Any) -> Codes:
-        from ..estimators._rankings import RankingFormat, read_rankings
+        from ..estimators._rankings import read_rankings
 
-        known = RankingFormat(self.model.y_format, self.model.items_, self.model.best_rank_)
-        positions, _ = read_rankings(y, n_rows(X), self.model.y_format, known=known)
+        known = self.model._written()
+        positions, _ = read_rankings(y, n_rows(X), known.kind, known=known)
         return list(positions.astype(np.int64))
 
     def predict(self, X: Any) -> Codes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,7 @@ class SequenceTask(PartsTask):
             row = x[t : t + 1]
             row = row.toarray() if hasattr(row, "toarray") else np.asarray(row)
             return picture(row.reshape(self.image_shape), 40)
-        word = word_of(x[t]) if isinstance(x, (list, tuple)) else None
+        word = word_of(x[t]) if isinstance(x, Sequence) else None
         return tag("b", f"{t + 1}" if word is None else word)
 
 

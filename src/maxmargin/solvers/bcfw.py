@@ -150,7 +150,8 @@ class BlockStepper:
         found = self.problem.evaluate(self.weights, self.dual_state, self.gaps)
         candidates = [(self.weights, found)]
         if len(self.averaged) and self.oracle_calls:
-            average = self.weights - self.averaged / self._mass[0]
+            average = self.averaged / self._mass[0]
+            np.subtract(self.weights, average, out=average)  # weights may be most of the memory
             candidates.append((average, self.problem.evaluate(average)))
         return candidates
 

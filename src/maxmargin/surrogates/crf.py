@@ -5,6 +5,17 @@ likelihood of the truth, and the best response are the marginals of the present 
 loss plays no part. Block-coordinate ascent with this surrogate is stochastic dual coordinate
 ascent (SDCA): towards the marginals, as far as a one-dimensional Newton search says.
 
+:class:`BoundedCrf` is the same surrogate for structures whose entropy would take many more numbers
+than their marginals. Its blocks carry a number h with ``h <= H(mu)``: the dual value with h in the
+place of H is that of a feasible point or below, so the certificate holds. A step towards the
+marginals ``mu_bar`` of the present model keeps that, because entropy is concave, and more: it is
+strongly concave in the distance of distributions (Pinsker's inequality), so
+
+    H((1-g) mu + g mu_bar) >= (1-g) h + g H(mu_bar) + g (1-g)/2 |mu - mu_bar|^2.
+
+The right-hand side becomes the new h, and the best g has a closed form. What h lacks shrinks by
+1 - g with every step, and steps become whole ones as mu_bar comes to rest: h is exact in the limit.
+
 References
 ----------
 Shalev-Shwartz, Zhang. Stochastic dual coordinate ascent methods for regularized loss minimization.
@@ -40,7 +51,18 @@ class Crf(NamedTuple):
         return True
 
 
-@implements(generic.best_response, Crf)
+class BoundedCrf(NamedTuple):
+    """The same for structures whose blocks carry a lower bound on their entropy."""
+
+    slope: float = 1.0
+
+    @property
+    def fills_blocks(self) -> bool:
+        """No part of a best response is zero: the dual is stored whole."""
+        return True
+
+
+@implements(generic.best_response, (Crf, BoundedCrf))
 def _best_response(surrogate, structure, i, scores, work, labels, mu):
     value = generic.gibbs(structure, i, scores, work, mu)
     return value, value
@@ -49,6 +71,22 @@ def _best_response(surrogate, structure, i, scores, work, labels, mu):
 @implements(generic.concave_part, Crf)
 def _concave_part(surrogate, structure, i, mu, work):
     return generic.entropy(structure, i, mu, work)
+
+
+@implements(generic.concave_part, BoundedCrf)
+def _bounded_concave_part(surrogate, structure, i, mu, work):
+    return generic.entropy_bound(structure, i, mu)
+
+
+@implements(generic.line_step, BoundedCrf)
+def _bounded_line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, work):
+    # The maximum of ``g gap + g (1-g)/2 distance^2 - g^2/2 curvature``.
+    distance = generic.distance_bound(structure, i, direction)
+    square = distance * distance
+    gain, bend = gap + 0.5 * square, curvature + square
+    gamma = 1.0 if gain >= bend else gain / bend
+    generic.raise_bound(structure, i, direction, 0.5 * (1.0 - gamma) * square)
+    return gamma
 
 
 @implements(generic.line_step, Crf)
@@ -78,7 +116,7 @@ def _line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wo
     return gamma
 
 
-@implements(generic.block_maximum, Crf)
+@implements(generic.block_maximum, (Crf, BoundedCrf))
 def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     # None: for one label there is one (a Newton iteration over the simplex), but it needed as many
     # passes as the line search and more time.
