@@ -381,7 +381,7 @@ def test_blocks_stay_below_the_entropy_of_their_marginals(constrained):
     masks = [np.ones((3, 3), bool), np.ones(3, bool), np.ones(3, bool)]
     if constrained:
         masks[0][2, 0] = masks[1][2] = masks[2][1] = False
-    stepper = BlockFrankWolfe(problem, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0))
     slack = []
     for passes in (1, 2, 40):
         while stepper.oracle_calls < passes * len(X):

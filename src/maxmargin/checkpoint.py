@@ -1,9 +1,10 @@
 """Interrupted fits that go on as if nothing had happened: the state of a solver in a file.
 
-A :class:`Recorder` stands between the loop and the solver of a fit. Now and then it takes down everything that decides what the solver will do next: the dual state, weights and
-averages, the random numbers to come, and what the loop knows (best weights, last check). A later
-fit of the same problem that starts from it makes the same steps and checks as the first one would
-have made, so its model is the same bit for bit, however often it was killed in between.
+A :class:`Recorder` stands between the loop and the solver of a fit. Now and then it takes down
+everything that decides what the solver will do next: the dual state, weights and averages, the
+random numbers to come, and what the loop knows (best weights, last check). A later fit of the same
+problem that starts from it makes the same steps and checks as the first one would have made, so its
+model is the same bit for bit, however often it was killed in between.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ class FitState(NamedTuple):
     """A fit in the middle.
 
     ``solver`` is the state of the solver, ``surrogate`` holds arrays by name, ``best`` the best
-    weights with primal, dual and oracle error, ``checked_calls`` the oracle calls at the last check,
-    ``history`` the checks so far, ``seconds`` the time spent.
+    weights with primal, dual and oracle error, ``checked_calls`` the oracle calls at the last
+    check, ``history`` the checks so far, ``seconds`` the time spent.
     """
 
     solver: Any
