@@ -127,6 +127,7 @@ def bcfw_steps(surrogate, structure, problem, scales, exact, visits, weights, tr
     from ._bcfw_kernel import draw_from_sum_tree, lengthen, set_in_sum_tree
 
     order, draws, tree, gaps = visits
+    correction = trail.correction
     by_gap = len(draws) > 0
     for step in range(visits.n_steps):
         before = lengthen(trail)
@@ -147,8 +148,8 @@ def bcfw_steps(surrogate, structure, problem, scales, exact, visits, weights, tr
         blocks.features[i] += gamma * direction
         blocks.losses[i] += gamma * (loss - blocks.losses[i])
         weights -= gamma * scale * direction
-        if len(trail.correction):
-            trail.correction -= gamma * scale * before * direction
+        if len(correction):
+            correction -= gamma * scale * before * direction
     return blocks, visits.n_steps
 
 
