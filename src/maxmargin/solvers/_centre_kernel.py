@@ -1,5 +1,9 @@
 """Vectors of an accelerated proximal point method, each read once: with sparse features they are
-long, and what is made on the way would take as much time as a pass."""
+long, and what is made on the way would take as much time as a pass.
+
+The iterate is ``w = (bare + inertia * centre) / (1 + inertia)`` with ``bare = w(mu)``, so
+``bare = (1 + inertia) w - inertia * centre`` need not be stored.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +18,55 @@ def mix_in(mean, vector, share):
 
 
 @compiled
-def points_back(centre, weights, before):
-    """Whether momentum, ``centre - weights``, points to where the weights came from.
-
-    The inner product of what the centre was ahead with what the weights moved.
-    """
-    total = 0.0
+def movement(centre, weights, before):
+    """Squares of what the weights and the centre moved from ``before``, and their product."""
+    own, ahead, product = 0.0, 0.0, 0.0
     for j in range(weights.shape[0]):
-        total += (centre[j] - weights[j]) * (weights[j] - before[j])
-    return total > 0.0
+        moved, led = weights[j] - before[j], centre[j] - before[j]
+        own += moved * moved
+        ahead += led * led
+        product += moved * led
+    return own, ahead, product
 
 
 @compiled
-def move_centre(weights, before, centre, momentum, share):
-    """The centre goes to ``weights + momentum * (weights - before)``, the weights a share with it.
-
-    ``before`` becomes the weights as they were.
-    """
+def move_centre(weights, before, centre, momentum, inertia, new_inertia):
+    """The centre goes to ``weights + momentum * (weights - before)``, inertia changes, and the
+    weights with both; ``before`` becomes the weights as they were."""
     for j in range(weights.shape[0]):
         here = weights[j]
         there = here + momentum * (here - before[j])
+        bare = (1.0 + inertia) * here - inertia * centre[j]
         before[j] = here
-        weights[j] = here + share * (there - centre[j])
+        weights[j] = (bare + new_inertia * there) / (1.0 + new_inertia)
         centre[j] = there
+
+
+@compiled
+def bare_products(best, weights, centre, inertia):
+    """``best @ best``, ``bare @ bare`` and ``best @ bare``."""
+    old, new, cross = 0.0, 0.0, 0.0
+    for j in range(weights.shape[0]):
+        bare = (1.0 + inertia) * weights[j] - inertia * centre[j]
+        old += best[j] * best[j]
+        new += bare * bare
+        cross += best[j] * bare
+    return old, new, cross
+
+
+@compiled
+def mix_bare(best, weights, centre, inertia, step):
+    """``best += step * (bare - best)``."""
+    for j in range(weights.shape[0]):
+        bare = (1.0 + inertia) * weights[j] - inertia * centre[j]
+        best[j] += step * (bare - best[j])
+
+
+@compiled
+def distance_to_bare(point, weights, centre, inertia):
+    """``|point - bare|^2``."""
+    total = 0.0
+    for j in range(weights.shape[0]):
+        difference = point[j] - (1.0 + inertia) * weights[j] + inertia * centre[j]
+        total += difference * difference
+    return total

@@ -21,12 +21,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._centre_kernel import move_centre, points_back
-from .base import Candidate, Solver
+from ._centre_kernel import (
+    bare_products,
+    distance_to_bare,
+    mix_bare,
+    move_centre,
+    movement,
+)
+from .base import Candidate, Solver, with_bound
 from .problem import DualPoint
 
+# Rounds between two mixtures of dual points; each costs a pass without oracles.
+_MIXED_ROUNDS = 2
 # Share of the inertia that is left when momentum pointed the wrong way.
 _LESS_INERTIA = 0.7
+# How fast inertia follows the cosine between two movements, up and down; after this number of
+# rounds more and more slowly. Its least value in units of the first one, the most in units of that.
+_GAIN_UP, _GAIN_DOWN, _SETTLING = 0.2, 0.1, 20.0
+_LEAST, _MOST = 1.0 / 1.3, 4.0
 # The least ratio of a true gap to its guess that is believed.
 _LEAST_RATIO = 0.05
 
@@ -69,8 +81,14 @@ class Accelerated(Solver):
         Climbs a dual by steps that do not depend on the strength of the regularisation but through
         ``problem.scales``.
     inertia : "auto" or float, default="auto"
-        Weight of the proximal term in units of alpha; 0 is the solver itself. "auto" is what suits
-        the solver and the problem.
+        Weight of the proximal term in units of alpha at the start; 0 is the solver itself. "auto"
+        is what suits the solver and the problem.
+
+    Notes
+    -----
+    Solvers that have a ``momentum.cosine`` adapt their inertia after every round: a is the cosine
+    between the last two movements of the weights, and inertia changes by the factor
+    ``exp(gain * (cosine - a))``, within bounds.
     """
 
     def __init__(self, solver: Solver, inertia: float | str = "auto"):
@@ -98,32 +116,46 @@ class Accelerated(Solver):
         return state if len(inner.pending) else self._end_round(problem, state)
 
     def _end_round(self, problem, state):
-        """Take in the dual point; move the centre."""
-        best = state.best
-        concave = self.solver.concave(problem, state.inner)
-        if concave is not None:
-            bare = self._dual_weights(state)
-            best = problem.better_mixture(best, DualPoint(concave, bare))
-        state = state._replace(best=best)
-        if state.inner.rounds % self.solver.stage:
+        """Take in the dual point; move the centre when it is due."""
+        momentum, inner = self.solver.momentum, state.inner
+        if inner.rounds % _MIXED_ROUNDS == 0:
+            state = state._replace(best=self._better_mixture(problem, state))
+        if inner.rounds % momentum.rounds:
             return state
-        inner, unsettled = self.solver.unsettled(problem, state.inner)
-        state = state._replace(inner=inner)
-        if unsettled or points_back(state.centre, inner.weights, state.before):
-            momentum, state = 0.0, self._with_less_inertia(state)
-        else:
-            root = np.sqrt(1.0 / (1.0 + state.inertia))
-            momentum = self.solver.damping * (1.0 - root) / (1.0 + root)
-        share = state.inertia / (1.0 + state.inertia)
-        move_centre(state.inner.weights, state.before, state.centre, momentum, share)
-        return state._replace(centred_at=state.inner.calls)
+        inner, unsettled = self.solver.unsettled(problem, inner)
+        own, ahead, product = movement(state.centre, inner.weights, state.before)
+        inertia, damping = state.inertia, momentum.damping
+        if momentum.cosine is None:
+            if unsettled or product > own:  # momentum points to where the weights came from
+                inertia, damping = _LESS_INERTIA * inertia, 0.0
+        elif own > 0.0 and ahead > 0.0:
+            inertia = self._adapted_inertia(problem, state, product / np.sqrt(own * ahead))
+        root = np.sqrt(1.0 / (1.0 + inertia))
+        ahead = damping * (1.0 - root) / (1.0 + root)
+        move_centre(inner.weights, state.before, state.centre, ahead, state.inertia, inertia)
+        return state._replace(inner=inner, inertia=inertia, centred_at=inner.calls)
 
-    def _with_less_inertia(self, state):
-        """The steps within a round are not exact, and too much inertia would swing."""
-        bare = self._dual_weights(state)
-        inertia = _LESS_INERTIA * state.inertia
-        weights = (bare + inertia * state.centre) / (1.0 + inertia)
-        return state._replace(inertia=inertia, inner=state.inner._replace(weights=weights))
+    def _adapted_inertia(self, problem, state, cosine: float) -> float:
+        """More inertia if the weights do not go on as they went, because a round has not settled
+        them; less if they do, because the centre lags behind."""
+        missing = self.solver.momentum.cosine - cosine
+        gain = _GAIN_UP if missing > 0.0 else _GAIN_DOWN
+        gain *= min(1.0, _SETTLING / state.inner.rounds)
+        least = self.solver.default_inertia(problem) * _LEAST
+        return float(min(max(state.inertia * np.exp(gain * missing), least), _MOST * least))
+
+    def _better_mixture(self, problem, state) -> DualPoint | None:
+        """The best mixture of the dual points so far with the present one."""
+        concave = self.solver.concave(problem, state.inner)
+        if concave is None or state.best is None:
+            return None if concave is None else DualPoint(concave, self._dual_weights(state))
+        best, weights = state.best, state.inner.weights
+        old, new, cross = bare_products(best.weights, weights, state.centre, state.inertia)
+        slope = concave - best.concave - problem.alpha * (cross - old)
+        curvature = problem.alpha * (new - 2.0 * cross + old)
+        step = 1.0 if slope >= curvature else max(0.0, slope / curvature)
+        mix_bare(best.weights, weights, state.centre, state.inertia, step)
+        return DualPoint((1.0 - step) * best.concave + step * concave, best.weights)
 
     def _dual_weights(self, state) -> np.ndarray:
         """``w(mu)``, of which the iterate is a mixture with the centre."""
@@ -155,10 +187,7 @@ class Accelerated(Solver):
         state = state._replace(inner=inner)
         if state.best is not None:
             dual = problem.dual_value(state.best)
-            candidates = [
-                (weights, found._replace(dual=max(found.dual, dual)))
-                for weights, found in candidates
-            ]
+            candidates = [(weights, with_bound(found, dual)) for weights, found in candidates]
         gap = min(found.primal for _, found in candidates)
         gap -= max(found.dual for _, found in candidates)
         if state.calls and 0.0 < guess < np.inf:
@@ -169,7 +198,9 @@ class Accelerated(Solver):
         """``P(w) - D(mu)`` is the mean gap of the blocks at w and ``alpha/2 |w - w(mu)|^2``; better
         points than these two are known, as the last check has shown."""
         if state.inertia > 0.0:
-            apart += problem.penalty(self._settled(state) - self._dual_weights(state))
+            weights, settled = state.inner.weights, self._settled(state)
+            square = distance_to_bare(settled, weights, state.centre, state.inertia)
+            apart += 0.5 * problem.alpha * square
         return state.ratio * self.solver.estimate(problem, state.inner, apart)
 
     def adapted(self, problem):

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._centre_kernel import mix_in
-from .base import Candidate, Point, Solver
+from .base import Candidate, Point, Solver, with_bound
 
 
 class AveragedState(NamedTuple):
@@ -83,7 +83,8 @@ class Averaged(Solver):
         inner, candidates = self.solver.check(problem, state.inner, at, dual_weights)
         if state.rounds:
             found = self.solver.evaluate(problem, inner, state.mean, None)
-            candidates = [*candidates, (state.mean[0], found)]
+            dual = max(known.dual for _, known in candidates)
+            candidates = [*candidates, (state.mean[0], with_bound(found, dual))]
         return state._replace(inner=inner), candidates
 
     def estimate(self, problem, state, apart=0.0):

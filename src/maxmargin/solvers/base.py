@@ -19,7 +19,7 @@ the inner one through the four names above and through ``point``, ``evaluate`` a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -32,12 +32,31 @@ Candidate = tuple[np.ndarray, Evaluation]
 Point = tuple[np.ndarray, ...]
 
 
+def with_bound(found: Evaluation, dual: float) -> Evaluation:
+    """Values with a better lower bound; what oracles may have added is at most the gap then."""
+    if dual <= found.dual:
+        return found
+    error = min(found.oracle_error, max(0.0, found.primal - dual))
+    return found._replace(dual=dual, oracle_error=error)
+
+
+class Momentum(NamedTuple):
+    """How a solver is accelerated best.
+
+    ``damping`` is the share of the momentum of the theory, in which rounds are exact; ``rounds``
+    are those between two moves of the centre. With a ``cosine`` inertia adapts, see
+    :class:`~maxmargin.solvers.acceleration.Accelerated`.
+    """
+
+    damping: float
+    rounds: int = 1
+    cosine: float | None = None
+
+
 class Solver(BaseEstimator):
     """Base of all solvers; subclasses list their parameters in the constructor."""
 
-    # How it likes to be accelerated: rounds between two moves of the centre, and the share of the
-    # momentum of the theory, in which rounds are exact.
-    stage, damping = 1, 0.8
+    momentum = Momentum(damping=0.8)
 
     def missing(self, problem: Any) -> list[str]:
         """What the problem does not have and this solver needs; nothing if it can be solved."""

@@ -27,6 +27,7 @@ from ..surrogates.max_min import MaxMin
 from ._flow_check import bracket_blocks
 from ._flow_kernel import flow_steps
 from ._flow_moves import Curvature
+from .base import Momentum
 from .frank_wolfe import BlockAscent, first_state
 from .problem import Evaluation, for_groups
 
@@ -58,8 +59,7 @@ class Flow(BlockAscent):
         As in :class:`~maxmargin.solvers.frank_wolfe.BlockFrankWolfe`.
     """
 
-    # Acceleration: rounds between two moves of the centre, and all of the momentum.
-    stage, damping = 2, 1.0
+    momentum = Momentum(damping=1.0, rounds=2)
 
     def __init__(self, order: str = "permutation"):
         self.order = order

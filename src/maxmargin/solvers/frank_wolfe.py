@@ -27,7 +27,7 @@ from .._kernels.passes import inner_product
 from ..surrogates.max_margin import MaxMargin
 from . import _bcfw_kernel, _pairwise_kernel, _vertex_kernel, interpreted
 from ._bcfw_kernel import Trail, Visits
-from .base import Candidate, Solver
+from .base import Candidate, Momentum, Solver
 from .interpreted import PythonProblem
 
 ORDERS = ("permutation", "active", "uniform", "gap")
@@ -37,8 +37,8 @@ _NONE = np.empty(0)
 # share of the mean. On uci_letter this halves the work to the same gap; on chains it is neutral.
 _ACTIVE_ROUNDS = 9
 _ACTIVE_SHARE = 0.1
-# Inertia in units of the mean curvature of an example.
-_INERTIA = 0.25
+# Inertia at the start, in units of the root of the mean curvature of an example.
+_INERTIA = 1.3
 
 
 class BlockState(NamedTuple):
@@ -72,6 +72,7 @@ class BlockAscent(Solver):
     """What all solvers share that visit one block after another: order, rounds, checks."""
 
     order: str
+    momentum = Momentum(damping=0.4, cosine=0.42)
 
     def advance(self, problem, state, steps):
         if not len(state.pending):
@@ -119,10 +120,10 @@ class BlockAscent(Solver):
         return state.rng.random_sample(count), tree
 
     def default_inertia(self, problem):
-        """Inertia in proportion to the curvature of an example, all its parts together."""
+        """Inertia that grows with the root of the curvature of an example, all parts together."""
         if problem.in_kernel_space:
             return 0.0  # a centre would keep all rows that ever moved
-        return _INERTIA * problem.mean_square() * float(problem.scales.mean())
+        return _INERTIA * float(np.sqrt(problem.mean_square() * float(problem.scales.mean())))
 
     def estimate(self, problem, state, apart=0.0):
         """Mean of the gaps that the blocks had when they were visited last."""

@@ -27,7 +27,7 @@ from ..structures.graph import COUNT, TREE, Graphs
 from ._centre_kernel import mix_in
 from ._soft_check import mix_messages, slots_of_states, write_messages
 from ._soft_kernel import soft_steps, start_beliefs
-from .base import Candidate
+from .base import Candidate, Momentum
 from .frank_wolfe import BlockAscent
 from .graph_problem import GraphProblem
 from .problem import DualPoint, Evaluation
@@ -128,6 +128,8 @@ class SoftAgreement(BlockAscent):
         self.order = order
         self.average = average
         self.certify = certify
+
+    momentum = Momentum(damping=0.8)
 
     def missing(self, problem):
         return [] if isinstance(problem, GraphProblem) else ["a factor graph"]
