@@ -93,7 +93,7 @@ FLAT = [
         (with_value(np.timedelta64(3, "D")), r"\(timedelta64\) in column 1 at row 4"),
         (with_value(datetime.datetime(2024, 1, 1)), r"\(datetime\) in column 1 at row 4"),
         (with_value("1.5"), r"string '1\.5' at row 4, column 1.*X\.astype\(float\)"),
-        (with_value("1.5").tolist(), r"string '.*' at row 0, column 0.*X\.astype\(float\)"),
+        (with_value("1.5").tolist(), r"string '1\.5' at row 4, column 1.*X\.astype\(float\)"),
         (X.astype(str), r"string '.*' at row 0, column 0"),
         (X.astype("S"), r"string .* at row 0, column 0"),
     ],
@@ -152,7 +152,7 @@ def test_dates_and_texts_in_sequences_and_graphs(fit, said):
         fit(with_value(np.datetime64("2024-01-01")))
     with pytest.raises(ValueError, match=r"X\[1\] holds dates or times \(datetime64\[D\]\)"):
         fit(np.stack([DAYS] * 3, axis=1))
-    with pytest.raises(ValueError, match=r"X\[1\] holds the string"):
+    with pytest.raises(ValueError, match=r"X\[1\] (holds the string|must hold real numbers)"):
         fit(X.astype(str))
 
 

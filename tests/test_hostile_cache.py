@@ -13,6 +13,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from maxmargin._kernels import cache, jit
@@ -389,6 +390,38 @@ def test_two_writers_of_different_versions(folder, monkeypatch):
     third = fresh(folder)
     assert third(2) == 6 and third(0.5) == 1.5
     assert counts(third) == (2, 0)
+
+
+SLOW = pytest.mark.slow
+VALUES = (2, 0.5, 2j, True, np.float32(0.5), np.int8(2))  # each of another type
+
+
+def compile_in_a_fork(folder, first):
+    """Number of a process like this one that compiles all versions, beginning with some."""
+    process = os.fork()
+    if process:
+        return process
+    failed = True
+    try:
+        function = fresh(folder)
+        rotated = VALUES[first:] + VALUES[:first]
+        failed = any(function(value) != 3 * value for value in rotated) or bool(cache._said)
+    finally:
+        os._exit(failed)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("n_processes", [2, *(pytest.param(n, marks=SLOW) for n in (4, 8))])
+def test_processes_that_write_the_versions_of_one_function(folder, n_processes):
+    fresh(folder.with_name("warm"))(2)  # so that children start with the compiler ready
+    for repetition in range(10):
+        target = folder / str(repetition)
+        started = [compile_in_a_fork(target, k % len(VALUES)) for k in range(n_processes)]
+        assert [os.waitpid(process, 0)[1] for process in started] == [0] * n_processes
+        later = fresh(target)
+        assert all(later(value) == 3 * value for value in VALUES)
+        assert counts(later) == (len(VALUES), 0)
+        assert not any(".tmp" in path.name for path in files(target))
 
 
 def hits_and_misses(lines):

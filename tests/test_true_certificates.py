@@ -125,7 +125,7 @@ def test_a_polynomial_that_overflows_is_refused_with_the_row():
     scaled = X.copy()
     scaled[7] *= 1e20
     with pytest.raises(ValueError, match=r"degree=30.* for row 7 of X; values up to 1e\+100"):
-        MulticlassClassifier(kernel="poly", degree=30).fit(scaled, Y)
+        MulticlassClassifier(kernel="poly", degree=30, gamma=1.0).fit(scaled, Y)
 
 
 def test_sparse_single_precision_is_squared_in_double_precision():

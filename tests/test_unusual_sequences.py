@@ -225,6 +225,10 @@ def test_any_hashable_is_a_label(reference, kind):
     expected = [[labels[code] for code in codes] for codes in reference.predict(NEW)]
     assert [found.tolist() for found in model.predict(NEW)] == expected
     assert model.score(X, y) == reference.score(X, Y)
+    if kind == "floats":  # no whole numbers: these must be declared
+        with pytest.raises(ValueError, match="declare all of them with classes="):
+            labeler(hidden=False).fit(X, y)
+        return
     found = labeler(hidden=False).fit(X, y).classes_.tolist()
     assert len(found) == 3 and set(found) == set(labels)
 

@@ -105,9 +105,9 @@ def _refuse_quantities(labels: Any, place: Callable[[int], str]) -> None:
     raise ValueError(
         f"Unknown label type: continuous. {place(at)} is {plain(labels[at])!r}, and y has "
         f"{len(find_classes(labels))} different values: this looks like a quantity, where every "
-        "value would be a class of its own. Cut it into classes first, for example with numpy.digitize "
-        "(OrdinalClassifier respects their order) or numpy.round; if these are the classes, "
-        "declare all of them with classes=."
+        "value would be a class of its own. Cut it into classes first, for example with "
+        "numpy.digitize (OrdinalClassifier respects their order) or numpy.round; if these are the "
+        "classes, declare all of them with classes=."
     )
 
 

@@ -188,23 +188,27 @@ def refuse_times_and_texts(X: Any, name: str, row_name: str = "row") -> None:
         for column in X.get_columns():
             _refuse_in_column(column, name, repr(column.name))
         return
-    if not isinstance(X, np.ndarray):
-        try:
-            X = np.asarray(X)
-        except (TypeError, ValueError):
-            return  # rows of different lengths, for example: refused elsewhere
-    if X.ndim != 2 or X.dtype.kind in "fiub":
+    try:
+        array = np.asarray(X)
+    except (TypeError, ValueError):
+        return  # rows of different lengths, for example: refused elsewhere
+    if array.ndim != 2 or array.dtype.kind in "fiub":
         return
-    if X.dtype.kind in "Mm":
-        raise _time_refused(name, 0, f"at {row_name} 0", X.dtype)
-    if X.dtype == object and not _odd_kinds(X):
+    if array.dtype.kind in "Mm":
+        raise _time_refused(name, 0, f"at {row_name} 0", array.dtype)
+    if array.dtype == object and not _odd_kinds(array):
         return
-    for row, values in enumerate(X):
+    first: ValueError | None = None
+    for row, values in enumerate(X):  # not of the array, where one string makes strings of all
         for column, value in enumerate(values):
             if isinstance(value, _TIMES):
                 raise _time_refused(name, column, f"at {row_name} {row}", type(value).__name__)
-            if isinstance(value, _TEXTS) and _reads_as_number(value):
-                raise _text_refused(name, value, f"{row_name} {row}, column {column}")
+            if isinstance(value, _TEXTS):
+                if not _reads_as_number(value):
+                    return  # the likelier mistake, refused elsewhere
+                first = first or _text_refused(name, value, f"{row_name} {row}, column {column}")
+    if first is not None:
+        raise first
 
 
 def _odd_kinds(values: np.ndarray) -> bool:

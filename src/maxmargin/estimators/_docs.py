@@ -64,7 +64,7 @@ PARAMETERS = """\
         is always 1.
     class_weight : dict, "balanced" or None, default=None
         %(class_weight_note)s "balanced" is
-        %(balanced_note)s
+        %(balanced_note)s Classes that a dict leaves out get 1, with a warning.
     classes : sequence, optional
         All labels, also those that do not occur in ``y``%(classes_note)s
     warm_start : bool, default=False

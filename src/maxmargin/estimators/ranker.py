@@ -47,7 +47,7 @@ class LabelRanker(KernelModel, PermutationEstimator):
     Parameters
     ----------
     surrogate : {"max-margin", "max-min"}, default="max-margin"
-    y_format : {"auto", "ranks", "orderings"}, default="auto"
+    y_format : {"ranks", "orderings", "auto"}, default="auto"
         How rankings are written, in ``fit``, ``predict`` and ``score`` alike. "auto" means ranks,
         with a warning if the rows of ``y`` could as well be orderings. "ranks":
         ``y[i, item]`` is the rank of the item, the smallest is the best; ranks count from 0 if a 0
@@ -174,7 +174,7 @@ class LabelRanker(KernelModel, PermutationEstimator):
         self
         """
         settings = self._check_settings()
-        check_choice("y_format", self.y_format, ("auto", *FORMATS))
+        check_choice("y_format", self.y_format, (*FORMATS, "auto"))
         X = self._validate_X(X, reset=True)
         kind = "ranks" if self.y_format == "auto" else self.y_format
         positions, written = read_rankings(y, X.shape[0], kind, self.items)

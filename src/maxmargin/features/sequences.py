@@ -255,7 +255,8 @@ def _take_dense(x: Any, i: int) -> np.ndarray:
         array = np.asarray(x)
     except (TypeError, ValueError):
         array = np.empty(0, "U")
-    refuse_times_and_texts(array, f"X[{i}]", "position")
+    if array.dtype.kind in "OMm":
+        refuse_times_and_texts(array, f"X[{i}]", "position")
     try:
         if array.dtype == object:
             array = array.astype(np.float64)

@@ -159,12 +159,11 @@ def _row_blocks(X: Any) -> Iterator[slice]:
 
 
 def _scaled(X: Any, recipe: dict[str, Any], *, in_place: bool = False) -> Any:
-    """Standardised features: in float32 if they were, and otherwise in float64."""
+    """Standardised features; ``in_place`` is for a matrix of float64 that nobody else needs."""
     if "center" not in recipe:
         return X
     center, scale = np.array(recipe["center"]), np.array(recipe["scale"])
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
-    out = X if in_place else np.empty(X.shape, dtype)
+    out = X if in_place else np.empty(X.shape)
     for rows in _row_blocks(X):
         out[rows] = (X[rows] - center) / scale
     return out
