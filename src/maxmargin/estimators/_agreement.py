@@ -8,6 +8,7 @@ import numpy as np
 
 from .._validation import check_choice, check_number
 from ..solvers.acceleration import Accelerated
+from ..solvers.base import Solver
 from ..solvers.climb import Climb
 from ..solvers.graph_problem import GraphProblem
 from ..solvers.result import Result
@@ -57,8 +58,10 @@ class AgreementModel(_Base):
         average = self._wanted_average()
         if isinstance(average, (bool, np.bool_)):
             average = 3.0 if average else None
-        solver = SoftAgreement(
+        if isinstance(self.solver, Solver):
+            return super()._stepper(problem, settings, dual_state=dual_state)
+        soft = SoftAgreement(
             self.agreement, self.rho, self.smoothing, self.steps, order=self.order, average=average
         )
         start = self._dual_for(problem) if dual_state is PREVIOUS else dual_state
-        return Climb(Accelerated(solver), problem, rng=settings.rng, start=start)
+        return Climb(Accelerated(soft), problem, rng=settings.rng, start=start)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -41,7 +41,7 @@ from ..surrogates.max_min import MaxMin
 from ._kernel import KernelModel
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
-SOLVERS = ("auto", "bcfw", "pairwise", "subgradient", "lbfgs")
+SOLVERS = ("auto", "accelerated", "bcfw", "pairwise", "subgradient", "lbfgs")
 # Marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
 _DUAL_BYTES = 1e9
 # What a fit with hidden labels leaves, and one without does not.
@@ -94,7 +94,8 @@ class StructuredEstimator(BaseEstimator):
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
-        check_choice("solver", self.solver, self._solvers)
+        if not isinstance(self.solver, Solver):
+            check_choice("solver", self.solver, self._solvers)
         for name in self._switches:
             check_switch(name, getattr(self, name))
         check_choice("order", self.order, ORDERS)
@@ -206,13 +207,21 @@ class StructuredEstimator(BaseEstimator):
 
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Any:
         """The solver, ready to start: from a dual state, or afresh from None."""
-        solver = self._solver_value(self._solver_name(problem))
+        solver = self._solver_value(self._solver_name(problem), problem)
+        missing = solver.missing(problem)
+        if missing:
+            raise ValueError(
+                f"solver={solver!r} does not go with this {type(self).__name__}: it needs "
+                f"{' and '.join(missing)}."
+            )
         if dual_state is PREVIOUS:
             dual_state = self._dual_for(problem)
         return Climb(solver, problem, rng=settings.rng, start=dual_state)
 
-    def _solver_value(self, name: str) -> Solver:
+    def _solver_value(self, name: str | Solver, problem: Any) -> Solver:
         """The solver of this name, with the parameters of this estimator."""
+        if isinstance(name, Solver):
+            return clone(name)
         average = self._wanted_average()
         is_switch = isinstance(average, (bool, np.bool_))
         keeps = bool(average) if is_switch else True
@@ -223,7 +232,9 @@ class StructuredEstimator(BaseEstimator):
         if name in ("flow", "accelerated"):
             inner: Solver = Flow(self.order)
             if name == "accelerated":
-                inner = BlockFrankWolfe(self.order, steps="pairwise")
+                # Where a block has an exact maximum, steps between outputs are worth nothing.
+                pairwise = problem.has_outputs and not problem.has_exact_blocks
+                inner = BlockFrankWolfe(self.order, steps="pairwise" if pairwise else "plain")
             solver = Accelerated(inner)
             power = 8.0 if is_switch else float(average)
             return Averaged(solver, power) if keeps else solver
@@ -239,7 +250,7 @@ class StructuredEstimator(BaseEstimator):
         if self.solver != "auto":
             return self.solver
         if self.surrogate != "crf":
-            return "bcfw"
+            return "accelerated"
         return crf_solver(problem.rows, int(block_sizes(problem.structure).sum()))
 
     def _wanted_average(self) -> bool | float:

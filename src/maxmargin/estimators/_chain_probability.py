@@ -11,6 +11,7 @@ import numpy as np
 from .._labels import LabelCodes
 from .._validation import check_integer
 from ..features.sequences import take_list
+from ..solvers.lbfgs import LBFGS
 from ..structures.chain import Chain
 from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
@@ -56,7 +57,7 @@ class ChainProbabilities:
         solver = self.solver
         if solver == "auto":
             solver = crf_solver(rows, int((K * (lengths + K) + 1).sum()))
-        if solver == "lbfgs":
+        if solver == "lbfgs" or isinstance(solver, LBFGS):
             return pack(None)
         return EntropyChain(pack(rows))
 

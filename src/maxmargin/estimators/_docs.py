@@ -41,13 +41,14 @@ PARAMETERS = """\
     max_iter : int%(max_iter)s
         Passes over the data at most%(max_iter_note)s; a fit that ends there warns with the gap that
         it reached.
-    solver : {%(solvers)s}, default="auto"
-        Block-coordinate Frank-Wolfe with exact steps (for a CRF this is SDCA); the same with steps
-        between remembered outputs (max-margin only), faster where a block has no exact maximum and
-        the gap is to become small; the stochastic subgradient method as a baseline; or L-BFGS (CRF
-        only, linear kernel), which keeps no dual and uses ``n_jobs`` threads.%(solver_note)s "auto"
-        is %(auto)s; for a CRF it is "lbfgs" if there are no more features than
-        rows, otherwise "bcfw".
+    solver : {%(solvers)s} or a solver, default="auto"
+        Block-coordinate Frank-Wolfe with exact steps, accelerated, or plain (for a CRF this is
+        SDCA); the same with steps between remembered outputs (max-margin only); the stochastic
+        subgradient method as a baseline; or L-BFGS (CRF only, linear kernel), which keeps no dual
+        and uses ``n_jobs`` threads.%(solver_note)s "auto" is %(auto)s; for a CRF
+        it is "lbfgs" if there are no more features than rows, otherwise "bcfw". A solver is a value
+        such as ``Averaged(Accelerated(BlockFrankWolfe(order="active")))``, whose parameters can be
+        searched over (``solver__power``); ``order`` and ``average`` are then its own.
     order : {"permutation", "active", "uniform", "gap"}, default="%(order)s"
         How "bcfw" and "pairwise" choose examples: in a new random order each pass; the same, with
         most rounds only over examples that still have a gap; uniformly; or in proportion to their
@@ -186,8 +187,8 @@ def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str)
     def fill(cls):
         parts = {
             "order": "permutation",
-            "auto": '"bcfw"',
-            "solvers": '"auto", "bcfw", "pairwise", "subgradient", "lbfgs"',
+            "auto": '"accelerated"',
+            "solvers": '"auto", "accelerated", "bcfw", "pairwise", "subgradient", "lbfgs"',
             "solver_note": "",
             "class_weight_note": "Factor of the weights of examples by their true class;",
             "balanced_note": "inversely proportional to the frequency.",

@@ -50,7 +50,7 @@ class PermutationEstimator(StructuredEstimator):
 
     def _solver_name(self, problem: Any) -> str:
         if self.solver == "auto":
-            return "pairwise" if self.surrogate == "max-margin" else "bcfw"
+            return "bcfw" if self.oracle == "mirror-prox" else "accelerated"
         return self.solver
 
     def _make_surrogate(self, sides: np.ndarray, tol: float) -> Any:

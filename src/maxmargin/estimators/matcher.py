@@ -26,8 +26,7 @@ _POWER_STEPS = 8
 
 @documented(
     without=("class_weight", "classes", "fit_intercept"),
-    auto="""\"pairwise\" for
-        max-margin and "bcfw" for max-min""",
+    auto='"accelerated"',
     alpha_note="""C = 1 for the loss summed over the points: the mean number of points of a side
         over the total weight.""",
     extra=PERMUTATION_PARAMETERS,

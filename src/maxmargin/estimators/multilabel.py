@@ -13,6 +13,7 @@ from .._labels import class_costs
 from .._validation import check_n_jobs, check_sample_weight
 from ..inference.decode import Decoded, decode
 from ..inference.plan import make_plan
+from ..solvers.base import Solver
 from ..solvers.graph_problem import GraphProblem
 from ..solvers.problem import Problem
 from ..structures.label_graph import effect_of_presence, label_graphs
@@ -44,8 +45,8 @@ _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
 
 @documented(
     order="active",
-    auto='"soft" if labels interact and "bcfw" otherwise',
-    solvers='"auto", "bcfw", "pairwise", "subgradient", "lbfgs", "soft"',
+    auto='"soft" if labels interact and "accelerated" otherwise',
+    solvers='"auto", "accelerated", "bcfw", "pairwise", "subgradient", "lbfgs", "soft"',
     solver_note="""
         "soft" is soft agreement, the one for labels that interact; the others are for
         ``edges="none"``.""",
@@ -298,7 +299,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         self._refuse_crf(
             "labels that interact", "Use edges='none', or surrogate='max-margin' or 'max-min'."
         )
-        if self.solver not in ("auto", "soft"):
+        if not isinstance(self.solver, Solver) and self.solver not in ("auto", "soft"):
             raise ValueError(
                 f"solver={self.solver!r} is made for labels that do not interact: use "
                 "solver='auto' or 'soft', or edges='none'."

@@ -24,8 +24,7 @@ _SCORES_AT_ONCE = 1 << 23
 @documented(
     without=("class_weight", "classes"),
     order="active",
-    auto="""\"pairwise\" for
-        max-margin and "bcfw" for max-min""",
+    auto='"accelerated"',
     alpha_note="""C = 1 for the loss summed over the items: ``n_items / total weight``.""",
     extra=PERMUTATION_PARAMETERS,
 )

@@ -42,8 +42,8 @@ from ._sequence_data import (
 
 
 @documented(
-    auto='"flow" for max-min and "pairwise" otherwise',
-    solvers='"auto", "bcfw", "pairwise", "flow", "subgradient", "lbfgs"',
+    auto='"flow" for max-min and "accelerated" otherwise',
+    solvers='"auto", "accelerated", "bcfw", "pairwise", "flow", "subgradient", "lbfgs"',
     solver_note="""
         "flow" moves mass between the labels of single positions, and between whole sequences, with
         acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",

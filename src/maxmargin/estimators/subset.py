@@ -68,7 +68,7 @@ def _take_choice(entry: Any, i: int, v: int) -> np.ndarray:
 
 @documented(
     without=("fit_intercept", "class_weight", "classes"),
-    auto='"pairwise" for max-margin, "bcfw" for max-min and "lbfgs" for a CRF',
+    auto='"accelerated", and "lbfgs" for a CRF',
     alpha_note="C = 1 for the number of missed elements: the mean size over the total weight.",
 )
 class SubsetSelector(StructuredEstimator):
@@ -162,7 +162,7 @@ class SubsetSelector(StructuredEstimator):
     def _solver_name(self, problem: Any) -> str:
         if self.solver != "auto":
             return self.solver
-        return {"max-margin": "pairwise", "max-min": "bcfw", "crf": "lbfgs"}[self.surrogate]
+        return "lbfgs" if self.surrogate == "crf" else "accelerated"
 
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> SubsetSelector:
         """Train on sets of elements and the subsets chosen from them.

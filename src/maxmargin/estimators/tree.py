@@ -27,8 +27,8 @@ _MOST_BITS = 30
 
 @documented(
     without=("fit_intercept", "class_weight", "classes"),
-    auto="""\"pairwise\" for
-        max-margin on arrays, and "bcfw" for max-margin on words and for max-min""",
+    auto="""\"accelerated\" on
+        arrays and "bcfw" on words""",
     solver_note=" A CRF of trees has no other than the last.",
     alpha_note="""C = 1 for the loss summed over the words: the mean number of words of a sentence
         over the total weight, or 1 over it for a CRF.""",
@@ -192,7 +192,7 @@ class TreeParser(HiddenHeads):
         if self.surrogate == "crf":
             return "lbfgs"
         given = not isinstance(problem.rows, ArcRows)
-        return "pairwise" if given and self.surrogate == "max-margin" else "bcfw"
+        return "accelerated" if given else "bcfw"
 
     def _make_surrogate(self, structure: Arborescence, tol: float) -> Any:
         if self.surrogate == "max-min":

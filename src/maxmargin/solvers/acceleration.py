@@ -96,7 +96,10 @@ class Accelerated(Solver):
         self.inertia = inertia
 
     def missing(self, problem):
-        return self.solver.missing(problem)
+        found = self.solver.missing(problem)
+        if problem.in_kernel_space and not isinstance(self.inertia, str) and self.inertia > 0.0:
+            found = [*found, "weights of features (kernel='linear', or inertia='auto')"]
+        return found
 
     def init(self, problem, start, rng):
         inner = self.solver.init(problem, start, rng)

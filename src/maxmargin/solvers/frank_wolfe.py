@@ -167,6 +167,8 @@ class BlockFrankWolfe(BlockAscent):
         self.step_average = step_average
 
     def missing(self, problem):
+        if not problem.has_oracle:
+            return ["an oracle and the value of given marginals (another surrogate or solver)"]
         if self.steps == "pairwise" and not problem.has_outputs:
             return ["single outputs as answers of the oracle (surrogate='max-margin')"]
         return []

@@ -19,7 +19,21 @@ from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
 from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..features.rows import Rows
+from ..structures.arborescence import Arborescence
+from ..structures.chain import Chain
+from ..structures.multiclass import Multiclass
+from ..structures.multilabel import Multilabel
+from ..structures.subset import Subset
+from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
+from ..surrogates.max_min import MaxMin
+
+# Surrogates that have no oracle, or no closed form of the concave part, for a structure.
+_WITHOUT_ORACLE: dict[type, tuple[type, ...]] = {
+    Chain: (MaxMin, Crf),
+    Arborescence: (Crf,),
+    Subset: (Crf,),
+}
 
 # Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
 _GROUPS = 64
@@ -49,6 +63,8 @@ class Regularised:
     in_kernel_space = False  # whether weights are coefficients of rows
     clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
     has_outputs = False  # whether oracles answer with single outputs that can be stored
+    has_oracle = True  # whether blocks can climb: there is an oracle and a value of marginals
+    has_exact_blocks = False  # whether max-margin blocks have an exact maximum
 
     def squared_norm(self, weights: np.ndarray) -> float:
         """``|w|^2``."""
@@ -132,6 +148,8 @@ class Problem(Regularised):
         self.n_threads = n_threads
         self.in_kernel_space = isinstance(rows, (GramRows, KernelRows))
         self.has_outputs = isinstance(surrogate, MaxMargin)
+        self.has_exact_blocks = isinstance(structure, (Multiclass, Multilabel))
+        self.has_oracle = not isinstance(surrogate, _WITHOUT_ORACLE.get(type(structure), ()))
         self.n_examples = len(self.sample_weight)
         self.n_weights = structure.n_weights(rows.n_inputs)
         self.scales = self.sample_weight / (self.alpha * self.total_weight)
