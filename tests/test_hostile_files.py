@@ -554,3 +554,24 @@ def test_the_file_of_a_process_at_work_is_left_alone(flat, tmp_path):
         assert len(os.listdir(tmp_path)) == 2
         file.write(b"whole")
     assert path.read_bytes() == b"whole" and os.listdir(tmp_path) == ["model"]
+
+
+# --- beside the model: what the command line needs ------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": "1"}, {"version": 0}, {"task": "magic"}, {"task": "tree"},
+               {"recipe": 3}, {"baseline": None}, None, 3],
+)  # fmt: skip
+def test_notes_of_the_command_line(saved, change):
+    pytest.importorskip("click", reason="needs the extra cli")
+    from maxmargin.cli._model_file import read_model_file
+
+    note = {"version": 1, "task": "multiclass", "recipe": {}, "baseline": {}, "data": {}}
+    members = members_of(saved)
+    write_members(saved, members | {"task.json": json.dumps(note)})
+    assert read_model_file(str(saved)).task == "multiclass"
+    changed = note | change if isinstance(change, dict) else [change]
+    write_members(saved, members | {"task.json": json.dumps(changed)})
+    with pytest.raises(ModelFileError, match="cannot load"):
+        read_model_file(str(saved))
