@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ._dual_checks import check_dual
-from ._fitted import list_of, record
 from ._indices import check_array, check_finite_array, check_within
+from ._value_checks import list_of, record
 
 # Integers that grow; all others are settings of the solver.
 _COUNTERS = {"oracle_calls", "_fresh_at", "_round", "_centred_at", "_rounds_done", "trials"}
