@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ._dual_checks import check_dual
-from ._fitted import list_of, record
 from ._indices import check_array, check_finite_array, check_within
+from ._value_checks import list_of, record
 
 # Integers that grow; all others are settings of the solver.
 _COUNTERS = {"calls", "fresh_at", "rounds", "trials"}
@@ -85,6 +85,8 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
             raise ValueError(f"{name} must be {fresh}; received {value}")
     elif isinstance(fresh, Real):
         _check_number(name, value, name in _MAY_BE_INFINITE)
+        if name in _CONSTANTS and value != fresh:
+            raise ValueError(f"{name} must be {fresh}; received {value}")
     elif type(value) is not type(fresh):
         raise ValueError(
             f"{name} must be a {type(fresh).__name__}; received {type(value).__name__}"
@@ -102,7 +104,7 @@ def _check_count(name: str, value: Any) -> None:
 
 
 def _check_number(name: str, value: Any, infinite: bool = False) -> None:
-    fits = isinstance(value, Real) and not isinstance(value, bool)
+    fits = isinstance(value, (float, np.floating))  # an integer may be too large for arithmetic
     if not fits or math.isnan(value) or not (infinite or math.isfinite(value)):
         raise ValueError(f"{name} must be a number; received {str(value)[:40]!r}")
 

@@ -17,9 +17,25 @@ from sklearn.feature_extraction import DictVectorizer
 
 from ._codec import ModelFileError
 from ._indices import check_array, check_finite_array, check_within
+from ._value_checks import (
+    Check,
+    Optional,
+    Sizes,
+    agree,
+    flags,
+    indices,
+    integer,
+    labels,
+    list_of,
+    number,
+    one_of,
+    real,
+    record,
+    short,
+    size,
+    text,
+)
 
-Sizes = dict[str, int]
-Check = Callable[[Any, Sizes], None]
 Schema = dict[str, Check]
 # A bound is the difference of two numbers, up to rounding.
 _ROUNDING = 1e-6
@@ -35,7 +51,7 @@ def check_fitted(model: BaseEstimator) -> None:
     name = ""
     try:
         for name, check in schema(model).items():
-            if name not in fitted and not isinstance(check, _Optional):
+            if name not in fitted and not isinstance(check, Optional):
                 raise ValueError("it is missing")
             if name in fitted:
                 check(fitted[name], sizes)
@@ -43,160 +59,6 @@ def check_fitted(model: BaseEstimator) -> None:
         raise ModelFileError(
             f"the attribute {name} of its {type(model).__name__} is wrong: {error}"
         ) from None
-
-
-# --- checks of one value ---------------------------------------------------------------------
-
-
-class _Optional:
-    """A check of an attribute that not every fit has."""
-
-    def __init__(self, check: Check) -> None:
-        self._check = check
-
-    def __call__(self, value: Any, sizes: Sizes) -> None:
-        self._check(value, sizes)
-
-
-def _agree(names: tuple[Any, ...], shape: tuple[int, ...], sizes: Sizes) -> None:
-    """The shape has the sizes of these names (or numbers), which are fixed where they are new."""
-    wanted = [name if isinstance(name, int) else sizes.get(name) for name in names]
-    if len(shape) != len(names) or any(
-        k not in (None, n) for k, n in zip(wanted, shape, strict=True)
-    ):
-        listed = ", ".join(
-            f"{name}={k}" if isinstance(name, str) else str(name)
-            for name, k in zip(names, wanted, strict=True)
-        )
-        raise ValueError(f"expected shape ({listed}), received {shape}")
-    sizes.update((name, n) for name, n in zip(names, shape, strict=True) if isinstance(name, str))
-
-
-def real(*names: Any) -> Check:
-    """Finite numbers of double precision."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        array = check_array("it", value, np.float64, (None,) * len(names))
-        _agree(names, array.shape, sizes)
-        check_finite_array("it", array)
-
-    return check
-
-
-def flags(*names: Any) -> Check:
-    """Truth values."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        _agree(names, check_array("it", value, bool, (None,) * len(names)).shape, sizes)
-
-    return check
-
-
-def indices(*names: Any, below: str | None = None) -> Check:
-    """Integers of at least 0, and less than a size."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        array = check_array("it", value, np.int64, (None,) * len(names))
-        _agree(names, array.shape, sizes)
-        check_within("it", array, 0, np.iinfo(np.int64).max if below is None else sizes[below])
-
-    return check
-
-
-def labels(name: str) -> Check:
-    """Hashable labels that differ."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, np.ndarray) or value.ndim != 1 or not len(value):
-            raise ValueError(f"expected an array of labels, received {_short(value)}")
-        if len(set(value.tolist())) != len(value):
-            raise ValueError("the labels must differ")
-        _agree((name,), value.shape, sizes)
-
-    return check
-
-
-def size(name: str, at_least: int = 0) -> Check:
-    """An integer that is the size of something."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        integer(at_least)(value, sizes)
-        _agree((name,), (int(value),), sizes)
-
-    return check
-
-
-def integer(at_least: int = 0, at_most: float = math.inf) -> Check:
-    """An integer in a range."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        fits = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not fits or not at_least <= value <= at_most:
-            raise ValueError(
-                f"expected an integer of at least {at_least}, received {_short(value)}"
-            )
-
-    return check
-
-
-def number(above: float = -math.inf, at_least: float = -math.inf, finite: bool = False) -> Check:
-    """A number; NaN is none."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        fits = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)
-        if not fits or not (value > above or above == -math.inf) or not value >= at_least:
-            raise ValueError(f"expected a number, received {_short(value)}")
-        if finite and not math.isfinite(value):
-            raise ValueError(f"expected a finite number, received {value}")
-
-    return check
-
-
-def one_of(*values: Any) -> Check:
-    """One of some values."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if not any(type(value) is type(known) and value == known for known in values):
-            raise ValueError(f"expected one of {values}, received {_short(value)}")
-
-    return check
-
-
-def list_of(check_item: Check) -> Check:
-    """A list."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if type(value) is not list:
-            raise ValueError(f"expected a list, received {_short(value)}")
-        for item in value:
-            check_item(item, sizes)
-
-    return check
-
-
-def text(value: Any, sizes: Sizes) -> None:
-    """A string."""
-    if not isinstance(value, str):
-        raise ValueError(f"expected a string, received {_short(value)}")
-
-
-def record(kind: str) -> Check:
-    """A Check or a Round: numbers by name."""
-
-    def check(value: Any, sizes: Sizes) -> None:
-        if type(value).__name__ != kind or not isinstance(value, tuple):
-            raise ValueError(f"expected a {kind}, received {_short(value)}")
-        for item in value:
-            if item is not None and not isinstance(item, (bool, np.bool_)):
-                number()(item, sizes)
-
-    return check
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"{value.dtype} of shape {value.shape}"
-    return f"{type(value).__name__} {str(value)[:40]!r}"
 
 
 # --- what several estimators share -----------------------------------------------------------
@@ -223,19 +85,19 @@ def _certificate(model: Any) -> Schema:
         "oracle_error_": number(at_least=-_ROUNDING),
         "n_iter_": integer(1),
         "n_oracle_calls_": integer(0),
-        "dual_nbytes_": _Optional(integer(0)),
-        "objective_": _Optional(number()),
-        "rounds_": _Optional(list_of(record("Round"))),
-        "start_objectives_": _Optional(real("starts")),
-        "unproven_completions_": _Optional(integer(0)),
-        "bounds_": _Optional(_bounds),
+        "dual_nbytes_": Optional(integer(0)),
+        "objective_": Optional(number()),
+        "rounds_": Optional(list_of(record("Round"))),
+        "start_objectives_": Optional(real("starts")),
+        "unproven_completions_": Optional(integer(0)),
+        "bounds_": Optional(_bounds),
         **_HISTORY,
     }
 
 
 def _bounds(value: Any, sizes: Sizes) -> None:
     if type(value) is not dict:
-        raise ValueError(f"expected a dict, received {_short(value)}")
+        raise ValueError(f"expected a dict, received {short(value)}")
     for name, item in value.items():
         text(name, sizes)
         number()(item, sizes)
@@ -244,14 +106,14 @@ def _bounds(value: Any, sizes: Sizes) -> None:
 def _features(at_least: int = 0) -> Schema:
     return {
         "n_features_in_": size("features", at_least),
-        "feature_names_in_": _Optional(_names),
+        "feature_names_in_": Optional(_names),
     }
 
 
 def _names(value: Any, sizes: Sizes) -> None:
     if not isinstance(value, np.ndarray) or not all(isinstance(name, str) for name in value.flat):
-        raise ValueError(f"expected an array of names, received {_short(value)}")
-    _agree(("features",), value.shape, sizes)
+        raise ValueError(f"expected an array of names, received {short(value)}")
+    agree(("features",), value.shape, sizes)
 
 
 def _kernel_weights(model: Any, columns: str | int) -> Schema:
@@ -272,7 +134,7 @@ def _kernel(value: Any, sizes: Sizes) -> None:
     if value is None:
         return
     if type(value).__name__ != "Kernel":
-        raise ValueError(f"expected None or a Kernel, received {_short(value)}")
+        raise ValueError(f"expected None or a Kernel, received {short(value)}")
     one_of("rbf", "poly", "precomputed", "callable")(value.name, sizes)
     number(above=0.0, finite=True)(value.gamma, sizes)
     integer(1)(value.degree, sizes)
@@ -285,8 +147,8 @@ def _vectors(value: Any, sizes: Sizes) -> None:
     else:
         found = value
     if not isinstance(found, np.ndarray) or found.dtype not in (np.float32, np.float64):
-        raise ValueError(f"expected a matrix of numbers, received {_short(value)}")
-    _agree(("support", "features"), value.shape, sizes)
+        raise ValueError(f"expected a matrix of numbers, received {short(value)}")
+    agree(("support", "features"), value.shape, sizes)
     check_finite_array("it", found)
 
 
@@ -298,9 +160,9 @@ def _vectorizer(value: Any, sizes: Sizes) -> None:
     if value is None:
         return
     if type(value) is not DictVectorizer:
-        raise ValueError(f"expected None or a DictVectorizer, received {_short(value)}")
+        raise ValueError(f"expected None or a DictVectorizer, received {short(value)}")
     names, vocabulary = value.feature_names_, value.vocabulary_
-    _agree(("features",), (len(names),), sizes)
+    agree(("features",), (len(names),), sizes)
     if type(vocabulary) is not dict or set(vocabulary) != set(names):
         raise ValueError("vocabulary_ and feature_names_ must have the same names")
     columns = list(vocabulary.values())
@@ -378,17 +240,17 @@ def _graph(model: Any) -> Schema:
         _layout(value, sizes)
         if "group_classes_" not in vars(model):  # of versions without groups
             for _, n_states in value.unary.values():
-                _agree(("classes",), (n_states,), sizes)
+                agree(("classes",), (n_states,), sizes)
 
     return {
         "classes_": labels("classes"),
         "layout_": layout,
-        "group_classes_": _Optional(groups),
+        "group_classes_": Optional(groups),
         "n_edge_features_": integer(0),
         **_features(),
         **_kernel_weights(model, n_columns),
         "factor_coef_": real("factor inputs", "factor columns"),
-        "pairwise_coef_": _Optional(real("tables", "classes", "classes")),
+        "pairwise_coef_": Optional(real("tables", "classes", "classes")),
         **_certificate(model),
     }
 
@@ -396,7 +258,7 @@ def _graph(model: Any) -> Schema:
 def _layout(value: Any, sizes: Sizes) -> None:
     """Columns of the groups, one after another; entries of tables that name columns of theirs."""
     if type(value).__name__ != "Layout" or not value.unary:
-        raise ValueError(f"expected a Layout with groups, received {_short(value)}")
+        raise ValueError(f"expected a Layout with groups, received {short(value)}")
     size("factor inputs", 1)(value.n_factor_inputs, sizes)
     size("factor columns")(value.n_factor_columns, sizes)
     _one_after_another([(at[0], at[1], 1) for at in value.unary.values()], value.n_columns)
@@ -459,11 +321,15 @@ def _structured(model: Any) -> Schema:
 
 
 def _latent(model: Any) -> Schema:
+    def gap(value: Any, sizes: Sizes) -> None:
+        if not (isinstance(value, float) and math.isnan(value)):  # some trainers know none
+            number()(value, sizes)
+
     return {
         "coef_": real("weights"),
         "alpha_": number(above=0.0, finite=True),
         "objective_": number(),
-        "gap_": number(),
+        "gap_": gap,
         "n_iter_": integer(1),
         "n_searches_": integer(0),
         **_HISTORY,
@@ -471,7 +337,7 @@ def _latent(model: Any) -> Schema:
 
 
 def _position_wise(model: Any) -> Schema:
-    return {"transformer_": lambda value, sizes: None, "n_features_in_": _Optional(integer(1))}
+    return {"transformer_": lambda value, sizes: None, "n_features_in_": Optional(integer(1))}
 
 
 _SCHEMAS: dict[str, Callable[[Any], Schema]] = {

@@ -55,11 +55,11 @@ class AgreementModel(_Base):
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Any:
         if not isinstance(problem, GraphProblem):
             return super()._stepper(problem, settings, dual_state=dual_state)
-        average = self._wanted_average()
-        if isinstance(average, (bool, np.bool_)):
-            average = 3.0 if average else None
         if isinstance(self.solver, Solver):
             return super()._stepper(problem, settings, dual_state=dual_state)
+        wanted = self._wanted_average()
+        is_switch = isinstance(wanted, (bool, np.bool_))
+        average = (3.0 if wanted else None) if is_switch else float(wanted)
         soft = SoftAgreement(
             self.agreement, self.rho, self.smoothing, self.steps, order=self.order, average=average
         )

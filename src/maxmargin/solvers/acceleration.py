@@ -132,16 +132,16 @@ class Accelerated(Solver):
             if unsettled or product > own:  # momentum points to where the weights came from
                 inertia, damping = _LESS_INERTIA * inertia, 0.0
         elif own > 0.0 and ahead > 0.0:
-            inertia = self._adapted_inertia(problem, state, product / np.sqrt(own * ahead))
+            missing = momentum.cosine - product / np.sqrt(own * ahead)
+            inertia = self._adapted_inertia(problem, state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
         move_centre(inner.weights, state.before, state.centre, ahead, state.inertia, inertia)
         return state._replace(inner=inner, inertia=inertia, centred_at=inner.calls)
 
-    def _adapted_inertia(self, problem, state, cosine: float) -> float:
+    def _adapted_inertia(self, problem, state, missing: float) -> float:
         """More inertia if the weights do not go on as they went, because a round has not settled
         them; less if they do, because the centre lags behind."""
-        missing = self.solver.momentum.cosine - cosine
         gain = _GAIN_UP if missing > 0.0 else _GAIN_DOWN
         gain *= min(1.0, _SETTLING / state.inner.rounds)
         least = self.solver.default_inertia(problem) * _LEAST
