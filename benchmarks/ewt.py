@@ -7,13 +7,13 @@ import numpy as np
 from maxmargin import read_conllu
 from maxmargin.estimators._tree_data import Sentences
 from maxmargin.features.arcs import TEMPLATES
-from maxmargin.solvers.bcfw import BlockFrankWolfe
 from maxmargin.solvers.problem import Problem
 from maxmargin.structures.arborescence import pack_trees
 from maxmargin.surrogates.max_margin import MaxMargin
 
 from .data import data_file
 from .harness import Line, Sample, seconds
+from .problems import frank_wolfe
 
 
 def _problem() -> tuple[Problem, int]:
@@ -34,7 +34,7 @@ def run(repeats: int) -> list[Line]:
     n = problem.n_examples
 
     def one_pass(count: int) -> float:
-        stepper = BlockFrankWolfe(problem, average=True, rng=np.random.RandomState(0))
+        stepper = frank_wolfe(problem, step_average=3.0)
 
         def work() -> None:
             while stepper.oracle_calls < count:

@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.solvers.climb import Climb
 from maxmargin.solvers.lp_bcfw import LPBlockFrankWolfe
 from maxmargin.solvers.lp_oracles import make_oracle
-from maxmargin.solvers.soft import SoftAgreement
 
 from .graph_data import TASKS, label_sets, msrc, rcv1_arrays
 from .graph_trace import Point, trace, warm_up
 from .harness import Line, Sample, Target
+from .problems import soft_agreement
 
 # Lower and upper bounds of the optimum: see the module's description.
 OPTIMA = {"yeast": (0.40311, 0.40313), "rcv1": (0.03411, 0.03418), "msrc21": (0.25696, 0.25713)}
@@ -51,9 +52,9 @@ def goal_of(name: str) -> float:
     return 1.01 * (lower if upper - lower <= 0.005 * upper else upper)
 
 
-def ours(problem: Any, seed: int = 0) -> SoftAgreement:
+def ours(problem: Any, seed: int = 0) -> Climb:
     """The default solver."""
-    return SoftAgreement(problem, rng=np.random.RandomState(seed))
+    return soft_agreement(problem, seed)
 
 
 def seconds_to_goal(stepper: Any, name: str, growth: float = 1.05) -> tuple[Point, bool]:

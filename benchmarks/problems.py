@@ -1,8 +1,15 @@
-"""The training problem that an estimator would hand to its solver, without solving it."""
+"""The training problem that an estimator would hand to its solver, and solvers at work on it."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
+
+from maxmargin.solvers.acceleration import Accelerated
+from maxmargin.solvers.climb import Climb
+from maxmargin.solvers.frank_wolfe import BlockFrankWolfe
+from maxmargin.solvers.soft import SoftAgreement
 
 
 class _Caught(Exception):
@@ -23,3 +30,23 @@ def problem_of(model: Any, X: Any, y: Any) -> Any:
     finally:
         del model._solve
     raise RuntimeError("fit did not call its solver")
+
+
+def frank_wolfe(problem: Any, seed: int = 0, **options: Any) -> Climb:
+    """Plain block-coordinate Frank-Wolfe, at its start."""
+    return Climb(BlockFrankWolfe(**options), problem, rng=np.random.RandomState(seed))
+
+
+def soft_agreement(
+    problem: Any, seed: int = 0, inertia: float | str = "auto", **options: Any
+) -> Climb:
+    """Accelerated soft agreement, at its start."""
+    solver = Accelerated(SoftAgreement(**options), inertia=inertia)
+    return Climb(solver, problem, rng=np.random.RandomState(seed))
+
+
+def soft_points(climb: Climb) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Weights and messages of soft agreement that may be good."""
+    accelerated, state = climb.solver, climb.state
+    settled = accelerated.settled(state)
+    return accelerated.solver.points(climb.problem, state.inner, settled)

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 from benchmarks.graph_data import Task, msrc, yeast
-
-from maxmargin.solvers.soft import SoftAgreement
+from benchmarks.problems import soft_agreement
 
 from .graphs import (
     arguments,
@@ -21,7 +20,6 @@ from .graphs import (
     make_figure,
     markdown_table,
     read_json,
-    rng,
     save,
     soft,
     write_json,
@@ -48,13 +46,13 @@ def variants(problem: Any, fair: Any) -> dict[str, Callable[[], Any]]:
     found: dict[str, Callable[[], Any]] = {}
     for rho in (0.1, 1.0):
         found[f"soft, rho = {rho:g}"] = lambda rho=rho: soft(problem, rho)
-    found["annealed"] = lambda: SoftAgreement(problem, agreement="annealed", rng=rng())
-    found["multipliers (default)"] = lambda: SoftAgreement(problem, rng=rng())
+    found["annealed"] = lambda: soft_agreement(problem, agreement="annealed")
+    found["multipliers (default)"] = lambda: soft_agreement(problem)
     for sigma in SIGMAS:
-        found[f"multipliers, smoothed, sigma = {sigma:g}"] = lambda sigma=sigma: SoftAgreement(
-            problem, sigma=sigma, rng=rng()
+        found[f"multipliers, smoothed, sigma = {sigma:g}"] = lambda sigma=sigma: soft_agreement(
+            problem, smoothing=sigma
         )
-    found[MAX_MIN] = lambda: SoftAgreement(fair, rng=rng())
+    found[MAX_MIN] = lambda: soft_agreement(fair)
     return found
 
 

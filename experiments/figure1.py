@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 from benchmarks.graph_data import yeast
 from benchmarks.graph_trace import warm_up
+from benchmarks.problems import soft_agreement, soft_points
 
+from maxmargin.solvers.climb import Climb
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.soft import SoftAgreement
 
 from .graphs import (
     arguments,
     make_figure,
     markdown_table,
-    rng,
     rounded,
     save,
     soft,
@@ -32,7 +32,7 @@ MANY_RHOS = tuple(float(rho) for rho in np.logspace(-3, 3, 13).round(5))
 BUDGETS = (10, 30, 100)
 PASSES = 150
 # Algorithm 1 of the paper: Frank-Wolfe steps, every block once a visit, no momentum, no average.
-PAPER = {"steps": "frank-wolfe", "inertia": 0.0, "rounds": 1, "average": False}
+PAPER = {"steps": "frank-wolfe", "inertia": 0.0, "rounds": 1, "average": None}
 STEPS = {"Frank-Wolfe steps": PAPER, "exact steps": {**PAPER, "steps": "exact"}}
 TITLE = "Figure 1: the objective for different rho (yeast)"
 ABOUT = """
@@ -45,10 +45,10 @@ with multipliers.
 """
 
 
-def soft_values(stepper: SoftAgreement) -> dict[str, float]:
+def soft_values(stepper: Climb) -> dict[str, float]:
     """Soft primal, soft dual and hard primal at the last iterate."""
     found = stepper.check()[0][1]
-    weights, messages = stepper.points()[0]
+    weights, messages = soft_points(stepper)[0]
     hard = stepper.problem.primal(weights, messages)
     return {"soft": found.primal, "dual": found.dual, "hard": hard}
 
@@ -73,7 +73,7 @@ def main(words: list[str] | None = None) -> None:
     problem = yeast(300 if chosen.quick else None).problem
     passes, budgets = (10, (3, 10)) if chosen.quick else (PASSES, BUDGETS)
     rhos, many = (RHOS[1:3], MANY_RHOS[::5]) if chosen.quick else (RHOS, MANY_RHOS)
-    stepper = SoftAgreement(problem, rng=rng())
+    stepper = soft_agreement(problem)
     best = run(stepper, tol=0.1 if chosen.quick else 5e-4, max_iter=1000)
     warm_up(lambda: soft(problem, 1.0, **PAPER))
     checks = sorted({int(p) for p in np.geomspace(1, passes, 40)})

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from benchmarks.graph_data import Task, msrc, rcv1, yeast
 from benchmarks.graph_trace import trace
+from benchmarks.problems import soft_agreement
 
 from maxmargin.solvers.dlpw import DLPW
 from maxmargin.solvers.lp_bcfw import LPBlockFrankWolfe
 from maxmargin.solvers.lp_subgradient import LPSubgradient
-from maxmargin.solvers.soft import SoftAgreement
 
 from .graphs import (
     arguments,
@@ -56,9 +56,7 @@ decomposition with local search on MSRC-21.
 
 def solvers(problem: Any) -> dict[str, Callable[[], Any]]:
     """The solvers that have nothing to tune."""
-    found: dict[str, Callable[[], Any]] = {
-        OURS: lambda: SoftAgreement(problem, certify=False, rng=rng())
-    }
+    found: dict[str, Callable[[], Any]] = {OURS: lambda: soft_agreement(problem, certify=False)}
     for rho in (0.1, 1.0, 10.0):
         found[f"soft, rho = {rho:g}"] = lambda rho=rho: soft(problem, rho)
     found["Frank-Wolfe, fastest LP oracle"] = lambda: LPBlockFrankWolfe(problem, rng=rng())

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 from benchmarks.graph_data import label_sets, yeast_arrays
+from benchmarks.problems import soft_agreement, soft_points
 
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.soft import SoftAgreement
 
 from .graphs import (
     arguments,
     make_figure,
     markdown_table,
-    rng,
     rounded,
     save,
     soft,
@@ -42,12 +41,12 @@ def difference(X: np.ndarray, Y: np.ndarray) -> tuple[float, float, float]:
     """The hard value at the soft optimum, and bounds of the hard optimum."""
     problem, _ = label_sets(X, Y, ALPHA)
     # The default inertia grows with 1 / n, and takes very long on the smallest sets.
-    inertia = INERTIA if len(X) <= 200 else None
+    inertia = INERTIA if len(X) <= 200 else "auto"
     passes = max(200, VISITS // len(X))
     stepper = soft(problem, RHO, inertia=inertia)
     run(stepper, tol=5e-3, max_iter=passes)
-    softened = min(problem.primal(w, messages) for w, messages in stepper.points())
-    stepper = SoftAgreement(problem, inertia=inertia, rng=rng())
+    softened = min(problem.primal(w, messages) for w, messages in soft_points(stepper))
+    stepper = soft_agreement(problem, inertia=inertia)
     hard = run(stepper, tol=5e-3, max_iter=passes)
     return softened, hard.dual, hard.primal
 

@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 from benchmarks.graph_trace import Point, trace, warm_up
+from benchmarks.problems import soft_agreement, soft_points
 from benchmarks.report import machine
 
+from maxmargin.solvers.climb import Climb
 from maxmargin.solvers.soft import SoftAgreement
 
 from .store import RESULTS
@@ -43,18 +45,18 @@ def arguments(name: str, text: str | None, quick: str, words: list[str] | None):
     return chosen
 
 
-def soft(problem: Any, rho: float, **options: Any) -> SoftAgreement:
+def soft(problem: Any, rho: float, **options: Any) -> Climb:
     """The soft problem with the paper's rho."""
-    return SoftAgreement(
-        problem, agreement="soft", rho=rho * problem.n_examples, certify=False, rng=rng(), **options
-    )
+    rho *= problem.n_examples
+    return soft_agreement(problem, agreement="soft", rho=rho, certify=False, **options)
 
 
 def hard_point(stepper: Any) -> tuple[np.ndarray, float, float]:
     """Best weights, the hard primal there, and a lower bound if the stepper has one."""
-    if isinstance(stepper, SoftAgreement) and stepper.agreement == "soft":
+    inner = getattr(getattr(stepper, "solver", None), "solver", None)
+    if isinstance(inner, SoftAgreement) and inner.agreement == "soft":
         problem = stepper.problem
-        points = [(w, problem.primal(w, messages)) for w, messages in stepper.points()]
+        points = [(w, problem.primal(w, messages)) for w, messages in soft_points(stepper)]
         return *min(points, key=lambda point: point[1]), -np.inf
     weights, found = min(stepper.check(), key=lambda candidate: candidate[1].primal)
     return weights, found.primal, found.dual

@@ -42,7 +42,7 @@ class Stepper(Climb):
     def points(self):
         """Weights and messages of soft agreement."""
         solver, state = self.innermost
-        at = self.solver._settled(self.state)
+        at = self.solver.settled(self.state)
         return solver.points(self.problem, state, at)
 
 

@@ -166,14 +166,14 @@ class Accelerated(Solver):
             return state.inner.weights
         return (1.0 + state.inertia) * state.inner.weights - state.inertia * state.centre
 
-    def _settled(self, state) -> np.ndarray:
+    def settled(self, state) -> np.ndarray:
         """The iterate: right after the centre has moved, the weights are not yet where they
         belong."""
         return state.before if state.inner.calls == state.centred_at else state.inner.weights
 
     def point(self, problem, state):
         weights, *others = self.solver.point(problem, state.inner)
-        return (self._settled(state), *others)
+        return (self.settled(state), *others)
 
     def evaluate(self, problem, state, point, dual_weights):
         return self.solver.evaluate(problem, state.inner, point, dual_weights)
@@ -184,7 +184,7 @@ class Accelerated(Solver):
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AcceleratedState, list[Candidate]]:
-        settled, bare = self._settled(state), self._dual_weights(state)
+        settled, bare = self.settled(state), self._dual_weights(state)
         guess = self.estimate(problem, state) / state.ratio
         inner, candidates = self.solver.check(problem, state.inner, settled, bare)
         state = state._replace(inner=inner)
@@ -201,7 +201,7 @@ class Accelerated(Solver):
         """``P(w) - D(mu)`` is the mean gap of the blocks at w and ``alpha/2 |w - w(mu)|^2``; better
         points than these two are known, as the last check has shown."""
         if state.inertia > 0.0:
-            weights, settled = state.inner.weights, self._settled(state)
+            weights, settled = state.inner.weights, self.settled(state)
             square = distance_to_bare(settled, weights, state.centre, state.inertia)
             apart += 0.5 * problem.alpha * square
         return state.ratio * self.solver.estimate(problem, state.inner, apart)
