@@ -36,7 +36,7 @@ def test_there_are_blocks():
 SLOW = [pytest.param(page, marks=pytest.mark.slow) for page in ("trees", "latent", "reports")]
 
 
-@pytest.mark.parametrize("page", ["graphs", "start", *SLOW])
+@pytest.mark.parametrize("page", ["graphs", "start", "extending", *SLOW])
 def test_page_runs_from_top_to_bottom(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "document"}

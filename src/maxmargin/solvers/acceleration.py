@@ -29,7 +29,7 @@ from ._centre_kernel import (
     movement,
 )
 from .base import Candidate, Solver, with_bound
-from .problem import DualPoint
+from .problem import DualPoint, best_share
 
 # Rounds between two mixtures of dual points; each costs a pass without oracles.
 _MIXED_ROUNDS = 2
@@ -156,7 +156,7 @@ class Accelerated(Solver):
         old, new, cross = bare_products(best.weights, weights, state.centre, state.inertia)
         slope = concave - best.concave - problem.alpha * (cross - old)
         curvature = problem.alpha * (new - 2.0 * cross + old)
-        step = 1.0 if slope >= curvature else max(0.0, slope / curvature)
+        step = best_share(slope, curvature)
         mix_bare(best.weights, weights, state.centre, state.inertia, step)
         return DualPoint((1.0 - step) * best.concave + step * concave, best.weights)
 

@@ -54,6 +54,13 @@ class DualPoint(NamedTuple):
     weights: np.ndarray
 
 
+def best_share(slope: float, curvature: float) -> float:
+    """The share in [0, 1] that maximises ``share * slope - share^2 / 2 * curvature``."""
+    if slope <= 0.0:
+        return 0.0
+    return 1.0 if slope >= curvature else slope / curvature
+
+
 class Regularised:
     """What every problem can say of its quadratic term: subclasses have ``alpha``, ``scales`` and
     ``squared_norm``."""
@@ -95,7 +102,7 @@ class Regularised:
         cross = 0.5 * (self.squared_norm(new.weights) - self.squared_norm(old.weights) - square)
         slope = new.concave - old.concave - self.alpha * cross
         curvature = self.alpha * square
-        step = 1.0 if slope >= curvature else max(0.0, slope / curvature)
+        step = best_share(slope, curvature)
         direction *= step
         direction += old.weights
         return DualPoint((1.0 - step) * old.concave + step * new.concave, direction)
