@@ -8,6 +8,7 @@ import importlib
 from . import report
 
 NAMES = (
+    "engine",
     "letter",
     "satimage",
     "ocr_error",
