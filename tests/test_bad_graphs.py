@@ -55,7 +55,7 @@ def test_graphs(graph, message):
     [
         ([[1.0]], r"edge features of shape \(2, n_edge_features\).* received shape \(1, 1\)"),
         ([[1.0], [1.0, 2.0]], "as many for every edge"),
-        ([[1.0], [np.nan]], r"X\[0\] contains nan at edge 1, edge feature 0"),
+        ([[1.0], [np.nan]], r"X\[0\] contains NaN at edge 1, edge feature 0"),
         ([1.0, 2.0], r"received shape \(2,\)"),
     ],
 )

@@ -66,8 +66,20 @@ def _check_blocks(state: Any, problem: Any) -> None:
         # Outputs of an example have the same number of parts, unless some are hidden.
         truth = problem.start()
         expected = _sums(truth, truth.value)
-        if (np.abs(_sums(state, value) - expected) > _ROUNDING * expected).any():
+        found = _sums(state, value)
+        if type(problem.structure).__name__ == "EntropyChain":
+            found -= _check_entropies(state, problem.structure.chain)
+        if (np.abs(found - expected) > _ROUNDING * expected).any():
             raise ValueError("the parts of an example do not sum to their number in an output")
+
+
+def _check_entropies(state: Any, chain: Any) -> np.ndarray:
+    """The last number of each block, which bounds an entropy."""
+    entropies = state.value[state.start + state.count - 1]
+    most = np.diff(chain.indptr) * np.log(chain.n_labels)
+    if (entropies > most + _ROUNDING).any():
+        raise ValueError("the entropy of a block is larger than that of any distribution")
+    return entropies
 
 
 def _needs_indices(problem: Any) -> bool:
