@@ -18,9 +18,9 @@ from ._indices import check_array, check_finite_array, check_within
 from ._value_checks import list_of, record
 
 # Integers that grow; all others are settings of the solver.
-_COUNTERS = {"calls", "fresh_at", "rounds", "trials"}
+_COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale"}
 # Best values so far: infinite before there are any.
-_MAY_BE_INFINITE = {"soft_primal", "soft_dual", "hard_primal", "least_apart"}
+_MAY_BE_INFINITE = {"lowest", "soft_primal", "soft_dual", "hard_primal", "least_apart"}
 # What a solver computes once from the problem.
 _CONSTANTS = {"slots", "constants"}
 # Logarithms of what may be forbidden.

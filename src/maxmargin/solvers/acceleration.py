@@ -39,6 +39,8 @@ _LESS_INERTIA = 0.7
 # rounds more and more slowly. Its least value in units of the first one, the most in units of that.
 _GAIN_UP, _GAIN_DOWN, _SETTLING = 0.2, 0.1, 20.0
 _LEAST, _MOST = 1.0 / 1.3, 4.0
+# Inertia is halved, and momentum forgotten, if the gap has not shrunk for so many rounds.
+_PATIENCE = 20
 # The least ratio of a true gap to its guess that is believed.
 _LEAST_RATIO = 0.05
 
@@ -54,6 +56,9 @@ class AcceleratedState(NamedTuple):
     best: DualPoint | None
     ratio: float  # of the true gap to the guess, at the last check
     centred_at: int  # oracle calls when the centre moved
+    lowest: float  # of the guesses of the gap after each round
+    stale: int  # rounds since then
+    calm: float  # factor of the bounds of inertia: less where the gap did not shrink any more
 
     @property
     def weights(self) -> np.ndarray:
@@ -107,7 +112,7 @@ class Accelerated(Solver):
         chosen = isinstance(self.inertia, str)
         inertia = self.solver.default_inertia(problem) if chosen else self.inertia
         return AcceleratedState(
-            inner, weights.copy(), weights.copy(), float(inertia), None, 1.0, -1
+            inner, weights.copy(), weights.copy(), float(inertia), None, 1.0, -1, np.inf, 0, 1.0
         )
 
     def advance(self, problem, state, steps):
@@ -131,9 +136,13 @@ class Accelerated(Solver):
         if momentum.cosine is None:
             if unsettled or product > own:  # momentum points to where the weights came from
                 inertia, damping = _LESS_INERTIA * inertia, 0.0
-        elif own > 0.0 and ahead > 0.0:
-            missing = momentum.cosine - product / np.sqrt(own * ahead)
-            inertia = self._adapted_inertia(problem, state, missing)
+        else:
+            apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
+            state = _with_progress(state, self.solver.estimate(problem, inner, apart))
+            damping = 0.0 if state.lowest == np.inf else damping
+            if own > 0.0 and ahead > 0.0:
+                missing = momentum.cosine - product / np.sqrt(own * ahead)
+                inertia = self._adapted_inertia(problem, state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
         move_centre(inner.weights, state.before, state.centre, ahead, state.inertia, inertia)
@@ -144,7 +153,7 @@ class Accelerated(Solver):
         them; less if they do, because the centre lags behind."""
         gain = _GAIN_UP if missing > 0.0 else _GAIN_DOWN
         gain *= min(1.0, _SETTLING / state.inner.rounds)
-        least = self.solver.default_inertia(problem) * _LEAST
+        least = self.solver.default_inertia(problem) * _LEAST * state.calm
         return float(min(max(state.inertia * np.exp(gain * missing), least), _MOST * least))
 
     def _better_mixture(self, problem, state) -> DualPoint | None:
@@ -221,3 +230,16 @@ class Accelerated(Solver):
 
     def bounds(self, problem, state):
         return self.solver.bounds(problem, state.inner)
+
+
+def _with_progress(state: AcceleratedState, guess: float) -> AcceleratedState:
+    """Take in the guess of the gap after a round.
+
+    Rounds are not exact, and with too much inertia for what they achieve the weights can swing
+    around the optimum for ever. Without inertia the dual only rises, so less of it ends that.
+    """
+    if guess < state.lowest:
+        return state._replace(lowest=guess, stale=0)
+    if state.stale < _PATIENCE:
+        return state._replace(stale=state.stale + 1)
+    return state._replace(lowest=np.inf, stale=0, calm=0.5 * state.calm)  # begin anew
