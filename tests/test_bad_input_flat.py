@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from maxmargin import MulticlassClassifier, OrdinalClassifier, UnseenLabelWarning
+from maxmargin._validation import LARGEST
 from maxmargin.estimators._base import StructuredEstimator
 
 X = np.random.RandomState(0).randn(12, 3)
@@ -80,7 +81,7 @@ def test_examples(estimator, case):
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_sum_that_overflows_is_no_infinity(estimator):
     model = estimator()
-    big = np.full((12, 3), 1e308)
+    big = np.full((12, 3), 0.9 * LARGEST)
     with pytest.raises(pytest.fail.Exception, match="training has started"):
         model.fit(big, Y)
 
@@ -181,11 +182,17 @@ BAD_LOSSES = {
         np.ones((3, 3)),
         r"loss must be 0 on the diagonal.*received 1.0 at row 0",
     ),
-    "negative": (np.eye(3) - 1, r"loss must be finite and >= 0; received -1.0 at row 0, column 1"),
-    "NaN": (np.full((3, 3), np.nan), r"loss must be finite and >= 0; received nan at row 0"),
+    "negative": (
+        np.eye(3) - 1,
+        r"loss must be finite, >= 0 .*; received -1.0 at row 0, column 1",
+    ),
+    "NaN": (
+        np.full((3, 3), np.nan),
+        r"loss must be finite, >= 0 .*; received nan at row 0",
+    ),
     "infinite": (
         np.where(np.eye(3, dtype=bool), 0.0, np.inf),
-        r"loss must be finite and >= 0; received inf at row 0, column 1",
+        r"loss must be finite, >= 0 .*; received inf at row 0, column 1",
     ),
     "zero": (np.zeros((3, 3)), r"loss is 0 everywhere"),
     "vector": (np.ones(3), r"loss must have shape \(3, 3\).*received shape \(3,\)"),

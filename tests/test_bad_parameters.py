@@ -29,7 +29,7 @@ BAD = {
     "tol": ("must be a finite number >= 0", [-0.1, np.nan, np.inf, "small", None]),
     "max_iter": (AT_LEAST_ONE, [0, -1, 1.5, np.nan, "many", None, True]),
     "check_every": (AT_LEAST_ONE, [0, -1, 1.5, "often", True]),
-    "solver": ("must be one of 'auto', 'bcfw'", ["newton", None, 3, ["bcfw"]]),
+    "solver": ("must be one of 'auto', 'accelerated', 'bcfw'", ["newton", None, 3, ["bcfw"]]),
     "order": ("must be one of 'permutation', ", ["random", None, 3]),
     "average": ("must be a finite number >= 0", ["no", -1.0, np.nan, None]),
     "surrogate": ("must be one of 'max-margin', 'max-min'", ["hinge", None, 3]),

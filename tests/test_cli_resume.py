@@ -149,11 +149,11 @@ def test_kill_9_and_resume(folder):
         if not checkpoint.exists():
             return False
         state = read_checkpoint(checkpoint)[1]
-        return state.stepper["oracle_calls"] > 20 * 178
+        return state.solver.calls > 20 * 178
 
     kill_when([*TRAIN, "killed.mm", "--checkpoint-every", "0"], is_under_way)
     assert not os.path.exists("killed.mm")
-    before = read_checkpoint(checkpoint)[1].stepper["oracle_calls"]
+    before = read_checkpoint(checkpoint)[1].solver.calls
     assert main([*TRAIN, "killed.mm", "--resume", "--alpha", "1"]) == 2  # other options
     assert main([*TRAIN, "killed.mm"]) == 2  # neither --resume nor --force
     assert main([*TRAIN, "killed.mm", "--resume"]) == 0

@@ -176,7 +176,7 @@ def sequences():
 
 def test_cross_validation_of_sequences():
     x, y = sequences()
-    model = SequenceLabeler(tol=0.1, random_state=0)
+    model = SequenceLabeler(random_state=0)
     scores = cross_val_score(model, x, y, cv=KFold(3), error_score="raise")
     expected = []
     for train, test in KFold(3).split(x):
