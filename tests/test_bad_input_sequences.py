@@ -226,7 +226,7 @@ BAD_PARAMETERS = {
     ),
     "negative loss": (
         {"loss": np.eye(2) - 1},
-        r"loss must be finite and >= 0; received -1.0 at row",
+        r"loss must be finite, >= 0 .*; received -1.0 at row",
     ),
     "loss name": ({"loss": "0-1"}, r"loss must be 'hamming' or a matrix; received '0-1'"),
     "class_weight label": (

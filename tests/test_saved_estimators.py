@@ -127,9 +127,9 @@ def stop_early(model, X, y):
 @pytest.mark.parametrize(
     "model, data",
     [
-        (MulticlassClassifier(random_state=0), problem()),
-        (OrdinalClassifier(random_state=0), problem()),
-        (SequenceLabeler(random_state=0), (SENTENCES, CHUNKS)),
+        (MulticlassClassifier(random_state=0, solver="bcfw"), problem()),
+        (OrdinalClassifier(random_state=0, solver="bcfw"), problem()),
+        (SequenceLabeler(random_state=0, solver="pairwise"), (SENTENCES, CHUNKS)),
     ],
     ids=["multiclass", "ordinal", "sequence"],
 )
