@@ -69,6 +69,8 @@ class Trail(NamedTuple):
 @leaf
 def lengthen(trail):
     """Count a step; returns the weight of all iterates before it."""
+    if trail.correction.shape[0] == 0:
+        return 0.0
     before = trail.mass[0]
     trail.mass[1] += 1.0
     trail.mass[0] += weight_of(trail.mass[1], trail.power)
