@@ -183,7 +183,7 @@ def test_cross_validation_of_sequences():
         fitted = clone(model).fit([x[i] for i in train], [y[i] for i in train])
         expected.append(fitted.score([x[i] for i in test], [y[i] for i in test]))
     assert scores.tolist() == expected
-    assert scores.mean() > 0.7
+    assert scores.mean() > 0.6  # the optimum has 2/3, guessing 1/3
 
 
 def test_search_over_sequences():
