@@ -81,6 +81,10 @@ def test_a_search_over_the_parameters_of_a_solver():
         (lambda s: labeler(s), LBFGS(), "smooth surrogate"),
         (lambda s: labeler(s), Accelerated(SoftAgreement()), "a factor graph"),
         (lambda s: labeler(s, surrogate="crf"), Flow(), "label sequences|a loss"),
+        (lambda s: labeler(s), Accelerated(Subgradient()), "visits blocks"),
+        (lambda s: labeler(s), Accelerated(Averaged(BlockFrankWolfe())), "visits blocks"),
+        (lambda s: labeler(s), Averaged(Subgradient()), "another solver to average"),
+        (lambda s: labeler(s, surrogate="max-min"), Subgradient(), "an oracle"),
         (
             lambda s: labeler(s, kernel="rbf"),
             Accelerated(BlockFrankWolfe(), inertia=1.0),
@@ -91,6 +95,64 @@ def test_a_search_over_the_parameters_of_a_solver():
 def test_what_does_not_go_together_is_refused_by_what_is_missing(make, solver, needs):
     with pytest.raises(ValueError, match=f"does not go with this SequenceLabeler: .*({needs})"):
         make(solver).fit(SEQUENCES, LABELS)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [BlockFrankWolfe(), Subgradient(), Flow(), LBFGS(), Averaged(BlockFrankWolfe())],
+    ids=lambda solver: type(solver).__name__,
+)
+def test_graphs_refuse_what_knows_no_graphs(solver):
+    model = MultiLabelClassifier(edges="full", solver=solver)
+    with pytest.raises(ValueError, match="does not go with this MultiLabelClassifier"):
+        model.fit(X, RANDOM.randint(0, 2, (40, 3)))
+
+
+@pytest.mark.parametrize(
+    "solver, message",
+    [
+        (BlockFrankWolfe(order="gaps"), "order must be one of"),
+        (BlockFrankWolfe(steps="pair"), "steps must be one of"),
+        (Accelerated(BlockFrankWolfe(), inertia=-1.0), "inertia must be a finite number >= 0"),
+        (Accelerated(BlockFrankWolfe(), inertia="none"), "inertia must be one of 'auto'"),
+        (Averaged(BlockFrankWolfe(), power=100.0), "power must be at most 50"),
+        (Accelerated(SoftAgreement(agreement="hard")), "agreement must be one of"),
+        (Accelerated(SoftAgreement(rho=0.0)), "rho must be a finite number > 0"),
+    ],
+)
+def test_parameters_of_solvers_are_checked(solver, message):
+    soft = isinstance(getattr(solver, "solver", None), SoftAgreement)
+    model = MultiLabelClassifier(edges="full") if soft else MulticlassClassifier()
+    y = RANDOM.randint(0, 2, (40, 3)) if soft else Y
+    with pytest.raises(ValueError, match=message):
+        model.set_params(solver=solver).fit(X, y)
+
+
+def test_a_refit_with_another_solver_starts_afresh():
+    model = MulticlassClassifier("crf", solver="lbfgs", warm_start=True, random_state=0).fit(X, Y)
+    for settings in (
+        {"surrogate": "max-margin", "solver": "auto"},
+        {"solver": "pairwise"},
+        {"solver": "bcfw"},
+        {"surrogate": "crf", "solver": "lbfgs"},
+    ):
+        assert model.set_params(**settings).fit(X, Y).status_ == "converged"
+    assert model.fit(X[:, :2], Y).status_ == "converged"  # weights of other features
+
+
+def test_starts_of_hidden_labels_do_not_share_a_dual_state():
+    """Solvers work on a dual state in place, and pools of it are moved when they grow."""
+    hidden = [list(labels) for labels in LABELS]
+    hidden[1][2] = hidden[3][5] = hidden[3][6] = None
+    model = SequenceLabeler(
+        alpha=0.05, hidden_starts=3, warm_start=True, solver="pairwise", random_state=0
+    )
+    model.fit(SEQUENCES, hidden)
+    first = model.objective_
+    for _ in range(3):
+        model.fit(SEQUENCES, hidden)
+        assert np.isfinite(model.dual_) and model.dual_ <= model.primal_
+    assert model.objective_ <= first * 1.01
 
 
 @pytest.mark.parametrize("steps", ["plain", "pairwise"])

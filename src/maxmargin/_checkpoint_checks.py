@@ -269,7 +269,7 @@ def _check_together(state: Any, problem: Any) -> None:
         raise ValueError("direction is missing")
     if len(found.get("correction", ())) and calls and not found["mass"][0] > 0.0:
         raise ValueError("mass must be positive")
-    if found.get("kappa", 1.0) < 0.0 or (calls and found.get("kappa", 1.0) == 0.0):
+    if not found.get("kappa", 1.0) > 0.0:
         raise ValueError("kappa must be positive")
     if found.get("inertia", 0.0) < 0.0 or not 0.0 < found.get("ratio", 1.0) <= 1.0:
         raise ValueError("inertia must be at least 0, and ratio between 0 and 1")

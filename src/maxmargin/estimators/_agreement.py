@@ -12,15 +12,13 @@ from ..solvers.base import Solver
 from ..solvers.climb import Climb
 from ..solvers.graph_problem import GraphProblem
 from ..solvers.result import Result
-from ..solvers.soft import AGREEMENTS, SoftAgreement
+from ..solvers.soft import AGREEMENTS, STEPS, SoftAgreement
 from ._base import PREVIOUS, Settings, incompatible
 
 if TYPE_CHECKING:
     from ._base import StructuredEstimator as _Base
 else:
     _Base = object
-
-STEPS = ("exact", "frank-wolfe")
 
 
 class AgreementModel(_Base):

@@ -264,6 +264,9 @@ class StructuredEstimator(BaseEstimator):
         self._dual: Any = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
+        in_weights = isinstance(before[1], np.ndarray)  # which know nothing of other features
+        if in_weights and before[1].shape != (problem.n_weights,):
+            return None
         try:
             check_dual(before[1], problem)
         except ValueError as error:  # states in memory are right: it was read from a file

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..features.kernels import GramRows, KernelRows
+from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.problem import Problem, for_groups
 from ..structures.chain import Chain, pack_products
@@ -75,7 +76,8 @@ class HiddenSequences(HiddenLabels):
 
     def _check_hidden_crf(self) -> None:
         """A sum over completions has no dual blocks: gradients only."""
-        if self.solver not in ("auto", "lbfgs") or self.kernel != "linear":
+        by_gradients = isinstance(self.solver, LBFGS) or self.solver in ("auto", "lbfgs")
+        if not by_gradients or self.kernel != "linear":
             raise ValueError(
                 "hidden labels with surrogate='crf' are trained by gradients of the likelihood of "
                 "the known ones: use solver='auto' or 'lbfgs' and kernel='linear', or "

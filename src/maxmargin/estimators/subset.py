@@ -12,6 +12,7 @@ from .._kernels.subsets import best_subsets, marginals_of_subsets
 from .._validation import check_sample_weight
 from ..features.rows import pack_rows
 from ..features.sequences import learn_sequences, open_sequences, take_list
+from ..solvers.base import Solver
 from ..solvers.problem import Problem
 from ..structures.subset import Subset
 from ._base import SURROGATES, StructuredEstimator
@@ -153,7 +154,8 @@ class SubsetSelector(StructuredEstimator):
 
     def _check_solver_fits(self) -> None:
         super()._check_solver_fits()
-        if self.surrogate == "crf" and self.solver not in ("auto", "lbfgs"):
+        named = not isinstance(self.solver, Solver)
+        if self.surrogate == "crf" and named and self.solver not in ("auto", "lbfgs"):
             raise ValueError(
                 f"solver={self.solver!r} needs the entropy of given marginals, which subsets do "
                 "not have in closed form: use solver='auto' or 'lbfgs' with surrogate='crf'."

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_integer, check_n_jobs, check_sample_weight
 from ..features.arcs import ArcRows, parse_template
+from ..solvers.base import Solver
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
 from ..surrogates.crf import Crf
@@ -180,7 +181,8 @@ class TreeParser(HiddenHeads):
 
     def _check_solver_fits(self) -> None:
         super()._check_solver_fits()
-        if self.surrogate == "crf" and self.solver not in ("auto", "lbfgs"):
+        named = not isinstance(self.solver, Solver)
+        if self.surrogate == "crf" and named and self.solver not in ("auto", "lbfgs"):
             raise ValueError(
                 f"solver={self.solver!r} would need the entropy of given marginals, which trees do "
                 "not have in closed form: with surrogate='crf' use solver='lbfgs' or 'auto'."

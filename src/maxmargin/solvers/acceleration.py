@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._validation import check_choice, check_number
 from ._centre_kernel import (
     bare_products,
     distance_to_bare,
@@ -29,6 +30,7 @@ from ._centre_kernel import (
     movement,
 )
 from .base import Candidate, Solver, with_bound
+from .frank_wolfe import BlockAscent
 from .problem import DualPoint, best_share
 
 # Rounds between two mixtures of dual points; each costs a pass without oracles.
@@ -36,9 +38,12 @@ _MIXED_ROUNDS = 2
 # Share of the inertia that is left when momentum pointed the wrong way.
 _LESS_INERTIA = 0.7
 # How fast inertia follows the cosine between two movements, up and down; after this number of
-# rounds more and more slowly. Its least value in units of the first one, the most in units of that.
+# rounds more and more slowly. Bounds of inertia, in units of the first one.
 _GAIN_UP, _GAIN_DOWN, _SETTLING = 0.2, 0.1, 20.0
-_LEAST, _MOST = 1.0 / 1.3, 4.0
+_LEAST, _MOST = 1.0 / 1.3, 4.0 / 1.3
+# Inertia at most: the weights of the dual point are a difference of numbers larger by this factor,
+# and what rounding makes of them must stay far below any gap that is asked for.
+_MOST_INERTIA = 1e6
 # Inertia is halved, and momentum forgotten, if the gap has not shrunk for so many rounds.
 _PATIENCE = 20
 # The least ratio of a true gap to its guess that is believed.
@@ -53,6 +58,7 @@ class AcceleratedState(NamedTuple):
     centre: np.ndarray
     before: np.ndarray
     inertia: float
+    first: float  # inertia at the start
     best: DualPoint | None
     ratio: float  # of the true gap to the guess, at the last check
     centred_at: int  # oracle calls when the centre moved
@@ -100,8 +106,17 @@ class Accelerated(Solver):
         self.solver = solver
         self.inertia = inertia
 
+    def validate(self):
+        self.solver.validate()
+        if isinstance(self.inertia, str):
+            check_choice("inertia", self.inertia, ("auto",))
+        else:
+            check_number("inertia", self.inertia, at_least=0)
+
     def missing(self, problem):
         found = self.solver.missing(problem)
+        if not isinstance(self.solver, BlockAscent):
+            found = [*found, f"a solver that visits blocks: {self.solver!r} cannot be accelerated"]
         if problem.in_kernel_space and not isinstance(self.inertia, str) and self.inertia > 0.0:
             found = [*found, "weights of features (kernel='linear', or inertia='auto')"]
         return found
@@ -111,8 +126,10 @@ class Accelerated(Solver):
         weights = inner.weights
         chosen = isinstance(self.inertia, str)
         inertia = self.solver.default_inertia(problem) if chosen else self.inertia
+        inertia = min(float(inertia), _MOST_INERTIA)
+        inner = self.solver.started(problem.with_inertia(inertia), inner)
         return AcceleratedState(
-            inner, weights.copy(), weights.copy(), float(inertia), None, 1.0, -1, np.inf, 0, 1.0
+            inner, weights.copy(), weights.copy(), inertia, inertia, None, 1.0, -1, np.inf, 0, 1.0
         )
 
     def advance(self, problem, state, steps):
@@ -142,22 +159,14 @@ class Accelerated(Solver):
             damping = 0.0 if state.lowest == np.inf else damping
             if own > 0.0 and ahead > 0.0:
                 missing = momentum.cosine - product / np.sqrt(own * ahead)
-                inertia = self._adapted_inertia(problem, state, missing)
+                inertia = _adapted_inertia(state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
         move_centre(inner.weights, state.before, state.centre, ahead, state.inertia, inertia)
         return state._replace(inner=inner, inertia=inertia, centred_at=inner.calls)
 
-    def _adapted_inertia(self, problem, state, missing: float) -> float:
-        """More inertia if the weights do not go on as they went, because a round has not settled
-        them; less if they do, because the centre lags behind."""
-        gain = _GAIN_UP if missing > 0.0 else _GAIN_DOWN
-        gain *= min(1.0, _SETTLING / state.inner.rounds)
-        least = self.solver.default_inertia(problem) * _LEAST * state.calm
-        return float(min(max(state.inertia * np.exp(gain * missing), least), _MOST * least))
-
     def _better_mixture(self, problem, state) -> DualPoint | None:
-        """The best mixture of the dual points so far with the present one."""
+        """``problem.better_mixture`` with the present dual point, whose weights are not stored."""
         concave = self.solver.concave(problem, state.inner)
         if concave is None or state.best is None:
             return None if concave is None else DualPoint(concave, self._dual_weights(state))
@@ -230,6 +239,15 @@ class Accelerated(Solver):
 
     def bounds(self, problem, state):
         return self.solver.bounds(problem, state.inner)
+
+
+def _adapted_inertia(state: AcceleratedState, missing: float) -> float:
+    """More inertia if the weights do not go on as they went, because a round has not settled them;
+    less if they do, because the centre lags behind."""
+    gain = _GAIN_UP if missing > 0.0 else _GAIN_DOWN
+    gain *= min(1.0, _SETTLING / state.inner.rounds)
+    unit = state.first * state.calm
+    return float(min(max(state.inertia * np.exp(gain * missing), _LEAST * unit), _MOST * unit))
 
 
 def _with_progress(state: AcceleratedState, guess: float) -> AcceleratedState:

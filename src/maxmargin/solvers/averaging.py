@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._centre_kernel import mix_in
-from .base import Candidate, Point, Solver, with_bound
+from .base import Candidate, Point, Solver, check_power, with_bound
 
 
 class AveragedState(NamedTuple):
@@ -42,15 +42,22 @@ class Averaged(Solver):
     ----------
     solver : Solver
     power : float, default=8.0
-        0 is the plain mean; the larger, the fewer late iterates count.
+        0 is the plain mean; the larger, the more the last iterates count. At most 50.
     """
 
     def __init__(self, solver: Solver, power: float = 8.0):
         self.solver = solver
         self.power = power
 
+    def validate(self):
+        self.solver.validate()
+        check_power("power", self.power)
+
     def missing(self, problem):
-        return self.solver.missing(problem)
+        found = self.solver.missing(problem)
+        if type(self.solver).evaluate is Solver.evaluate:
+            found = [*found, f"another solver to average: {self.solver!r} cannot"]
+        return found
 
     def init(self, problem, start, rng):
         return AveragedState(self.solver.init(problem, start, rng), (), 0.0, 0)

@@ -12,9 +12,9 @@ Every state has
 - ``calls``: oracle calls so far;
 - ``pending``: blocks that are still to be visited in the round under way; empty between rounds.
 
-Solvers compose: :class:`~maxmargin.solvers.acceleration.Accelerated` and
-:class:`~maxmargin.solvers.averaging.Averaged` take a solver and are solvers. They use the state of
-the inner one through the four names above and through ``point``, ``evaluate`` and ``concave``.
+Solvers compose: :class:`~maxmargin.solvers.averaging.Averaged` takes a solver that has
+``evaluate``, :class:`~maxmargin.solvers.acceleration.Accelerated` one that climbs a dual block by
+block (:class:`~maxmargin.solvers.frank_wolfe.BlockAscent`), and both are solvers.
 """
 
 from __future__ import annotations
@@ -24,12 +24,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from .._validation import check_number
 from .problem import Evaluation
+
+# A million rounds to this power are still a number.
+_MOST_POWER = 50.0
 
 # Certified values at some weights.
 Candidate = tuple[np.ndarray, Evaluation]
 # Weights, then whatever else the primal value at these weights is computed from.
 Point = tuple[np.ndarray, ...]
+
+
+def check_power(name: str, power: Any) -> float:
+    """A power of the number of a round that does not overflow."""
+    value = check_number(name, power, at_least=0)
+    if value > _MOST_POWER:
+        raise ValueError(f"{name} must be at most {_MOST_POWER:g}; received {power!r}.")
+    return value
 
 
 def with_bound(found: Evaluation, dual: float) -> Evaluation:
@@ -61,6 +73,9 @@ class Solver(BaseEstimator):
     def missing(self, problem: Any) -> list[str]:
         """What the problem does not have and this solver needs; nothing if it can be solved."""
         return []
+
+    def validate(self) -> None:
+        """Refuse parameters that no problem could use."""
 
     def init(self, problem: Any, start: Any, rng: np.random.RandomState) -> Any:
         """The state at a dual point of the problem; at the truth (w = 0) if ``start`` is None."""
@@ -106,7 +121,7 @@ class Solver(BaseEstimator):
         """
         weights, *others = self.point(problem, state)
         weights = weights if at is None else at
-        bare = weights if dual_weights is None else dual_weights
+        bare = state.weights if dual_weights is None else dual_weights
         found = self.evaluate(problem, state, (weights, *others), bare)
         return state, [(weights, found)]
 
@@ -121,6 +136,10 @@ class Solver(BaseEstimator):
     def adapted(self, problem: Any) -> Any:
         """The problem in the form that the solver works on."""
         return problem
+
+    def started(self, problem: Any, state: Any) -> Any:
+        """The first state, for a problem with the inertia of an acceleration."""
+        return state
 
     def unsettled(self, problem: Any, state: Any) -> tuple[Any, bool]:
         """Whether an acceleration should forget its momentum."""

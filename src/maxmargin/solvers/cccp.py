@@ -26,6 +26,7 @@ Yuille, Rangarajan. The concave-convex procedure. Neural Computation 15, 2003.
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -294,7 +295,8 @@ def run_latent(
     best_score = -np.inf
     objectives = []
     for start in starts:
-        descent = _Descent(model, common, start, dual_state)
+        # Solvers work on a dual state in place: every start has its own.
+        descent = _Descent(model, common, start, copy.deepcopy(dual_state))
         found, score = _descend(descent, max_rounds, validate, patience)
         objectives.append(found.objective)
         better = best is None or (
@@ -338,6 +340,8 @@ def _descend(
         status = EARLY_STOPPED
     found.status = status
     found.rounds = descent.rounds
+    # Solvers have gone on working on older states; all are feasible, whatever the completion.
+    found.dual_state = descent.dual_state
     return found, score
 
 

@@ -26,6 +26,7 @@ class Climb:
     def __init__(
         self, solver: Solver, problem: Any, *, rng: np.random.RandomState, start: Any = None
     ):
+        solver.validate()
         self.solver = solver
         self.problem = solver.adapted(problem)
         self.state = solver.init(self.problem, start, rng)

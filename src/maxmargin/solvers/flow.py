@@ -65,7 +65,7 @@ class Flow(BlockAscent):
         self.order = order
 
     def missing(self, problem):
-        if not isinstance(problem.structure, Chain):
+        if not isinstance(getattr(problem, "structure", None), Chain):
             return ["label sequences"]
         if isinstance(problem.surrogate, Crf):
             return ["a loss (surrogate='max-margin' or 'max-min')"]

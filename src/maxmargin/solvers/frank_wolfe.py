@@ -23,12 +23,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels.atoms import Atoms
+from .._kernels.blocks import Blocks
 from .._kernels.passes import inner_product
+from .._validation import check_choice, check_switch
 from ..surrogates.max_margin import MaxMargin
 from . import _bcfw_kernel, _pairwise_kernel, _vertex_kernel, interpreted
 from ._bcfw_kernel import Trail, Visits
-from .base import Candidate, Momentum, Solver
-from .interpreted import PythonProblem
+from .base import Candidate, Momentum, Solver, check_power
+from .interpreted import MeanBlocks, PythonProblem
 
 ORDERS = ("permutation", "active", "uniform", "gap")
 STEPS = ("plain", "pairwise")
@@ -73,6 +75,9 @@ class BlockAscent(Solver):
 
     order: str
     momentum = Momentum(damping=0.4, cosine=0.42)
+
+    def validate(self):
+        check_choice("order", self.order, ORDERS)
 
     def advance(self, problem, state, steps):
         if not len(state.pending):
@@ -166,6 +171,13 @@ class BlockFrankWolfe(BlockAscent):
         self.exact_blocks = exact_blocks
         self.step_average = step_average
 
+    def validate(self):
+        super().validate()
+        check_choice("steps", self.steps, STEPS)
+        check_switch("exact_blocks", self.exact_blocks)
+        if self.step_average is not None:
+            check_power("step_average", self.step_average)
+
     def missing(self, problem):
         if not problem.has_oracle:
             return ["an oracle and the value of given marginals (another surrogate or solver)"]
@@ -175,7 +187,7 @@ class BlockFrankWolfe(BlockAscent):
 
     def init(self, problem, start, rng):
         pairwise = self.steps == "pairwise"
-        if start is None or isinstance(start, Atoms) != pairwise:
+        if not isinstance(start, Atoms if pairwise else (Blocks, MeanBlocks)):
             start = problem.start_atoms() if pairwise else problem.start()
         return first_state(problem, start, rng, self.step_average is not None)
 

@@ -58,6 +58,7 @@ class GraphProblem(Regularised):
         self.graphs = graphs
         self.rows = rows
         self.in_kernel_space = isinstance(rows, (GramRows, KernelRows))
+        self.has_oracle = False
         self.shared_rows = getattr(rows, "for_reading", rows)
         self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.truth = np.ascontiguousarray(truth, dtype=np.int32)

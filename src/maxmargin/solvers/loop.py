@@ -158,8 +158,8 @@ def run(
     best = Best(getattr(stepper, "local_bounds", False))
     history: list[Check] = []
     n = stepper.problem.n_examples
-    passes = 0.0
-    next_check, last_check = 1.0, 0.0
+    passes = stepper.oracle_calls / n  # of an earlier run, if there was one
+    next_check, last_check = passes + 1.0, passes
     status = None
 
     def check() -> str | None:
@@ -224,7 +224,7 @@ def run(
             status = INTERRUPTED
         if not len(best.weights):  # interrupted before the first check was through
             best.update(stepper.check(), None)
-    if not np.isfinite(best.primal):
+    if best.failed or not np.isfinite([best.primal, best.dual]).all():
         status = FAILED
     return Result(
         weights=best.weights,

@@ -36,7 +36,7 @@ class LPBlockFrankWolfe(BlockStepper):
         Oracle of the checks; all have the same values, but not the same price.
     order : {"permutation", "active", "uniform"}
     average, rng, dual_state
-        As in :class:`~maxmargin.solvers.bcfw.BlockFrankWolfe`.
+        As in :class:`~maxmargin.solvers.bcfw.BlockStepper`.
     """
 
     _state = Beliefs

@@ -23,16 +23,18 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels.agreement import Beliefs, Penalty
+from .._validation import check_choice, check_integer, check_number
 from ..structures.graph import COUNT, TREE, Graphs
 from ._centre_kernel import mix_in
 from ._soft_check import mix_messages, slots_of_states, write_messages
 from ._soft_kernel import soft_steps, start_beliefs
-from .base import Candidate, Momentum
+from .base import Candidate, Momentum, check_power
 from .frank_wolfe import BlockAscent
 from .graph_problem import GraphProblem
 from .problem import DualPoint, Evaluation
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
+STEPS = ("exact", "frank-wolfe")
 # Inertia in units of the curvature of an example.
 _INERTIA = 0.8
 # Disagreement is small below this share of its largest value, and grows if it is so many times its
@@ -158,12 +160,29 @@ class SoftAgreement(BlockAscent):
         slots_of_states(graphs, slots)
         return SoftState(
             weights, start, 0, np.empty(0, np.int64), np.zeros(n), none, none, 0, 0, rng,
-            kappa=0.0, residuals=np.zeros(n), squares=np.zeros(n), slots=slots,
-            beliefs_before=start.variables.copy(), most_apart=0.0, least_apart=np.inf,
+            kappa=self._first_kappa(problem), residuals=np.zeros(n), squares=np.zeros(n),
+            slots=slots, beliefs_before=start.variables.copy(), most_apart=0.0, least_apart=np.inf,
             mean_weights=np.zeros_like(weights), mean_messages=np.zeros_like(start.eta),
             mean_mass=0.0, best=None, hard_primal=np.inf, soft_primal=np.inf, soft_dual=-np.inf,
             trace=(),
         )  # fmt: skip
+
+    def validate(self):
+        super().validate()
+        check_choice("agreement", self.agreement, AGREEMENTS)
+        check_choice("steps", self.steps, STEPS)
+        if isinstance(self.rho, str):
+            check_choice("rho", self.rho, ("auto",))
+        else:
+            check_number("rho", self.rho, above=0)
+        check_number("smoothing", self.smoothing, at_least=0)
+        check_integer("rounds", self.rounds, 1)
+        if self.average is not None:
+            check_power("average", self.average)
+
+    def started(self, problem, state):
+        """The penalty suits steps with the inertia of an acceleration."""
+        return state._replace(kappa=self._first_kappa(problem))
 
     def _first_kappa(self, problem) -> float:
         exact = self.steps == "exact"
@@ -175,8 +194,6 @@ class SoftAgreement(BlockAscent):
         return Penalty(state.kappa, float(self.smoothing), problem.max_min, self.steps == "exact")
 
     def _visit(self, problem, state, visits):
-        if state.kappa == 0.0:  # by the problem as it is accelerated
-            state = state._replace(kappa=self._first_kappa(problem))
         matrix, factor = problem.split(state.weights)
         # In other orders an example may be visited twice in a round, or not at all.
         share = self._share(state) if self.order == "permutation" else 0.0
@@ -249,8 +266,7 @@ class SoftAgreement(BlockAscent):
     def messages(self, problem, state) -> np.ndarray:
         """Messages of all slots."""
         out = np.empty_like(state.dual.eta)
-        kappa = state.kappa or self._first_kappa(problem)
-        write_messages(problem.graphs, state.dual, kappa, out)
+        write_messages(problem.graphs, state.dual, state.kappa, out)
         return out
 
     def points(self, problem, state, at=None) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -296,7 +312,7 @@ class SoftAgreement(BlockAscent):
 
     def _soft_values(self, problem, state, points, dual_weights):
         sigma = float(self.smoothing)
-        kappa = state.kappa or self._first_kappa(problem)
+        kappa = state.kappa
         values = [problem.primal(w, d, rho=1.0 / kappa, sigma=sigma) for w, d in points]
         bare = state.weights if dual_weights is None else dual_weights
         dual = problem.soft_dual(state.dual, bare, kappa, sigma)
@@ -328,7 +344,7 @@ class SoftAgreement(BlockAscent):
             found |= {"hard_dual": dual, "hard_gap": state.hard_primal - dual}
         if np.isfinite(state.soft_dual):
             gap = max(0.0, state.soft_primal - state.soft_dual)
-            rho = 1.0 / (state.kappa or self._first_kappa(problem))
+            rho = 1.0 / state.kappa
             found |= {
                 "soft_primal": state.soft_primal,
                 "soft_dual": state.soft_dual,

@@ -77,6 +77,11 @@ class SubgradientState(NamedTuple):
 class Subgradient(Solver):
     """The stochastic subgradient method, with the average weighted by t beside it."""
 
+    def missing(self, problem):
+        if not problem.has_oracle:
+            return ["an oracle of the surrogate (another surrogate or solver)"]
+        return []
+
     def init(self, problem, start, rng):
         size = problem.n_weights
         return SubgradientState(np.zeros(size), np.zeros(size), 0.0, 0, np.empty(0, np.int64), rng)
