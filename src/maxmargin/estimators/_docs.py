@@ -55,11 +55,12 @@ PARAMETERS = """\
         last known gap. The subgradient method always takes a new random order each pass.
     average : bool or float, default=True
         Also keep the average of the iterates, the t-th weighted by ``t ** average``, and return it
-        when it is better; True is 3. With a kernel, True counts as False: the average would keep
+        when it is better. True is 8 where rounds are averaged ("accelerated", "flow") and 3 where
+        single steps are. With a kernel, True counts as False: the average would keep
         every example that ever moved, and gains little; a number asks for it all the same.
     check_every : int, optional
         Passes between two true evaluations of primal, dual and gap; by default increasingly
-        rarely, and when the solver believes to be done.
+        rarely, and when the estimated gap is small enough.
     fit_intercept : bool, default=True
         Whether each class has a constant term; it is penalised like a weight of a feature that
         is always 1.
