@@ -29,7 +29,7 @@ from ._centre_kernel import (
     move_centre,
     movement,
 )
-from .base import Candidate, Solver, with_bound
+from .base import Candidate, Solver, trusted_ratio, with_bound
 from .frank_wolfe import BlockAscent
 from .problem import DualPoint, best_share
 
@@ -46,8 +46,6 @@ _LEAST, _MOST = 1.0 / 1.3, 4.0 / 1.3
 _MOST_INERTIA = 1e6
 # Inertia is halved, and momentum forgotten, if the gap has not shrunk for so many rounds.
 _PATIENCE = 20
-# The least ratio of a true gap to its guess that is believed.
-_LEAST_RATIO = 0.05
 
 
 class AcceleratedState(NamedTuple):
@@ -209,10 +207,8 @@ class Accelerated(Solver):
         if state.best is not None:
             dual = problem.dual_value(state.best)
             candidates = [(weights, with_bound(found, dual)) for weights, found in candidates]
-        gap = min(found.primal for _, found in candidates)
-        gap -= max(found.dual for _, found in candidates)
-        if state.calls and 0.0 < guess < np.inf:
-            state = state._replace(ratio=min(1.0, max(_LEAST_RATIO, gap / guess)))
+        if state.calls:
+            state = state._replace(ratio=trusted_ratio(candidates, guess, state.ratio))
         return state, candidates
 
     def estimate(self, problem, state, apart=0.0):

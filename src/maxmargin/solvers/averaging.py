@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._centre_kernel import mix_in
-from .base import Candidate, Point, Solver, check_power, with_bound
+from .base import Candidate, Point, Solver, check_power, trusted_ratio, with_bound
 
 
 class AveragedState(NamedTuple):
@@ -17,6 +17,7 @@ class AveragedState(NamedTuple):
     mean: Point
     mass: float
     rounds: int
+    ratio: float  # of the true gap to the guess, at the last check
 
     @property
     def weights(self) -> np.ndarray:
@@ -60,7 +61,7 @@ class Averaged(Solver):
         return found
 
     def init(self, problem, start, rng):
-        return AveragedState(self.solver.init(problem, start, rng), (), 0.0, 0)
+        return AveragedState(self.solver.init(problem, start, rng), (), 0.0, 0, 1.0)
 
     def advance(self, problem, state, steps):
         inner = self.solver.advance(problem, state.inner, steps)
@@ -73,7 +74,7 @@ class Averaged(Solver):
         mean = state.mean or tuple(np.zeros_like(array) for array in point)
         for average, array in zip(mean, point, strict=True):
             mix_in(average.reshape(-1), array.reshape(-1), share / mass)
-        return AveragedState(inner, mean, mass, rounds)
+        return AveragedState(inner, mean, mass, rounds, state.ratio)
 
     def point(self, problem, state):
         return self.solver.point(problem, state.inner)
@@ -88,14 +89,17 @@ class Averaged(Solver):
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AveragedState, list[Candidate]]:
         inner, candidates = self.solver.check(problem, state.inner, at, dual_weights)
+        guess = self.solver.estimate(problem, inner)
         if state.rounds:
             found = self.solver.evaluate(problem, inner, state.mean, None)
             dual = max(known.dual for _, known in candidates)
             candidates = [*candidates, (state.mean[0], with_bound(found, dual))]
-        return state._replace(inner=inner), candidates
+        ratio = trusted_ratio(candidates, guess, state.ratio) if state.rounds else 1.0
+        return state._replace(inner=inner, ratio=ratio), candidates
 
     def estimate(self, problem, state, apart=0.0):
-        return self.solver.estimate(problem, state.inner, apart)
+        """That of the solver; the average is a better point, as the last check has shown."""
+        return state.ratio * self.solver.estimate(problem, state.inner, apart)
 
     def adapted(self, problem):
         return self.solver.adapted(problem)

@@ -29,6 +29,8 @@ from .problem import Evaluation
 
 # A million rounds to this power are still a number.
 _MOST_POWER = 50.0
+# The least ratio of a true gap to its guess that is believed.
+_LEAST_RATIO = 0.05
 
 # Certified values at some weights.
 Candidate = tuple[np.ndarray, Evaluation]
@@ -50,6 +52,16 @@ def with_bound(found: Evaluation, dual: float) -> Evaluation:
         return found
     error = min(found.oracle_error, max(0.0, found.primal - dual))
     return found._replace(dual=dual, oracle_error=error)
+
+
+def trusted_ratio(candidates: list[Candidate], guess: float, before: float) -> float:
+    """The ratio of the gap between the best values to its guess, within bounds; that of before
+    where there is none."""
+    gap = min(found.primal for _, found in candidates)
+    gap -= max(found.dual for _, found in candidates)
+    if not (0.0 < guess < np.inf and gap < np.inf):
+        return before
+    return float(min(1.0, max(_LEAST_RATIO, gap / guess)))
 
 
 class Momentum(NamedTuple):
