@@ -25,6 +25,7 @@ from ..solvers.latent import (
     train_random,
     train_subgradient,
 )
+from ..solvers.result import CONVERGED, MAX_ITER
 from ..structures.latent import Latent
 from ..structures.latent_problem import EXACT, LISTED, MARGIN, SCORE, SLACK, LatentProblem, Random
 from ._base import _all_or_nothing
@@ -219,6 +220,8 @@ class LatentPredictor(BaseEstimator):
         self.certificate_ = _RANDOM if self.trainer == "random" else _CONVEX
         self.oracle_error_ = math.nan if self.trainer == "random" else 0.0
         self.status_ = result.status
+        if self.status_ == CONVERGED and not self.gap_ <= self.tol * abs(self.primal_):
+            self.status_ = MAX_ITER  # rounds gain nothing, but their convex problem is not solved
         self.history_ = result.history
         self.n_iter_ = max(1, round(result.history[-1].passes))
         self.n_searches_ = result.searches
