@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import maxmargin
-from maxmargin._kernels import jit
+from maxmargin._kernels import sources
 
 PACKAGE = Path(maxmargin.__file__).parent
 
@@ -83,7 +83,8 @@ def append_a_comment(path):
 
 
 @pytest.mark.parametrize(
-    "edited", ["_kernels/vector.py", "features/rows.py", "structures/losses.py", "solvers/bcfw.py"]
+    "edited",
+    ["_kernels/vector.py", "features/rows.py", "structures/losses.py", "solvers/_bcfw_kernel.py"],
 )
 def test_an_edit_beside_compiled_functions_starts_a_new_folder(copied, tmp_path, edited):
     before = run(FOLDER, tmp_path, copied)
@@ -91,34 +92,49 @@ def test_an_edit_beside_compiled_functions_starts_a_new_folder(copied, tmp_path,
     assert run(FOLDER, tmp_path, copied) != before
 
 
-def test_an_edit_elsewhere_keeps_the_folder(copied, tmp_path):
+@pytest.mark.parametrize("edited", ["estimators/multiclass.py", "solvers/acceleration.py"])
+def test_an_edit_elsewhere_keeps_the_folder(copied, tmp_path, edited):
     before = run(FOLDER, tmp_path, copied)
-    append_a_comment(copied / "maxmargin" / "estimators" / "multiclass.py")
+    append_a_comment(copied / "maxmargin" / edited)
     assert run(FOLDER, tmp_path, copied) == before
 
 
-def test_nothing_is_compiled_outside_the_folders_that_count():
-    counted = {PACKAGE / name for name in jit._COMPILED}
-    found = set()
-    for path in PACKAGE.rglob("*.py"):
+def test_whatever_compiles_counts_among_the_sources():
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
         if re.search(
             r"^\s*@(compiled|leaf|inner|ordered_leaf|implements|overload|intrinsic|\S*njit)",
             path.read_text(),
             re.M,
-        ):
-            found.add(next(folder for folder in path.parents if folder.parent == PACKAGE))
-    assert PACKAGE / "structures" in found  # the search finds something
+        )
+    }
+    counted = set(sources.compiled_sources())
+    assert "structures/chain.py" in found  # the search finds something
     assert found <= counted
+
+
+@pytest.mark.parametrize("name", ["_kernels/protocol.py", "_validation.py"])
+def test_what_compiled_files_import_counts_among_the_sources(name):
+    assert name in sources.compiled_sources()  # neither compiles anything itself
 
 
 def test_a_source_more_or_under_another_name_starts_a_new_folder(copied, tmp_path):
     found = {run(FOLDER, tmp_path, copied)[0]}
     extra = copied / "maxmargin" / "structures" / "extra.py"
-    extra.write_text("")
+    extra.write_text("from .._kernels.jit import leaf\n")
     found.add(run(FOLDER, tmp_path, copied)[0])
     extra.rename(extra.with_name("other.py"))
     found.add(run(FOLDER, tmp_path, copied)[0])
     assert len(found) == 3
+
+
+def test_sources_elsewhere_with_another_time_use_the_same_compiled_code(copied, tmp_path):
+    *first, value = run(FIT, tmp_path)
+    assert [line.split()[1:] for line in first] == [["0", "1"]] * 4
+    *second, again = run(FIT, tmp_path, copied)
+    assert [line.split()[1:] for line in second] == [["1", "0"]] * 4
+    assert again == value
 
 
 def test_the_folder_stands_below_the_chosen_one(tmp_path):

@@ -20,8 +20,8 @@ from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.features.rows import pack_rows
+from maxmargin.solvers._gradient_kernel import gradient_of_range
 from maxmargin.solvers.frank_wolfe import ORDERS
-from maxmargin.solvers.lbfgs import gradient_of_range
 from maxmargin.structures.chain import Chain, pack_products
 from maxmargin.structures.entropy_chain import EntropyChain
 from maxmargin.structures.losses import ZeroOneLoss

@@ -33,6 +33,8 @@ import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.core.serialize import dumps
 
+from .sources import PACKAGE
+
 _LOGGER = logging.getLogger("maxmargin.cache")
 _MARK = b"maxmargin compiled code 1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
@@ -178,13 +180,25 @@ def cannot_keep(reason: str) -> None:
 class _Locator(UserProvidedCacheLocator):
     """The place of a function in the cache: there is no other to fall back to.
 
-    Numba falls back to ``__pycache__`` beside the source, where nothing tells versions apart.
+    Numba falls back to ``__pycache__`` beside the source, where nothing tells versions apart. The
+    cache folder is named after the package's sources, so where these are and when they were written
+    makes no difference; functions defined elsewhere are told apart by both.
     """
 
     def __init__(self, function: Callable[..., Any], folder: Path):
         self._py_file = function.__code__.co_filename
         self._lineno = function.__code__.co_firstlineno
-        self._cache_path = str(folder / self.get_suitable_cache_subpath(self._py_file))
+        try:
+            self.module = ".".join(Path(self._py_file).relative_to(PACKAGE).with_suffix("").parts)
+            subfolder = self.module
+        except ValueError:
+            self.module = None
+            subfolder = self.get_suitable_cache_subpath(self._py_file)
+        self._cache_path = str(folder / subfolder)
+
+    def get_source_stamp(self) -> Any:
+        """What tells versions of the source apart, beyond the name of the cache folder."""
+        return self.module or super().get_source_stamp()
 
 
 class _CacheImpl(CompileResultCacheImpl):

@@ -2,13 +2,13 @@
 
 Numba's disk cache looks at the time stamp of the file that holds a function, so it does not
 notice an edit to a function that is *called* from another file. Here the cache folder is named
-after a hash of the sources of all rooms with compiled code: any edit or upgrade there starts a
-clean folder, and two versions never meet. How files are read and written: :mod:`.cache`.
+after a hash of all sources that compiled code depends on (:mod:`.sources`): any edit or upgrade
+there starts a clean folder, and two versions never meet. How files are read and written:
+:mod:`.cache`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 import time
@@ -26,6 +26,7 @@ from numba.extending import models, overload, register_model
 from .._folders import user_cache
 from .cache import VerifiedCache
 from .pipeline import CalledCompiler, LeafCompiler, cache_linked
+from .sources import source_hash
 
 # "ninf" must stay out: forbidden parts score minus infinity. Without "nnan" maxima would not
 # become vector instructions; scores are checked to be finite before any kernel runs.
@@ -34,21 +35,9 @@ FASTMATH = {"reassoc", "contract", "nsz", "nnan", "arcp"}
 _KEEP_SECONDS = 30 * 24 * 3600
 
 
-# The folders that hold compiled functions.
-_COMPILED = ("_kernels", "features", "structures", "surrogates", "solvers", "inference")
-# Those of them that implement generic functions.
+# The folders that implement generic functions.
 _IMPLEMENTING = ("_kernels", "features", "structures", "surrogates")
 _everything_registered = False
-
-
-def source_hash() -> str:
-    """Hash of every Python file beside compiled functions, and of numba's version."""
-    digest = hashlib.sha256(numba.__version__.encode())
-    package = Path(__file__).resolve().parent.parent
-    for path in sorted(file for room in _COMPILED for file in (package / room).rglob("*.py")):
-        digest.update(str(path.relative_to(package)).encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def cache_folder() -> Path | None:

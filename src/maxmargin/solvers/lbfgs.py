@@ -22,11 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._kernels import protocol as generic
-from .._kernels.jit import compiled, leaf
 from .._kernels.passes import inner_product
-from .._kernels.vector import add_scaled
 from ..surrogates.crf import Crf
+from ._gradient_kernel import add_vector, gradient_of_range
 from .base import Solver
 from .problem import DualPoint, Evaluation, in_threads
 
@@ -44,40 +42,6 @@ _DECLINE = 0.9
 # Values closer than this are equal up to rounding: then only slopes tell where the minimum is.
 _ROUNDING = 1e-13
 _MOST_TRIALS = 25
-
-
-@compiled
-def gradient_of_range(surrogate, structure, rows, shares, weights, first, last, gradient):
-    """Add the gradient of ``sum_i shares_i S_i`` over a range of examples; returns that sum."""
-    buffers = np.empty((3, generic.largest_block(structure)))
-    labels = np.empty(generic.most_labels(structure), np.int32)
-    work = np.empty(generic.work_size(structure, rows))
-    total = 0.0
-    for i in range(first, last):
-        if shares[i] == 0.0:
-            continue
-        size = generic.block_size(structure, i)
-        low, high = generic.label_range(structure, i)
-        scores = buffers[0, :size]
-        answer = buffers[1, :size]
-        truth = buffers[2, :size]
-        generic.score_block(structure, rows, weights, i, scores)
-        value, _ = generic.best_response(
-            surrogate, structure, i, scores, work, labels[: high - low], answer
-        )
-        generic.embed_truth(structure, i, truth)
-        for part in range(size):
-            value -= truth[part] * scores[part]
-            answer[part] -= truth[part]
-        total += shares[i] * value
-        generic.add_block(structure, rows, gradient, i, answer, shares[i])
-    return total
-
-
-@leaf
-def _add(out, vector, factor):
-    """``out += factor * vector``, in place."""
-    add_scaled(out, vector, factor)
 
 
 class Iterate(NamedTuple):
@@ -179,7 +143,7 @@ def mean_loss(problem: Any, structure: Any, weights: np.ndarray) -> tuple[float,
     ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
     for value, partial in in_threads(work, ranges, problem.n_threads):
         loss += value
-        _add(slopes, partial, 1.0)
+        add_vector(slopes, partial, 1.0)
     return loss, slopes
 
 
@@ -219,7 +183,7 @@ class LBFGS(Solver):
             # Both sums have the score of the truth, which cancels.
             known, known_slopes = mean_loss(problem, problem.clamped, weights)
             loss -= known
-            _add(slopes, known_slopes, -1.0)
+            add_vector(slopes, known_slopes, -1.0)
         else:
             constant = loss - inner_product(slopes, weights)
             new = DualPoint(constant, slopes * (-1.0 / problem.alpha))
@@ -227,7 +191,7 @@ class LBFGS(Solver):
                 bound = DualPoint(0.0, np.zeros_like(slopes))
             bound = problem.better_mixture(bound, new)
         value = loss + problem.penalty(weights)
-        _add(slopes, weights, problem.alpha)
+        add_vector(slopes, weights, problem.alpha)
         return Iterate(weights, value, slopes), bound
 
     def advance(self, problem, state, steps):
@@ -235,7 +199,7 @@ class LBFGS(Solver):
         if state.search is None:
             state = self._new_search(state)
         weights = state.at.weights.copy()
-        _add(weights, state.direction, state.search.step)
+        add_vector(weights, state.direction, state.search.step)
         trial, bound = self._look(problem, weights, state.bound)
         state = state._replace(calls=state.calls + problem.n_examples, bound=bound)
         slope = inner_product(trial.gradient, state.direction)
@@ -263,7 +227,7 @@ class LBFGS(Solver):
         factors = []
         for step, change, inverse in reversed(state.pairs):
             factors.append(inverse * inner_product(step, direction))
-            _add(direction, change, -factors[-1])
+            add_vector(direction, change, -factors[-1])
         first_step = 1.0
         if state.pairs:
             step, change, inverse = state.pairs[-1]
@@ -271,7 +235,7 @@ class LBFGS(Solver):
         else:
             first_step = 1.0 / max(np.sqrt(inner_product(direction, direction)), 1e-300)
         for (step, change, inverse), factor in zip(state.pairs, reversed(factors), strict=True):
-            _add(direction, step, factor - inverse * inner_product(change, direction))
+            add_vector(direction, step, factor - inverse * inner_product(change, direction))
         slope = inner_product(direction, state.at.gradient)
         low = (0.0, state.at.value, slope)
         search = Search(state.at.value, slope, first_step, low)
