@@ -12,15 +12,15 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from experiments.baselines.lp_oracles import Oracle
 from scipy import sparse
 
 from maxmargin.features.rows import pack_rows
-from maxmargin.inference.decode import decode
-from maxmargin.inference.plan import make_plan
-from maxmargin.solvers.graph_problem import GraphProblem
-from maxmargin.solvers.lp_oracles import Oracle
-from maxmargin.structures.factor_graph import FactorGraph
-from maxmargin.structures.graph_packing import Layout, pack_graphs, plan_layout
+from maxmargin.graphs.factor_graph import FactorGraph
+from maxmargin.graphs.inference.decode import decode
+from maxmargin.graphs.inference.plan import make_plan
+from maxmargin.graphs.packing import Layout, pack_graphs, plan_layout
+from maxmargin.graphs.problem import GraphProblem
 
 from .data import load_npz
 

@@ -20,10 +20,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from experiments.baselines.lp_bcfw import LPBlockFrankWolfe
+from experiments.baselines.lp_oracles import make_oracle
 
 from maxmargin.solvers.climb import Climb
-from maxmargin.solvers.lp_bcfw import LPBlockFrankWolfe
-from maxmargin.solvers.lp_oracles import make_oracle
 
 from .graph_data import TASKS, label_sets, msrc, rcv1_arrays
 from .graph_trace import Point, trace, warm_up

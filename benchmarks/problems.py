@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from maxmargin.graphs.soft import SoftAgreement
 from maxmargin.solvers.acceleration import Accelerated
 from maxmargin.solvers.climb import Climb
 from maxmargin.solvers.frank_wolfe import BlockFrankWolfe
-from maxmargin.solvers.soft import SoftAgreement
 
 
 class _Caught(Exception):

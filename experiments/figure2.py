@@ -15,9 +15,9 @@ from benchmarks.graph_data import Task, msrc, rcv1, yeast
 from benchmarks.graph_trace import trace
 from benchmarks.problems import soft_agreement
 
-from maxmargin.solvers.dlpw import DLPW
-from maxmargin.solvers.lp_bcfw import LPBlockFrankWolfe
-from maxmargin.solvers.lp_subgradient import LPSubgradient
+from experiments.baselines.dlpw import DLPW
+from experiments.baselines.lp_bcfw import LPBlockFrankWolfe
+from experiments.baselines.lp_subgradient import LPSubgradient
 
 from .graphs import (
     arguments,

@@ -18,8 +18,8 @@ from benchmarks.graph_trace import Point, trace, warm_up
 from benchmarks.problems import soft_agreement, soft_points
 from benchmarks.report import machine
 
+from maxmargin.graphs.soft import SoftAgreement
 from maxmargin.solvers.climb import Climb
-from maxmargin.solvers.soft import SoftAgreement
 
 from .store import RESULTS
 

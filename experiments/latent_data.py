@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maxmargin import DAG, AnyPairs, Arborescence, Latent, SharedPairs, Subset
-from maxmargin.structures.latent_problem import EXACT, SCORE
+from maxmargin.latent.problem import EXACT, SCORE
 
 SPACES = {
     "trees": Arborescence(4),

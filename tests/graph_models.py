@@ -8,10 +8,10 @@ import cvxpy as cp
 import numpy as np
 
 from maxmargin.features.rows import pack_rows
-from maxmargin.solvers.graph_problem import GraphProblem
-from maxmargin.structures.factor_graph import FactorGraph
-from maxmargin.structures.graph import COUNT, TABLE, TREE
-from maxmargin.structures.graph_packing import pack_graphs, plan_layout
+from maxmargin.graphs.factor_graph import FactorGraph
+from maxmargin.graphs.graph import COUNT, TABLE, TREE
+from maxmargin.graphs.packing import pack_graphs, plan_layout
+from maxmargin.graphs.problem import GraphProblem
 
 
 def random_graph(rng, *, n_variables=4, n_states=2, kind="pairs", n_features=2, edge_features=0):

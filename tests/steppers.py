@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from maxmargin.graphs.soft import SoftAgreement
 from maxmargin.solvers.acceleration import Accelerated
 from maxmargin.solvers.averaging import Averaged
 from maxmargin.solvers.climb import Climb
 from maxmargin.solvers.flow import Flow
 from maxmargin.solvers.frank_wolfe import BlockFrankWolfe
 from maxmargin.solvers.lbfgs import LBFGS
-from maxmargin.solvers.soft import SoftAgreement
 from maxmargin.solvers.subgradient import Subgradient
 
 

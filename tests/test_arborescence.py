@@ -14,7 +14,7 @@ from scipy.stats import chi2
 from maxmargin._kernels.arborescence import best_trees
 from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.matrix_tree import marginals_of
-from maxmargin._kernels.tree_moves import (
+from tree_moves import (
     can_move,
     draw_trees,
     draw_uniform_trees,

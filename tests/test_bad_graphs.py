@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from maxmargin import FactorGraph, GraphLabeler, GridLabeler, MultiLabelClassifier
-from maxmargin.structures import factor_graph
+from maxmargin.graphs import factor_graph
 
 NODES = np.arange(6.0).reshape(3, 2)
 EDGES = [(0, 1), (1, 2)]

@@ -14,15 +14,15 @@ from hypothesis.extra import numpy as hnp
 import steppers
 from graph_models import PlainModel, make_problem, random_truth
 from maxmargin import GraphLabeler
-from maxmargin.solvers._soft_counts import (
+from maxmargin.graphs._soft_counts import (
     ROUNDING,
     capped_shift,
     make_count_room,
     project_counts,
 )
+from maxmargin.graphs.factor_graph import FactorGraph
+from maxmargin.graphs.packing import pack_graphs, plan_layout
 from maxmargin.solvers.loop import run
-from maxmargin.structures.factor_graph import FactorGraph
-from maxmargin.structures.graph_packing import pack_graphs, plan_layout
 
 # Whole numbers and halves give ties, the others everything else.
 numbers = st.one_of(

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from maxmargin.inference import linear_program
-from maxmargin.inference.decode import METHODS, decode
-from maxmargin.inference.linear_program import relax
-from maxmargin.inference.plan import BINARY, FOREST, PAIRWISE, make_plan
-from maxmargin.inference.roof_duality import roof_duality
-from maxmargin.structures.factor_graph import FactorGraph
-from maxmargin.structures.graph import COUNT
-from maxmargin.structures.graph_packing import pack_graphs, plan_layout
+from maxmargin.graphs.factor_graph import FactorGraph
+from maxmargin.graphs.graph import COUNT
+from maxmargin.graphs.inference import linear_program
+from maxmargin.graphs.inference.decode import METHODS, decode
+from maxmargin.graphs.inference.linear_program import relax
+from maxmargin.graphs.inference.plan import BINARY, FOREST, PAIRWISE, make_plan
+from maxmargin.graphs.inference.roof_duality import roof_duality
+from maxmargin.graphs.packing import pack_graphs, plan_layout
 
 
 def packed(graphs):

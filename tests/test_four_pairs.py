@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxmargin._kernels.agreement import NEGLIGIBLE
-from maxmargin._kernels.four_pairs import LANES, move_four
 from maxmargin._kernels.jit import compiled
+from maxmargin.graphs.kernels.agreement import NEGLIGIBLE
+from maxmargin.graphs.kernels.four_pairs import LANES, move_four
 
 LEFT, RIGHT = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])  # states of the four entries
 

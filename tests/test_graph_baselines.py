@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 from experiments import figure1
+from experiments.baselines.dlpw import DLPW
+from experiments.baselines.lp_bcfw import LPBlockFrankWolfe
+from experiments.baselines.lp_oracles import PottsProgram, is_potts, make_oracle
+from experiments.baselines.lp_subgradient import LPSubgradient
 
 import steppers
 from graph_models import PlainModel, small_problem
-from maxmargin.inference.linear_program import LinearProgram
-from maxmargin.solvers.dlpw import DLPW
+from maxmargin.graphs.inference.linear_program import LinearProgram
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.lp_bcfw import LPBlockFrankWolfe
-from maxmargin.solvers.lp_oracles import PottsProgram, is_potts, make_oracle
-from maxmargin.solvers.lp_subgradient import LPSubgradient
 from realdata import data_file
 
 

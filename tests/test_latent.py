@@ -33,9 +33,8 @@ from maxmargin import (
     SharedPairs,
     Subset,
 )
-from maxmargin.solvers.latent import Session, train_random
-from maxmargin.structures.latent_pairs import shared_pairs
-from maxmargin.structures.latent_problem import (
+from maxmargin.latent.pairs import shared_pairs
+from maxmargin.latent.problem import (
     EXACT,
     INDICATOR,
     LISTED,
@@ -44,6 +43,7 @@ from maxmargin.structures.latent_problem import (
     SLACK,
     Random,
 )
+from maxmargin.latent.trainers import Session, train_random
 
 
 def problem_of(name, n=6, seed=0, superset=True):

@@ -30,7 +30,7 @@ from maxmargin import (
     Subset,
     certificates,
 )
-from maxmargin.solvers.latent import MARGIN, SLACK, Session
+from maxmargin.latent.trainers import MARGIN, SLACK, Session
 
 TREES = Latent(SPACES["trees"], SharedPairs(), superset=AnyPairs())
 SETS = Latent(LEARNABLE, SharedPairs(), superset=AnyPairs())

@@ -14,7 +14,7 @@ from maxmargin import MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.chain_saddle import step_length
 from maxmargin._kernels.jit import compiled
-from maxmargin.surrogates.mirror_prox import mirror_prox
+from maxmargin.oracles.mirror_prox import mirror_prox
 from test_chain_max_min import HAMMING, allowed_there, outputs_of, small_problem
 from test_duality import CHAIN_COSTS, CHAIN_LABELS, chain_model, chains
 

@@ -20,9 +20,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from maxmargin import MultiLabelClassifier, load, save
-from maxmargin.structures.factor_graph import FactorGraph
-from maxmargin.structures.graph_packing import pack_graphs, plan_layout
-from maxmargin.structures.label_graph import chow_liu_tree, label_graphs, mutual_information
+from maxmargin.graphs.factor_graph import FactorGraph
+from maxmargin.graphs.label_graph import chow_liu_tree, label_graphs, mutual_information
+from maxmargin.graphs.packing import pack_graphs, plan_layout
 from realdata import load_npz
 from samebits import assert_same
 

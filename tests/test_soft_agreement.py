@@ -9,10 +9,10 @@ import pytest
 
 import steppers
 from graph_models import PlainModel, make_problem, random_graph, random_truth
+from maxmargin.graphs.factor_graph import FactorGraph
+from maxmargin.graphs.packing import pack_graphs, plan_layout
+from maxmargin.graphs.soft import theorem_h
 from maxmargin.solvers.loop import run
-from maxmargin.solvers.soft import theorem_h
-from maxmargin.structures.factor_graph import FactorGraph
-from maxmargin.structures.graph_packing import pack_graphs, plan_layout
 
 KINDS = ("pairs", "own tables", "potts", "triples", "count", "tree", "chain")
 

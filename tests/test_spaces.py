@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from maxmargin import DAG, Arborescence, LabelSequence, Permutation, Subset
-from maxmargin._kernels.space_moves import draw_sets
+from maxmargin.latent.kernels.space_moves import draw_sets
 
 SPACES = {
     "trees": Arborescence(4),

@@ -19,7 +19,6 @@ import steppers
 from maxmargin import TreeParser, load, read_conllu, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
-from maxmargin._kernels.tree_moves import enumerate_trees
 from maxmargin.estimators._tree_data import Sentences
 from maxmargin.features.arcs import TEMPLATES, attributes_of, pack_arcs
 from maxmargin.features.rows import pack_rows
@@ -27,6 +26,7 @@ from maxmargin.solvers.problem import Problem
 from maxmargin.structures.arborescence import pack_trees
 from maxmargin.surrogates.crf import Crf
 from test_rankings import solve
+from tree_moves import enumerate_trees
 
 ALPHA = 0.05
 EXACT = {"alpha": ALPHA, "tol": 1e-6, "max_iter": 20_000, "random_state": 0}

@@ -22,8 +22,8 @@ from maxmargin._kernels.simplex import lower_envelope_step
 from maxmargin._kernels.subsets import best_subsets
 from maxmargin._validation import LARGEST
 from maxmargin.solvers import loop
-from maxmargin.solvers.cccp import run_latent
 from maxmargin.solvers.problem import Evaluation
+from maxmargin.solvers.rounds import run_latent
 
 CASES = hostile.cases()
 # Compiled by other tests, too; the others are for `make test-all`.

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 # Names are loaded when first used: `import maxmargin` stays fast.
 _HOMES = {
-    "AffineMap": "structures.latent",
-    "AnyPairs": "structures.latent",
-    "Arborescence": "structures.set_spaces",
-    "DAG": "structures.set_spaces",
-    "HiddenStates": "structures.latent",
-    "LabelSequence": "structures.spaces",
-    "Latent": "structures.latent",
+    "AffineMap": "latent.variables",
+    "AnyPairs": "latent.variables",
+    "Arborescence": "latent.spaces.sets",
+    "DAG": "latent.spaces.sets",
+    "HiddenStates": "latent.variables",
+    "LabelSequence": "latent.spaces.labels",
+    "Latent": "latent.variables",
     "LatentPredictor": "estimators.latent",
-    "Permutation": "structures.spaces",
-    "SharedPairs": "structures.latent",
-    "Subset": "structures.set_spaces",
-    "FactorGraph": "structures.factor_graph",
+    "Permutation": "latent.spaces.labels",
+    "SharedPairs": "latent.variables",
+    "Subset": "latent.spaces.sets",
+    "FactorGraph": "graphs.factor_graph",
     "GraphLabeler": "estimators.graph",
     "GridLabeler": "estimators.grid",
     "LabelRanker": "estimators.ranker",
@@ -36,7 +36,7 @@ _HOMES = {
     "BlockFrankWolfe": "solvers.frank_wolfe",
     "Flow": "solvers.flow",
     "LBFGS": "solvers.lbfgs",
-    "SoftAgreement": "solvers.soft",
+    "SoftAgreement": "graphs.soft",
     "Subgradient": "solvers.subgradient",
     "Check": "solvers.result",
     "Result": "solvers.result",
@@ -119,13 +119,13 @@ if TYPE_CHECKING:
     from .estimators.structured import StructuredPredictor
     from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
+    from .graphs.factor_graph import FactorGraph
+    from .latent.spaces.labels import LabelSequence, Permutation
+    from .latent.spaces.sets import DAG, Arborescence, Subset
+    from .latent.variables import AffineMap, AnyPairs, HiddenStates, Latent, SharedPairs
     from .memory import MemoryEstimate, estimate_memory
     from .persistence import ModelFileError, load, save
     from .solvers.result import Check, Result
-    from .structures.factor_graph import FactorGraph
-    from .structures.latent import AffineMap, AnyPairs, HiddenStates, Latent, SharedPairs
-    from .structures.set_spaces import DAG, Arborescence, Subset
-    from .structures.spaces import LabelSequence, Permutation
 
 
 def __getattr__(name: str) -> Any:

@@ -61,13 +61,13 @@ _REGISTRY: dict[str, _Codec] = {}
 # Our own classes, registered when first met: importing them takes the compiler's time.
 _OWN = {
     "Check": "solvers.result",
-    "Round": "solvers.cccp",
+    "Round": "solvers.rounds",
     "Blocks": "_kernels.blocks",
     "Atoms": "_kernels.atoms",
     "Kernel": "features.kernel_values",
     "Flows": "_kernels.flows",
-    "Beliefs": "_kernels.agreement",
-    "Layout": "structures.graph_packing",
+    "Beliefs": "graphs.kernels.agreement",
+    "Layout": "graphs.packing",
 }
 
 

@@ -10,13 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ._indices import (
-    check_array,
-    check_finite_array,
-    check_pool,
-    check_within,
-    entries_in_use,
-)
+from ._indices import check_array, check_finite_array, check_pool, check_within, entries_in_use
 
 # Sums of marginals and weights of mixtures are right up to the rounding of many steps.
 _ROUNDING = 1e-6

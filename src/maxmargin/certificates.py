@@ -24,7 +24,7 @@ from scipy.optimize import linprog
 from sklearn.utils.validation import check_is_fitted
 
 from ._validation import check_choice, check_integer, check_loss_matrix
-from .certificates_latent import (
+from .latent.certificates import (
     BetaEstimate,
     GeneralisationBound,
     GibbsDistortion,

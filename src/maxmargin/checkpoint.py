@@ -21,11 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._archive import DAMAGE, Archive
-from ._checkpoint_checks import (
-    check_fields,
-    check_fit_state,
-    surrogate_arrays,
-)
+from ._checkpoint_checks import check_fields, check_fit_state, surrogate_arrays
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
 from ._replacing import replacing
 
@@ -47,7 +43,7 @@ _OBJECTS = {
     ("maxmargin.solvers.lbfgs", "LbfgsState"),
     ("maxmargin.solvers.lbfgs", "Search"),
     ("maxmargin.solvers.problem", "DualPoint"),
-    ("maxmargin.solvers.soft", "SoftState"),
+    ("maxmargin.graphs.soft", "SoftState"),
     ("maxmargin.solvers.subgradient", "SubgradientState"),
 }
 

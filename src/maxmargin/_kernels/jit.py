@@ -36,7 +36,7 @@ _KEEP_SECONDS = 30 * 24 * 3600
 
 
 # The folders that implement generic functions.
-_IMPLEMENTING = ("_kernels", "features", "structures", "surrogates")
+_IMPLEMENTING = ("_kernels", "features", "structures", "surrogates", "oracles")
 _everything_registered = False
 
 

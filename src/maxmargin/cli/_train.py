@@ -12,23 +12,15 @@ from typing import Any
 import click
 import numpy as np
 
+from ..cli import INTERRUPTED, NOT_CONVERGED, OK
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
 from ..solvers.result import CONVERGED, FAILED, STATIONARY
-from . import INTERRUPTED, NOT_CONVERGED, OK
 from ._fit import Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
 from ._options import Names, json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, print_table
 from ._path import Point, best_alpha, take, walk_path
-from ._tasks import (
-    TASKS,
-    Score,
-    baseline_of,
-    certificate_of,
-    certified,
-    estimator_class,
-    scores_of,
-)
+from ._tasks import TASKS, Score, baseline_of, certificate_of, certified, estimator_class, scores_of
 
 _HELP = f"""Train a model of TASK on DATA (a file, or @NAME) and write it to MODEL.
 

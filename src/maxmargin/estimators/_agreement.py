@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._validation import check_choice, check_number
+from ..graphs.problem import GraphProblem
+from ..graphs.soft import AGREEMENTS, STEPS, SoftAgreement
 from ..solvers.acceleration import Accelerated
 from ..solvers.base import Solver
 from ..solvers.climb import Climb
-from ..solvers.graph_problem import GraphProblem
 from ..solvers.result import Result
-from ..solvers.soft import AGREEMENTS, STEPS, SoftAgreement
 from ._base import PREVIOUS, Settings, incompatible
 
 if TYPE_CHECKING:

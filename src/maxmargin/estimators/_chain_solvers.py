@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from .._validation import check_integer
+from ..oracles.mirror_prox import PER_POSITION, mirror_prox
 from ..structures.entropy_chain import EntropyChain
 from ..surrogates.crf import BoundedCrf
-from ..surrogates.mirror_prox import PER_POSITION, mirror_prox
 from ._base import SURROGATES, StructuredEstimator
 
 ORACLE_PARAMETERS = f"""\

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..features.graphs import NodeGraph
-from ..structures.factor_graph import FactorBlock, FactorGraph
-from ..structures.graph import COUNT
+from ..graphs.factor_graph import FactorBlock, FactorGraph
+from ..graphs.features import NodeGraph
+from ..graphs.graph import COUNT
 from ._node_kinds import NodeKinds
 
 

@@ -11,17 +11,11 @@ import numpy as np
 
 from .._labels import LabelCodes, place_in_sequences, plain
 from .._validation import check_sample_weight
-from ..features.graphs import (
-    NodeGraph,
-    block_scores,
-    edge_width,
-    row_numbers,
-    stack_features,
-)
-from ..inference.decode import Decoded
-from ..structures.factor_graph import FactorGraph, check_memory
-from ..structures.graph import COUNT, TREE, Graphs
-from ..structures.graph_packing import Layout, plan_layout, with_short_potts
+from ..graphs.factor_graph import FactorGraph, check_memory
+from ..graphs.features import NodeGraph, block_scores, edge_width, row_numbers, stack_features
+from ..graphs.graph import COUNT, TREE, Graphs
+from ..graphs.inference.decode import Decoded
+from ..graphs.packing import Layout, plan_layout, with_short_potts
 from ._hidden import find_hidden, warn_without_labels
 from ._node_kinds import NodeKinds, all_labels
 from ._sequence_data import check_lengths, encode_positions, flatten_labels

@@ -12,11 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._labels import as_label_array
 from .._validation import check_integer
-from ..solvers.cccp import LatentModel, LatentResult, run_latent
 from ..solvers.climb import Climb
 from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
+from ..solvers.rounds import LatentModel, LatentResult, run_latent
 from ._base import Settings, StructuredEstimator, warn_failure
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..inference import drivers
-from ..inference.decode import decode
-from ..inference.plan import list_examples, make_plan
-from ..solvers.graph_problem import GraphProblem
+from ..graphs.graph import Graphs
+from ..graphs.inference import drivers
+from ..graphs.inference.decode import decode
+from ..graphs.inference.plan import list_examples, make_plan
+from ..graphs.packing import Layout, pack_graphs
+from ..graphs.problem import GraphProblem
 from ..solvers.loop import run
-from ..structures.graph import Graphs
-from ..structures.graph_packing import Layout, pack_graphs
 from ._base import Settings
 from ._graph_counts import without_known
 from ._graph_data import LabelledGraphs, Parts, clamp, table_scores, take_parts

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .._labels import plain
-from ..structures.factor_graph import check_memory
-from ..structures.label_graph import all_pairs, chow_liu_tree
+from ..graphs.factor_graph import check_memory
+from ..graphs.label_graph import all_pairs, chow_liu_tree
 
 NAMED = ("auto", "none", "full", "tree")
 # Up to so many labels, and bytes of the dual state, "auto" is the full graph.

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from .._labels import LabelCodes, plain
-from ..features.graphs import NodeGraph
-from ..structures.factor_graph import FactorGraph
+from ..graphs.factor_graph import FactorGraph
+from ..graphs.features import NodeGraph
 
 
 class NodeKinds:

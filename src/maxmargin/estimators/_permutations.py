@@ -8,8 +8,8 @@ import numpy as np
 
 from .._kernels.saddle import MirrorProx, Proximal
 from .._validation import check_choice, check_integer
+from ..oracles.saddle import saddle_max_min
 from ..surrogates.max_margin import MaxMargin
-from ..surrogates.saddle import saddle_max_min
 from ._base import Settings, StructuredEstimator, incompatible
 
 ORACLES = ("proximal", "mirror-prox")

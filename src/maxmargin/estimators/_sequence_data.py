@@ -13,12 +13,7 @@ from .._validation import check_sample_weight
 from ..features.sequences import Sequences, learn_sequences, take_list
 from ..solvers.problem import for_groups, in_threads
 from ..structures.chain import Chain, best_paths
-from ..structures.masks import (
-    TransitionMasks,
-    allowed_positions,
-    first_infeasible,
-    first_violation,
-)
+from ..structures.masks import TransitionMasks, allowed_positions, first_infeasible, first_violation
 from ._hidden import find_hidden, warn_without_labels
 
 if TYPE_CHECKING:

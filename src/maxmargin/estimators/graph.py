@@ -10,11 +10,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._labels import LabelCodes, class_costs, warn_unseen
 from .._validation import check_choice, check_n_jobs, check_sample_weight
-from ..features.graphs import EDGE, NodeGraph, read_graphs, stack_features
-from ..inference.decode import Decoded, decode
-from ..solvers.graph_problem import GraphProblem
-from ..structures.factor_graph import TIES
-from ..structures.graph_packing import pack_graphs
+from ..graphs.factor_graph import TIES
+from ..graphs.features import EDGE, NodeGraph, read_graphs, stack_features
+from ..graphs.inference.decode import Decoded, decode
+from ..graphs.packing import pack_graphs
+from ..graphs.problem import GraphProblem
 from ..structures.masks import known_positions
 from ._agreement import AgreementModel
 from ._base import Settings

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_choice
-from ..features.graphs import NodeGraph, check_widths, node_features, take_graphs
+from ..graphs.features import NodeGraph, check_widths, node_features, take_graphs
 from ._docs import documented
 from .graph import GRAPH_DOCS, GraphLabeler
 

@@ -18,16 +18,11 @@ from .._validation import (
     check_sample_weight,
     check_switch,
 )
-from ..certificates_latent import sample_size
-from ..solvers.latent import (
-    LatentResult,
-    train_exact,
-    train_random,
-    train_subgradient,
-)
+from ..latent.certificates import sample_size
+from ..latent.problem import EXACT, LISTED, MARGIN, SCORE, SLACK, LatentProblem, Random
+from ..latent.trainers import LatentResult, train_exact, train_random, train_subgradient
+from ..latent.variables import Latent
 from ..solvers.result import CONVERGED, MAX_ITER
-from ..structures.latent import Latent
-from ..structures.latent_problem import EXACT, LISTED, MARGIN, SCORE, SLACK, LatentProblem, Random
 from ._base import _all_or_nothing
 
 TRAINERS = ("random", "all", "lssvm")

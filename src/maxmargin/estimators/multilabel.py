@@ -11,24 +11,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
 from .._validation import check_n_jobs, check_sample_weight
-from ..inference.decode import Decoded, decode
-from ..inference.plan import make_plan
+from ..graphs.inference.decode import Decoded, decode
+from ..graphs.inference.plan import make_plan
+from ..graphs.label_graph import effect_of_presence, label_graphs
+from ..graphs.problem import GraphProblem
 from ..solvers.base import Solver
-from ..solvers.graph_problem import GraphProblem
 from ..solvers.problem import Problem
-from ..structures.label_graph import effect_of_presence, label_graphs
 from ..structures.multilabel import HIDDEN, Multilabel, label_weights
 from ._agreement import AgreementModel
 from ._base import SOLVERS, SURROGATES
 from ._docs import UNPROVEN, documented
 from ._flat import _SCORES_AT_ONCE, FlatClassifier
 from ._graph_data import clamp
-from ._hidden_label_sets import (
-    HiddenLabelSets,
-    known_counts,
-    leave_out_hidden,
-    usual_state,
-)
+from ._hidden_label_sets import HiddenLabelSets, known_counts, leave_out_hidden, usual_state
 from ._label_edges import check_edges, find_edges
 from ._label_sets import (
     encode_label_sets,

@@ -9,12 +9,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_integer, check_n_jobs, check_sample_weight
 from ..features.arcs import ArcRows, parse_template
+from ..oracles.tree_saddle import TreeMaxMin
 from ..solvers.base import Solver
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
-from ..surrogates.tree_saddle import TreeMaxMin
 from ._base import Settings
 from ._docs import documented
 from ._hidden import warn_without_labels

@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import (
-    check_rows_of_numbers,
-    first_unusable,
-    refuse_times_and_texts,
-    unusable,
-)
+from .._validation import check_rows_of_numbers, first_unusable, refuse_times_and_texts, unusable
 from .dicts import Columns, Triplets, columns_of, new_vectorizer
 from .rows import FreshRows, SparseRows, fresh_rows, sparse_rows
 

@@ -163,7 +163,7 @@ class GraphTask(PartsTask):
         return self._cut(np.concatenate(found), [len(f) for f in found])
 
     def rows(self, X: Any) -> Any:
-        from ..features.graphs import row_numbers, stack_features
+        from ..graphs.features import row_numbers, stack_features
 
         if self.model.kernel == "precomputed":
             return None

@@ -22,13 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import check_choice, check_number
-from ._centre_kernel import (
-    bare_products,
-    distance_to_bare,
-    mix_bare,
-    move_centre,
-    movement,
-)
+from ._centre_kernel import bare_products, distance_to_bare, mix_bare, move_centre, movement
 from .base import Candidate, Solver, trusted_ratio, with_bound
 from .frank_wolfe import BlockAscent
 from .problem import DualPoint, best_share

@@ -13,7 +13,7 @@ INTERRUPTED = "interrupted"
 STOPPED = "stopped"  # by a callback
 EARLY_STOPPED = "early_stopped"  # by the validation score
 FAILED = "failed"  # numbers overflowed: the weights are the best that were still finite
-STATIONARY = "stationary"  # no certificate of a global minimum: see solvers/cccp.py
+STATIONARY = "stationary"  # no certificate of a global minimum: see solvers/rounds.py
 
 
 class Check(NamedTuple):

@@ -1,0 +1,280 @@
+"""True values on factor graphs: the primal at any messages, the soft dual at any beliefs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._kernels.jit import compiled, leaf
+from .._kernels.protocol import score_rows
+from .._kernels.simplex import clipped_difference, project
+from ._soft_kernel import make_room, mix_example
+from .graph import COUNT, TABLE, TREE
+from .kernels.agreement import factor_row, max_min_value, score_factor, subtract_messages
+from .kernels.global_factors import best_count, best_in_tree
+from .kernels.potts import best_potts
+
+
+@compiled
+def write_messages(graphs, beliefs, kappa, out):
+    """Messages of all slots."""
+    for m in range(graphs.shape.shape[0]):
+        s = graphs.shape[m]
+        base = graphs.variables[s]
+        for z in range(graphs.scope_at[graphs.factors[s]], graphs.scope_at[graphs.factors[s + 1]]):
+            a = base + graphs.scope[z]
+            at = graphs.first_message[m] + graphs.message_at[z]
+            own = graphs.first_state[m] + graphs.state_at[a]
+            for j in range(graphs.n_states[a]):
+                off = beliefs.implied[at + j] - beliefs.variables[own + j]
+                out[at + j] = beliefs.eta[at + j] + kappa * off
+
+
+@compiled
+def mix_messages(graphs, beliefs, kappa, share, mean, squares):
+    """``mean += share * (messages - mean)``; ``squares`` gets the squared norms of the messages."""
+    for m in range(graphs.shape.shape[0]):
+        squares[m] = mix_example(graphs, beliefs, kappa, share, m, mean)
+
+
+@compiled
+def slots_of_states(graphs, out):
+    """Number of factors that hold the variable of each state."""
+    for m in range(graphs.shape.shape[0]):
+        s = graphs.shape[m]
+        for a in range(graphs.variables[s], graphs.variables[s + 1]):
+            at = graphs.first_state[m] + graphs.state_at[a]
+            for j in range(graphs.n_states[a]):
+                out[at + j] = graphs.held_at[a + 1] - graphs.held_at[a]
+
+
+@leaf
+def _smooth_maximum(values, sigma, scaled, work, answer):
+    """``max_b values @ b - sigma/2 |b|^2`` over the simplex; the plain maximum if sigma is 0."""
+    n = values.shape[0]
+    top = values[0]
+    for j in range(1, n):
+        top = max(top, values[j])
+    if sigma == 0.0:
+        return top
+    for j in range(n):
+        scaled[j] = (values[j] - top) / sigma
+    project(scaled, work, 1.0, answer)
+    total = top
+    for j in range(n):
+        total += (values[j] - top) * answer[j] - 0.5 * sigma * answer[j] * answer[j]
+    return total
+
+
+@leaf
+def _smooth_max_min(theta, cost, sigma, work, answer):
+    """``max_b cost * (1 - max b) + theta @ b - sigma/2 |b|^2`` over the simplex."""
+    k = theta.shape[0]
+    top = theta[0]
+    for j in range(1, k):
+        top = max(top, theta[j])
+    for j in range(k):
+        theta[j] -= top
+    clipped_difference(theta, work, sigma, cost, answer)
+    total, largest = top + cost, 0.0
+    for j in range(k):
+        total += theta[j] * answer[j] - 0.5 * sigma * answer[j] * answer[j]
+        largest = max(largest, answer[j])
+    return total - cost * largest
+
+
+@compiled
+def evaluate_graphs(
+    graphs, rows, features, truth, costs, sample_weight, max_min, sigma, messages, matrix,
+    factor_weights, first, last, sums,
+):  # fmt: skip
+    """Sums over some examples: ``[sum s_m S_m, sum s_m |delta_m|^2]``.
+
+    S_m is the surrogate of the relaxed problem at these weights and messages: an upper bound of its
+    value at the best messages.
+    """
+    room = make_room(graphs)
+    size = max(room.table.shape[0], room.values.shape[0])
+    scaled, answer, work = np.empty(size), np.empty(size), np.empty(2 * size)
+    sums[:] = 0.0
+    for m in range(first, last):
+        if sample_weight[m] == 0.0:
+            continue
+        s = graphs.shape[m]
+        base, end = graphs.variables[s], graphs.variables[s + 1]
+        shift = graphs.first_message[m]
+        total = 0.0
+        before = -1
+        for a in range(base, end):
+            row = graphs.first_row[m] + graphs.row_step[a]
+            if row != before:
+                score_rows(rows, matrix, row, row + 1, room.scores)
+                before = row
+            k, column = graphs.n_states[a], graphs.column[a]
+            v = graphs.first_variable[m] + a - base
+            theta = room.values[:k]
+            for j in range(k):
+                theta[j] = room.scores[0, column + j]
+            total -= theta[truth[v]]
+            for h in range(graphs.held_at[a], graphs.held_at[a + 1]):
+                at = shift + graphs.message_at[graphs.held[h]]
+                for j in range(k):
+                    theta[j] += messages[at + j]
+            if max_min and sigma > 0.0 and costs[v] > 0.0:
+                total += _smooth_max_min(theta, costs[v], sigma, work, answer[:k])
+            elif max_min and costs[v] > 0.0:
+                total += max_min_value(theta, costs[v], work)
+            else:
+                for j in range(k):
+                    if j != truth[v]:
+                        theta[j] += costs[v]
+                total += _smooth_maximum(theta, sigma, scaled[:k], work, answer[:k])
+        if sigma == 0.0 and graphs.binary_pairs[s] and features.shape[1] == 1:
+            total += _binary_pairs_maxima(graphs, truth, messages, factor_weights, m)
+        for f in range(graphs.factors[s], graphs.factors[s + 1]):
+            if sigma == 0.0 and graphs.binary_pairs[s] and features.shape[1] == 1:
+                break
+            begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
+            at = 0
+            for z in range(begin, stop):
+                place = shift + graphs.message_at[z]
+                for j in range(graphs.n_states[base + graphs.scope[z]]):
+                    room.delta[at] = messages[place + j]
+                    at += 1
+            if graphs.kind[f] == COUNT:
+                gain = room.node[: stop - begin]
+                for r in range(stop - begin):
+                    gain[r] = room.delta[2 * r] - room.delta[2 * r + 1]
+                    total -= room.delta[2 * r]
+                total += best_count(gain, graphs.low[f], graphs.high[f])
+                continue
+            if graphs.potts[f] and sigma == 0.0:
+                row = features[factor_row(graphs, m, f)]
+                score = 0.0
+                for p in range(row.shape[0]):
+                    score += row[p] * factor_weights[p, graphs.factor_column[f]]
+                total += best_potts(score, room.delta[: at // 2], room.delta[at // 2 : at])
+                variables = graphs.first_variable[m]
+                same = (
+                    truth[variables + graphs.scope[begin]]
+                    == truth[variables + graphs.scope[begin + 1]]
+                )
+                total -= score if same else 0.0
+                continue
+            score_factor(graphs, features, factor_weights, m, f, room.columns, room.table)
+            if graphs.kind[f] == TREE:
+                total += best_in_tree(
+                    graphs, m, f, room.delta, room.table, room.node, room.pointer, room.places
+                )
+                for z in range(begin, stop):
+                    if graphs.parent[z] >= 0:
+                        total -= room.table[_true_pair(graphs, truth, m, f, z)]
+                continue
+            e = _true_entry(graphs, truth, m, f)
+            total -= room.table[e]
+            size = graphs.n_entries[f]
+            subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
+            total += _smooth_maximum(room.theta[:size], sigma, scaled[:size], work, answer[:size])
+        square = 0.0
+        for at in range(shift, graphs.first_message[m + 1]):
+            square += messages[at] * messages[at]
+        sums[0] += sample_weight[m] * total
+        sums[1] += sample_weight[m] * square
+
+
+@leaf
+def _binary_pairs_maxima(graphs, truth, messages, factor_weights, m):
+    """Maxima of all factors minus the scores of the truth, where all are tables of binary pairs."""
+    s = graphs.shape[m]
+    first_factor = graphs.factors[s]
+    slots = graphs.scope_at[first_factor]
+    variables = graphs.first_variable[m]
+    w = factor_weights[0]
+    total = 0.0
+    for f in range(first_factor, graphs.factors[s + 1]):
+        number = f - first_factor
+        at = graphs.first_message[m] + 4 * number
+        column = graphs.factor_column[f]
+        l0, l1, r0, r1 = messages[at], messages[at + 1], messages[at + 2], messages[at + 3]
+        best = max(w[column] - l0 - r0, w[column + 1] - l0 - r1)
+        best = max(best, max(w[column + 2] - l1 - r0, w[column + 3] - l1 - r1))
+        left = truth[variables + graphs.scope[slots + 2 * number]]
+        right = truth[variables + graphs.scope[slots + 2 * number + 1]]
+        total += best - w[column + 2 * left + right]
+    return total
+
+
+@leaf
+def _true_entry(graphs, truth, m, f):
+    base = graphs.variables[graphs.shape[m]]
+    e = 0
+    for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
+        a = graphs.scope[z]
+        e = e * graphs.n_states[base + a] + truth[graphs.first_variable[m] + a]
+    return e
+
+
+@leaf
+def _true_pair(graphs, truth, m, f, z):
+    base = graphs.variables[graphs.shape[m]]
+    child = graphs.scope[z]
+    parent = graphs.scope[graphs.scope_at[f] + graphs.parent[z]]
+    at = graphs.first_variable[m]
+    e = graphs.edge_entry[z] + truth[at + child] * graphs.n_states[base + parent]
+    return e + truth[at + parent]
+
+
+@leaf
+def concave_part(graphs, beliefs, truth, costs, max_min, m):
+    """``H_m`` of the variables' beliefs."""
+    s = graphs.shape[m]
+    base = graphs.variables[s]
+    total = 0.0
+    for a in range(base, graphs.variables[s + 1]):
+        v = graphs.first_variable[m] + a - base
+        at = graphs.first_state[m] + graphs.state_at[a]
+        total += costs[v] * (
+            1.0 - certain(beliefs[at : at + graphs.n_states[a]], truth[v], max_min)
+        )
+    return total
+
+
+@leaf
+def certain(belief, truth, max_min):
+    """Mass that loses nothing: of the truth, or of the best prediction."""
+    if not max_min:
+        return belief[truth]
+    largest = belief[0]
+    for j in range(1, belief.shape[0]):
+        largest = max(largest, belief[j])
+    return largest
+
+
+@compiled
+def soft_dual_sums(graphs, beliefs, truth, costs, sample_weight, max_min, sigma, kappa, sums):
+    """``[sum s_m (H_m - sigma/2 |mu|^2), sum s_m (|delta_m|^2 - |eta_m|^2)]``."""
+    sums[:] = 0.0
+    for m in range(graphs.shape.shape[0]):
+        if sample_weight[m] == 0.0:
+            continue
+        s = graphs.shape[m]
+        base = graphs.variables[s]
+        total = concave_part(graphs, beliefs.variables, truth, costs, max_min, m)
+        if sigma > 0.0:
+            for at in range(graphs.first_state[m], graphs.first_state[m + 1]):
+                total -= 0.5 * sigma * beliefs.variables[at] ** 2
+            for f in range(graphs.factors[s], graphs.factors[s + 1]):
+                if graphs.kind[f] == TABLE:
+                    at = graphs.first_mass[m] + graphs.mass_at[f]
+                    for e in range(graphs.n_entries[f]):
+                        total -= 0.5 * sigma * beliefs.tables[at + e] ** 2
+        square = 0.0
+        for z in range(graphs.scope_at[graphs.factors[s]], graphs.scope_at[graphs.factors[s + 1]]):
+            a = base + graphs.scope[z]
+            at = graphs.first_message[m] + graphs.message_at[z]
+            own = graphs.first_state[m] + graphs.state_at[a]
+            for j in range(graphs.n_states[a]):
+                eta = beliefs.eta[at + j]
+                delta = eta + kappa * (beliefs.implied[at + j] - beliefs.variables[own + j])
+                square += delta * delta - eta * eta
+        sums[0] += sample_weight[m] * total
+        sums[1] += sample_weight[m] * square

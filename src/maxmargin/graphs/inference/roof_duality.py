@@ -1,0 +1,159 @@
+"""The relaxation of binary pairwise graphs over the local polytope, exactly, by one maximum flow.
+
+Its optimum is half-integral: every variable is in state 1 by 0, 1/2 or 1. Where it is integral some
+best labelling agrees with it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..._kernels.jit import compiled, inner, leaf
+from ..graph import Graphs
+from .max_flow import load_network, make_network, run_flow
+from .plan import BINARY, PAIRWISE, Plan, list_examples, make_plan
+
+
+class Relaxed(NamedTuple):
+    """Optimum of the relaxation over the local polytope, of each example.
+
+    ``unary`` has a number for each state and ``tables`` for each entry of a table; ``values`` are
+    the scores, upper bounds of the score of any labelling.
+    """
+
+    unary: np.ndarray
+    tables: np.ndarray
+    values: np.ndarray
+
+
+@leaf
+def half_labels(plan, s, unary, tables, fixed, net, halves):
+    """Write twice the optimal marginal of state 1 of each variable: 0, 1 or 2.
+
+    ``net`` has two copies; ``fixed[v]`` is the state of a fixed variable, else -1. Returns the
+    number of variables that are undecided.
+    """
+    load_network(plan, s, unary, tables, fixed, net, 2)
+    run_flow(plan, s, net, 2)
+    undecided = 0
+    for v in range(plan.variables[s + 1] - plan.variables[s]):
+        one, zero = net.level[2 * v] > 0, net.level[2 * v + 1] > 0
+        halves[v] = 1 if one == zero else 2 * one
+        undecided += one == zero
+    return undecided
+
+
+@leaf
+def half_pair(t00, t01, t10, t11, i, j):
+    """Best marginals of a pair (state 00, 01, 10, 11) whose variables have these halves."""
+    if i == 1 and j == 1:
+        both = 0.5 if (t00 - t01) + (t11 - t10) >= 0.0 else 0.0
+    else:
+        both = 0.25 * i * j
+    return 1.0 - 0.5 * (i + j) + both, 0.5 * j - both, 0.5 * i - both, both
+
+
+@leaf
+def half_score(plan, s, unary, tables, halves):
+    """Score of half-integral marginals, every pair at its best."""
+    base = plan.variables[s]
+    total = 0.0
+    for v in range(plan.variables[s + 1] - base):
+        at = plan.state_at[base + v]
+        total += (1.0 - 0.5 * halves[v]) * unary[at] + 0.5 * halves[v] * unary[at + 1]
+    for q in range(plan.singles[s], plan.singles[s + 1]):
+        at, half = plan.single_entry[q], 0.5 * halves[plan.single[q]]
+        total += (1.0 - half) * tables[at] + half * tables[at + 1]
+    for p in range(plan.pairs[s], plan.pairs[s + 1]):
+        at = plan.entry[p]
+        t00, t01, t10, t11 = tables[at], tables[at + 1], tables[at + 2], tables[at + 3]
+        i, j = halves[plan.first[p]], halves[plan.second[p]]
+        m00, m01, m10, m11 = half_pair(t00, t01, t10, t11, i, j)
+        total += m00 * t00 + m01 * t01 + m10 * t10 + m11 * t11
+    return total
+
+
+@leaf
+def write_marginals(plan, s, tables, halves, unary_out, tables_out):
+    """Marginals of the states and the tables of an example from those of its variables."""
+    base = plan.variables[s]
+    for v in range(plan.variables[s + 1] - base):
+        at = plan.state_at[base + v]
+        unary_out[at + 1] = 0.5 * halves[v]
+        unary_out[at] = 1.0 - unary_out[at + 1]
+    for q in range(plan.singles[s], plan.singles[s + 1]):
+        at, half = plan.single_entry[q], 0.5 * halves[plan.single[q]]
+        tables_out[at] = 1.0 - half
+        tables_out[at + 1] = half
+    for p in range(plan.pairs[s], plan.pairs[s + 1]):
+        at = plan.entry[p]
+        found = half_pair(
+            tables[at], tables[at + 1], tables[at + 2], tables[at + 3],
+            halves[plan.first[p]], halves[plan.second[p]],
+        )  # fmt: skip
+        for k in range(4):
+            tables_out[at + k] = found[k]
+
+
+@leaf
+def relax_example(plan, s, unary, tables, fixed, net, halves, unary_out, tables_out):
+    """Optimum of the relaxation of one example; returns its value. The oracle of a solver."""
+    half_labels(plan, s, unary, tables, fixed, net, halves)
+    write_marginals(plan, s, tables, halves, unary_out, tables_out)
+    return half_score(plan, s, unary, tables, halves)
+
+
+@inner
+def largest_shape(plan):
+    """The largest numbers of variables and pairs that a shape has."""
+    n_variables, n_pairs = 1, 1
+    for s in range(len(plan.variables) - 1):
+        n_variables = max(n_variables, plan.variables[s + 1] - plan.variables[s])
+        n_pairs = max(n_pairs, plan.pairs[s + 1] - plan.pairs[s])
+    return n_variables, n_pairs
+
+
+@compiled
+def _relax_all(plan, examples, unary, tables, unary_out, tables_out, values):
+    n_variables, n_pairs = largest_shape(plan)
+    net = make_network(n_variables, n_pairs, 2)
+    halves = np.empty(n_variables, np.int8)
+    fixed = np.full(n_variables, -1, np.int8)
+    for m in range(len(examples.shape)):
+        states = slice(examples.state[m], examples.state[m + 1])
+        entries = slice(examples.entry[m], examples.entry[m + 1])
+        values[m] = relax_example(
+            plan, examples.shape[m], unary[states], tables[entries], fixed, net, halves,
+            unary_out[states], tables_out[entries],
+        )  # fmt: skip
+
+
+def roof_duality(
+    graphs: Graphs, unary: np.ndarray, tables: np.ndarray, plan: Plan | None = None
+) -> Relaxed:
+    """Relaxation of binary pairwise graphs over the local polytope, solved exactly.
+
+    Parameters
+    ----------
+    graphs : Graphs
+        Every variable has two states; tables are over one or two variables; no counts.
+    unary, tables : arrays of float
+        Scores of the states of all examples, and of the entries of their tables.
+    plan : Plan, optional
+        ``make_plan(graphs)``, to save its time when called often.
+    """
+    plan = make_plan(graphs) if plan is None else plan
+    wanted = PAIRWISE | BINARY
+    bad = np.flatnonzero((plan.traits[graphs.shape] & wanted) != wanted)
+    if len(bad):
+        raise ValueError(
+            f"graph {bad[0]}: roof duality needs variables with two states and tables over at most "
+            'two of them, and no counts; use method="lp".'
+        )
+    unary = np.ascontiguousarray(unary, dtype=np.float64)
+    tables = np.ascontiguousarray(tables, dtype=np.float64)
+    found = Relaxed(np.empty_like(unary), np.empty_like(tables), np.empty(len(graphs.shape)))
+    _relax_all(plan, list_examples(graphs), unary, tables, *found)
+    return found

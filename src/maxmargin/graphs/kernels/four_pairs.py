@@ -1,0 +1,282 @@
+"""Moves within four tables of binary pairs at once, as explicit vector instructions.
+
+Tables that have weights of their own do not see each other while their variables stand still, so
+four of them take the same steps side by side, each in one lane of the vectors. The mass of a table
+is ``m0 .. m3`` on the states 00, 01, 10, 11; the message of a binary variable is ``(-l, l)``, so
+one number says it all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..._kernels.chunks import _DOUBLE, _FAST, _array, _load, _row_types_fit, _splat, _store
+from .agreement import NEGLIGIBLE
+
+LANES = 4
+_BITS = ir.IntType(LANES)
+_INFINITY = float("inf")
+
+
+class _Lanes:
+    """A vector of the code that is being written, with the operators of numbers."""
+
+    def __init__(self, builder: Any, value: Any):
+        self.builder, self.value = builder, value
+
+    def _with(self, value: Any) -> _Lanes:
+        return _Lanes(self.builder, value)
+
+    def __add__(self, other: _Lanes) -> _Lanes:
+        return self._with(self.builder.fadd(self.value, other.value, flags=_FAST))
+
+    def __sub__(self, other: _Lanes) -> _Lanes:
+        return self._with(self.builder.fsub(self.value, other.value, flags=_FAST))
+
+    def __mul__(self, other: _Lanes) -> _Lanes:
+        return self._with(self.builder.fmul(self.value, other.value, flags=_FAST))
+
+    def __truediv__(self, other: _Lanes) -> _Lanes:
+        return self._with(self.builder.fdiv(self.value, other.value))
+
+    def compare(self, how: str, other: _Lanes) -> _Lanes:
+        """Bits, one a lane."""
+        return self._with(self.builder.fcmp_ordered(how, self.value, other.value))
+
+    def __and__(self, other: _Lanes) -> _Lanes:
+        return self._with(self.builder.and_(self.value, other.value))
+
+    def __or__(self, other: _Lanes) -> _Lanes:
+        return self._with(self.builder.or_(self.value, other.value))
+
+    def __invert__(self) -> _Lanes:
+        return self._with(self.builder.not_(self.value))
+
+    def choose(self, yes: _Lanes, no: _Lanes) -> _Lanes:
+        """Where these bits are set the one, elsewhere the other."""
+        return self._with(self.builder.select(self.value, yes.value, no.value))
+
+    def least(self, other: _Lanes) -> _Lanes:
+        return self.compare("<", other).choose(self, other)
+
+    def most(self, other: _Lanes) -> _Lanes:
+        return self.compare(">", other).choose(self, other)
+
+    def any(self) -> Any:
+        """Whether a bit is set."""
+        bits = self.builder.bitcast(self.value, _BITS)
+        return self.builder.icmp_unsigned("!=", bits, ir.Constant(_BITS, 0))
+
+    def total(self) -> Any:
+        """The sum of all lanes."""
+        small = ir.IntType(32)
+        found = None
+        for lane in range(LANES):
+            one = self.builder.extract_element(self.value, ir.Constant(small, lane))
+            found = one if found is None else self.builder.fadd(found, one, flags=_FAST)
+        return found
+
+
+def _shuffled(first: _Lanes, second: _Lanes, places: list[int]) -> _Lanes:
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), places)
+    return first._with(first.builder.shuffle_vector(first.value, second.value, mask))
+
+
+def _transposed(rows: list[_Lanes]) -> list[_Lanes]:
+    """Columns of a square of numbers."""
+    a, b, c, d = rows
+    low, high = _shuffled(a, b, [0, 4, 1, 5]), _shuffled(a, b, [2, 6, 3, 7])
+    low_next, high_next = _shuffled(c, d, [0, 4, 1, 5]), _shuffled(c, d, [2, 6, 3, 7])
+    return [
+        _shuffled(low, low_next, [0, 1, 4, 5]),
+        _shuffled(low, low_next, [2, 3, 6, 7]),
+        _shuffled(high, high_next, [0, 1, 4, 5]),
+        _shuffled(high, high_next, [2, 3, 6, 7]),
+    ]
+
+
+def _one_of(values: list[_Lanes], chosen: _Lanes) -> list[_Lanes]:
+    """Bits of the first of some values that equals the chosen one."""
+    found = [values[0].compare("==", chosen)]
+    taken = found[0]
+    for value in values[1:]:
+        found.append(value.compare("==", chosen) & ~taken)
+        taken = taken | found[-1]
+    return found
+
+
+class _Square:
+    """Sixteen numbers in a row of memory: four for each of four tables."""
+
+    def __init__(self, builder: Any, pointer: Any, offset: Any):
+        self.builder, self.pointer = builder, pointer
+        self.offsets = [
+            builder.add(offset, ir.Constant(offset.type, LANES * lane)) for lane in range(LANES)
+        ]
+
+    def read(self) -> list[_Lanes]:
+        """Vectors over the tables, one for each of the four numbers."""
+        rows = [
+            _Lanes(self.builder, _load(self.builder, self.pointer, offset, LANES))
+            for offset in self.offsets
+        ]
+        return _transposed(rows)
+
+    def write(self, columns: list[_Lanes]) -> None:
+        for offset, row in zip(self.offsets, _transposed(columns), strict=True):
+            _store(self.builder, row.value, self.pointer, offset, LANES)
+
+
+class _State:
+    """What changes from move to move; the compiler keeps it in registers."""
+
+    def __init__(self, builder: Any, values: list[_Lanes]):
+        self.builder = builder
+        self.places = [cgutils.alloca_once_value(builder, value.value) for value in values]
+
+    def read(self) -> list[_Lanes]:
+        return [_Lanes(self.builder, self.builder.load(place)) for place in self.places]
+
+    def write(self, values: list[_Lanes]) -> None:
+        for place, value in zip(self.places, values, strict=True):
+            self.builder.store(value.value, place)
+
+
+def _table_values(weights: list[_Lanes], left: _Lanes, right: _Lanes) -> list[_Lanes]:
+    w0, w1, w2, w3 = weights
+    return [w0 + left + right, w1 + left - right, w2 - left + right, w3 - left - right]
+
+
+def _extremes(values: list[_Lanes], mass: list[_Lanes], zero: _Lanes, infinity: _Lanes):
+    """The highest value, those that mass can be taken from, and the lowest of them."""
+    high = values[0].most(values[1]).most(values[2].most(values[3]))
+    held = [m.compare(">", zero).choose(t, infinity) for t, m in zip(values, mass, strict=True)]
+    low = held[0].least(held[1]).least(held[2].least(held[3]))
+    return high, held, low
+
+
+def _emit(builder: Any, squares: dict[str, _Square], pointer: Any, numbers: dict[str, Any]):
+    """Write the code; returns the sums of gaps and of squared disagreement."""
+
+    def splat(number: Any) -> _Lanes:
+        value = ir.Constant(_DOUBLE, number) if isinstance(number, float) else number
+        return _Lanes(builder, _splat(builder, value, LANES))
+
+    zero, one, two, infinity = splat(0.0), splat(1.0), splat(2.0), splat(_INFINITY)
+    kappa, scale = splat(numbers["kappa"]), splat(numbers["scale"])
+    offset = ir.Constant(ir.IntType(64), 0), ir.Constant(ir.IntType(64), LANES)
+    own_left, own_right = (_Lanes(builder, _load(builder, pointer, at, LANES)) for at in offset)
+    mass, weights = squares["tables"].read(), squares["weights"].read()
+    _, eta_left, _, eta_right = squares["eta"].read()
+    left = eta_left + kappa * (mass[2] + mass[3] - own_left)
+    right = eta_right + kappa * (mass[1] + mass[3] - own_right)
+
+    values = _table_values(weights, left, right)
+    high, _, low = _extremes(values, mass, zero, infinity)
+    gap = high
+    for value, part in zip(values, mass, strict=True):
+        gap = gap - value * part
+    negligible = splat(NEGLIGIBLE)
+    enough = (splat(numbers["enough"]) * (high - low)).most(negligible)
+    state = _State(builder, [*mass, *weights, left, right])
+
+    end = builder.append_basic_block("four.end")
+    with cgutils.for_range(builder, numbers["most"]):
+        found = state.read()
+        mass, weights, (left, right) = found[:4], found[4:8], found[8:]
+        values = _table_values(weights, left, right)
+        high, held, low = _extremes(values, mass, zero, infinity)
+        diff = high - low
+        go_on = builder.append_basic_block("four.move")
+        builder.cbranch(diff.compare(">=", enough).any(), go_on, end)
+        builder.position_at_end(go_on)
+        best, worst = _one_of(values, high), _one_of(held, low)
+        up = [(best[2] | best[3]).choose(one, zero), (best[1] | best[3]).choose(one, zero)]
+        down = [(worst[2] | worst[3]).choose(one, zero), (worst[1] | worst[3]).choose(one, zero)]
+        to_left, to_right = (u - d for u, d in zip(up, down, strict=True))
+        curvature = two * (scale + kappa * (to_left * to_left + to_right * to_right))
+        step = zero
+        for bits, part in zip(worst, mass, strict=True):
+            step = bits.choose(part, step)
+        step = step.least(diff / curvature)
+        change = scale * step
+        mass = [
+            w.choose(m - step, b.choose(m + step, m))
+            for m, b, w in zip(mass, best, worst, strict=True)
+        ]
+        weights = [
+            w.choose(v + change, b.choose(v - change, v))
+            for v, b, w in zip(weights, best, worst, strict=True)
+        ]
+        pull = kappa * step
+        state.write([*mass, *weights, left + pull * to_left, right + pull * to_right])
+    builder.branch(end)
+    builder.position_at_end(end)
+
+    found = state.read()
+    mass, weights, (left, right) = found[:4], found[4:8], found[8:]
+    squares["tables"].write(mass)
+    squares["weights"].write(weights)
+    implied_left, implied_right = mass[2] + mass[3], mass[1] + mass[3]
+    squares["implied"].write([mass[0] + mass[1], implied_left, mass[0] + mass[2], implied_right])
+    apart = (left - eta_left) * (left - eta_left) + (right - eta_right) * (right - eta_right)
+    with builder.if_then(numbers["augmented"]):
+        squares["eta"].write([zero - left, left, zero - right, right])
+    chosen = builder.select(numbers["augmented"], ir.Constant(_BITS, -1), ir.Constant(_BITS, 0))
+    moved = _Lanes(builder, builder.bitcast(chosen, ir.VectorType(ir.IntType(1), LANES)))
+    for at, new, old, implied in (
+        (offset[0], left, eta_left, implied_left),
+        (offset[1], right, eta_right, implied_right),
+    ):
+        _store(builder, (moved.choose(new, old) + kappa * implied).value, pointer, at, LANES)
+    disagreement = builder.fmul(apart.total(), ir.Constant(_DOUBLE, 2.0))
+    return gap.total(), disagreement
+
+
+@intrinsic
+def move_four(
+    typingctx, tables, table_at, eta, implied, message_at, weights, column, values, kappa, scale,
+    augmented, most, enough,
+):  # fmt: skip
+    """Moves within four tables; returns their gaps, and ``|new - old multipliers|^2``.
+
+    The four have their mass, messages and weights one after another, 16 numbers each, from
+    ``table_at``, ``message_at`` and ``column``. ``values[:8]`` holds the variables' own beliefs in
+    state 1, of the four left ones and of the four right ones, and gets
+    ``eta + kappa * implied`` of that state.
+    """
+    arrays = (tables, eta, implied, weights, values)
+    if not all(_row_types_fit(array, array) for array in arrays):
+        return None
+
+    def codegen(context, builder, signature, args):
+        def pointer(place):
+            return _array(context, builder, signature, args, place).data
+
+        def index(place):
+            kind = signature.args[place]
+            return context.cast(builder, args[place], kind, types.int64)
+
+        squares = {
+            "tables": _Square(builder, pointer(0), index(1)),
+            "eta": _Square(builder, pointer(2), index(4)),
+            "implied": _Square(builder, pointer(3), index(4)),
+            "weights": _Square(builder, pointer(5), index(6)),
+        }
+        numbers = {
+            "kappa": args[8], "scale": args[9], "augmented": args[10], "most": index(11),
+            "enough": args[12],
+        }  # fmt: skip
+        found = _emit(builder, squares, pointer(7), numbers)
+        return cgutils.pack_array(builder, found)
+
+    pair = types.UniTuple(types.float64, 2)
+    return pair(
+        tables, table_at, eta, implied, message_at, weights, column, values, types.float64,
+        types.float64, types.boolean, most, types.float64,
+    ), codegen  # fmt: skip

@@ -1,0 +1,177 @@
+"""A training problem on factor graphs, relaxed to the local polytope.
+
+hard primal  g(w, delta) = alpha/2 |w|^2 + (1/W) sum_m s_m [ sum_i max theta_i + sum_c max theta_c ]
+             theta_i = scores + loss + messages of its factors,   theta_c = scores - messages
+soft primal  g + (1/W) sum_m s_m rho/2 |delta_m|^2
+hard dual    f(mu) = (1/W) sum_m s_m H_m(mu) - alpha/2 |w(mu)|^2,   mu in the local polytope
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from typing import Any
+
+import numpy as np
+from experiments.baselines.dlpw_kernel import tighten_messages
+
+from ..features.kernels import GramRows, KernelRows, squared_combination
+from ..solvers.problem import DualPoint, Regularised, for_groups
+from ._soft_check import evaluate_graphs, soft_dual_sums
+from ._soft_kernel import add_beliefs
+from ._soft_repair import repair_graphs
+from .graph import TABLE, Graphs
+from .kernels.agreement import Beliefs
+from .packing import with_short_potts
+
+
+class GraphProblem(Regularised):
+    """The compiled problem on graphs.
+
+    Parameters
+    ----------
+    graphs : Graphs
+    rows : feature rows of the variables
+    features : array of shape (n_factor_rows, n_factor_inputs)
+        Features of the factors; row 0 is ``(1, 0, ...)``.
+    truth, costs : arrays of shape (n_variables,)
+        True states, and the loss of any other state.
+    alpha, sample_weight, n_threads
+        As in :class:`~maxmargin.solvers.problem.Problem`.
+    max_min : bool
+        Whether the surrogate is max-min rather than max-margin.
+    """
+
+    def __init__(
+        self,
+        graphs: Graphs,
+        rows: Any,
+        features: np.ndarray,
+        truth: np.ndarray,
+        costs: np.ndarray,
+        *,
+        alpha: float,
+        sample_weight: np.ndarray,
+        max_min: bool = False,
+        n_threads: int = 1,
+    ):
+        self.graphs = graphs
+        self.rows = rows
+        self.in_kernel_space = isinstance(rows, (GramRows, KernelRows))
+        self.has_oracle = False
+        self.shared_rows = getattr(rows, "for_reading", rows)
+        self.features = np.ascontiguousarray(features, dtype=np.float64)
+        self.truth = np.ascontiguousarray(truth, dtype=np.int32)
+        self.costs = np.ascontiguousarray(costs, dtype=np.float64)
+        self.alpha = float(alpha)
+        self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        self.total_weight = float(self.sample_weight.sum())
+        self.max_min = bool(max_min)
+        self.n_threads = n_threads
+        self.n_examples = graphs.n_examples
+        self.scales = self.sample_weight / (self.alpha * self.total_weight)
+        self.n_unary = rows.n_inputs * graphs.n_columns
+        self.n_weights = self.n_unary + self.features.shape[1] * graphs.n_factor_columns
+
+    def with_short_potts(self) -> GraphProblem:
+        """The same problem, for beliefs that keep one number of a Potts table."""
+        changed = copy.copy(self)
+        changed.graphs = with_short_potts(self.graphs)
+        return changed
+
+    def split(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of the variables and of the factors, as matrices (views)."""
+        matrix = weights[: self.n_unary].reshape(self.rows.n_inputs, self.graphs.n_columns)
+        shape = (self.features.shape[1], self.graphs.n_factor_columns)
+        return matrix, weights[self.n_unary :].reshape(shape)
+
+    def signature(self) -> bytes:
+        """Hash of the output spaces: beliefs are feasible wherever it agrees."""
+        digest = hashlib.sha256(b"graphs")
+        for name in ("shape", "variables", "n_states", "factors", "kind", "scope_at", "scope",
+                     "low", "high", "parent"):  # fmt: skip
+            digest.update(np.ascontiguousarray(getattr(self.graphs, name)).tobytes())
+        return digest.digest()
+
+    def weights_of(self, beliefs: Beliefs) -> np.ndarray:
+        """``w(mu)``, from scratch."""
+        weights = np.zeros(self.n_weights)
+        matrix, factor = self.split(weights)
+        add_beliefs(
+            self.graphs, self.rows, self.features, self.truth, self.scales, beliefs, matrix, factor
+        )
+        return weights
+
+    def squared_norm(self, weights: np.ndarray) -> float:
+        """``|w|^2``; with a kernel, the weights of the variables are coefficients of rows."""
+        if not self.in_kernel_space:
+            return super().squared_norm(weights)
+        matrix, factor = self.split(weights)
+        plain = self.rows.without_bias
+        sums = for_groups(
+            lambda first, last: squared_combination(plain, matrix, first, last),
+            len(self.rows.squares),
+            self.n_threads,
+        )
+        constant = matrix[len(self.rows.squares) :]  # the intercept's row is explicit
+        return float(np.sum(sums)) + float((constant**2).sum()) + float((factor**2).sum())
+
+    def primal(
+        self, weights: np.ndarray, messages: np.ndarray, *, rho: float = 0.0, sigma: float = 0.0
+    ) -> float:
+        """Hard primal at weights and messages; with ``rho`` or ``sigma`` the soft, smoothed one."""
+        matrix, factor = self.split(weights)
+
+        def work(first, last):
+            sums = np.empty(2)
+            evaluate_graphs(
+                self.graphs, self.shared_rows, self.features, self.truth, self.costs,
+                self.sample_weight, self.max_min, sigma, messages, matrix, factor, first, last,
+                sums,
+            )  # fmt: skip
+            return sums
+
+        sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0) / self.total_weight
+        return self.penalty(weights) + float(sums[0]) + 0.5 * rho * float(sums[1])
+
+    @property
+    def can_tighten(self) -> bool:
+        """Whether :meth:`tightened` has a method: maxima of tables and of variables only."""
+        return not self.max_min and bool((self.graphs.kind == TABLE).all())
+
+    def tightened(self, weights: np.ndarray, messages: np.ndarray, sweeps: int) -> np.ndarray:
+        """Messages with a hard primal value at most that of the given ones, at the same weights."""
+        better = messages.copy()
+        matrix, factor = self.split(weights)
+
+        def work(first, last):
+            tighten_messages(
+                self.graphs, self.shared_rows, self.features, self.truth, self.costs,
+                self.sample_weight, matrix, factor, sweeps, first, last, better,
+            )  # fmt: skip
+
+        for_groups(work, self.n_examples, self.n_threads)
+        return better
+
+    def soft_dual(self, beliefs: Beliefs, weights: np.ndarray, kappa: float, sigma: float) -> float:
+        """Dual of the soft problem at beliefs whose weights are given.
+
+        A lower bound of the soft primal where the multipliers are zero.
+        """
+        sums = np.empty(2)
+        soft_dual_sums(
+            self.graphs, beliefs, self.truth, self.costs, self.sample_weight, self.max_min, sigma,
+            kappa, sums,
+        )  # fmt: skip
+        sums /= self.total_weight
+        return float(sums[0] - 0.5 / kappa * sums[1]) - self.penalty(weights)
+
+    def hard_dual(self, beliefs: Beliefs) -> DualPoint:
+        """A feasible point of the hard dual near the beliefs."""
+        weights = np.zeros(self.n_weights)
+        matrix, factor = self.split(weights)
+        total = repair_graphs(
+            self.graphs, self.rows, self.features, self.truth, self.costs, self.sample_weight,
+            self.scales, beliefs, self.max_min, matrix, factor,
+        )  # fmt: skip
+        return DualPoint(total / self.total_weight, weights)

@@ -1,1 +1,0 @@
-"""Decoding: the best labelling of packed factor graphs, and upper bounds of its score."""

@@ -1,0 +1,137 @@
+"""Label sequences with hidden sub-states: packed examples and their oracles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._validation import check_usable
+from .kernels.chain import best_paths, sample_paths
+from .problem import INDICATOR, LISTED, SLACK, Found, LatentProblem, Random, Rows
+from .spaces.labels import LabelSequence
+
+
+def pack_chains(structure: LabelSequence, n_states: int, X: list, y: list | None) -> ChainProblem:
+    """Check rows of features and labels, and pack them."""
+    arrays = [_rows(x, f"X[{i}]") for i, x in enumerate(X)]
+    for i, array in enumerate(arrays):
+        if array.shape[1] != arrays[0].shape[1]:
+            raise ValueError(
+                f"X[{i}] has {array.shape[1]} features but X[0] has {arrays[0].shape[1]}; expected "
+                "as many everywhere."
+            )
+    indptr = np.concatenate([[0], np.cumsum([len(array) for array in arrays])]).astype(np.int64)
+    truth = np.zeros(indptr[-1], np.int32)
+    if y is not None:
+        for i, labels in enumerate(y):
+            space = structure.for_input(arrays[i])
+            truth[indptr[i] : indptr[i + 1]] = space.check(labels, f"y[{i}]")
+    return ChainProblem(structure.n_labels, n_states, np.concatenate(arrays), indptr, truth)
+
+
+def _rows(x: Any, where: str) -> np.ndarray:
+    if sp.issparse(x):
+        x = x.toarray()
+    try:
+        array = np.asarray(x, float)
+    except (TypeError, ValueError):
+        array = np.empty(0)
+    if array.ndim != 2 or not array.shape[0]:
+        raise ValueError(
+            f"{where} must be an array (length, n_features) of at least one position; received "
+            f"shape {array.shape}."
+        )
+    check_usable(array, where)
+    return array
+
+
+class ChainProblem(LatentProblem):
+    """Compiled oracles of :class:`maxmargin.HiddenStates`."""
+
+    has_superset = False
+
+    def __init__(
+        self, n_labels: int, n_sub: int, X: np.ndarray, indptr: np.ndarray, truth: np.ndarray
+    ):
+        self.n_labels, self.n_sub, self.X, self.indptr, self.truth = (
+            n_labels, n_sub, X, indptr, truth,
+        )  # fmt: skip
+        self.n_all = n_labels * n_sub
+        self.n_examples = len(indptr) - 1
+        self.n_weights = (X.shape[1] + self.n_all) * self.n_all
+        lengths = np.diff(indptr)
+        entries = np.add.reduceat((X != 0).sum(axis=1), indptr[:-1])
+        self.width = int((entries + lengths).max())
+        sums = np.add.reduceat(np.linalg.norm(X, axis=1), indptr[:-1])
+        self.gamma = float(np.hypot(sums, lengths - 1).max())
+        self.n_structures = float(self.n_all) ** float(lengths.max())
+        self.n_superset = float(n_sub) ** float(lengths.max())
+
+    def _scores(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        cut = self.X.shape[1] * self.n_all
+        unary = self.X @ weights[:cut].reshape(-1, self.n_all)
+        return np.ascontiguousarray(unary), weights[cut:].reshape(self.n_all, self.n_all)
+
+    def _empty(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(self.X), np.int32), np.zeros(self.n_examples)
+
+    def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
+        states, losses = self._empty()
+        common = (*self._scores(weights), self.indptr, self.truth, self.n_sub)
+        best_paths(*common, True, False, examples, states, losses)
+        return Found(states, states % self.n_sub, losses)
+
+    def search(
+        self,
+        weights: np.ndarray,
+        references: np.ndarray,
+        objective: int,
+        examples: np.ndarray,
+        how: Any,
+    ) -> Found:
+        states, losses = self._empty()
+        common = (*self._scores(weights), self.indptr, self.truth, self.n_sub)
+        if isinstance(how, Random):
+            draws = (int(how.n_samples), how.greedy, int(how.seed))
+            sample_paths(*common, references, objective, *draws, examples, states, losses)
+        elif objective in (SLACK, INDICATOR) or how == LISTED:
+            raise ValueError(
+                "slack re-scaling over all label sequences has no exact oracle; use "
+                "trainer='lssvm' or 'random'."
+            )
+        else:
+            best_paths(*common, False, objective != 0, examples, states, losses)
+        return Found(states, states % self.n_sub, losses)
+
+    def rows(self, found: Found, examples: np.ndarray) -> Rows:
+        rows = Rows(
+            np.zeros((self.n_examples, self.width), np.int32),
+            np.zeros((self.n_examples, self.width)),
+            np.zeros(self.n_examples, np.int32),
+        )
+        cut = self.X.shape[1] * self.n_all
+        for i in examples:
+            part = slice(self.indptr[i], self.indptr[i + 1])
+            states, values = found.outputs[part].astype(np.int64), self.X[part]
+            t, feature = np.nonzero(values)
+            moves = cut + states[:-1] * self.n_all + states[1:]
+            indices = np.concatenate([feature * self.n_all + states[t], moves])
+            rows.counts[i] = len(indices)
+            rows.indices[i, : len(indices)] = indices
+            rows.values[i, : len(t)] = values[t, feature]
+            rows.values[i, len(t) : len(indices)] = 1.0
+        return rows
+
+    def outputs(self, found: Found) -> list[Any]:
+        labels = found.outputs.astype(np.int64) // self.n_sub
+        return np.split(labels, self.indptr[1:-1])
+
+    def latents(self, found: Found) -> list[Any]:
+        return np.split(found.latents.astype(np.int64), self.indptr[1:-1])
+
+    def uniform_beta(self) -> float:
+        """All labels of a uniform sequence differ with probability ``(1 - 1/k)^length``."""
+        longest = np.diff(self.indptr).max()
+        return 1.0 - (1.0 - 1.0 / self.n_labels) ** float(longest)

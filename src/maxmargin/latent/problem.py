@@ -1,0 +1,104 @@
+"""What trainers ask of packed examples with latent variables: explanations, and searches.
+
+Everything is for a list of examples at once; results are arrays with a row for every example, of
+which only those asked for are filled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .kernels.pair_map import INDICATOR, MARGIN, SCORE, SLACK
+
+__all__ = [
+    "EXACT",
+    "INDICATOR",
+    "LISTED",
+    "MARGIN",
+    "SCORE",
+    "SLACK",
+    "Found",
+    "LatentProblem",
+    "Random",
+    "Rows",
+]
+
+EXACT = "exact"  # the best structure, by whatever is fast
+LISTED = "listed"  # the same by going through all outputs and all latent variables
+
+
+class Random(NamedTuple):
+    """Search among random structures: uniform draws, then (``greedy``) local climbs."""
+
+    n_samples: int
+    seed: int
+    greedy: bool = True
+
+
+class Rows(NamedTuple):
+    """Features, sparse: row i has ``counts[i]`` entries; values beyond are 0."""
+
+    indices: np.ndarray  # (n, width) int32
+    values: np.ndarray
+    counts: np.ndarray  # (n,) int32
+
+    def scores(self, weights: np.ndarray) -> np.ndarray:
+        """Inner products with the weights."""
+        return (self.values * weights[self.indices]).sum(axis=1)
+
+
+class Found(NamedTuple):
+    """Structures: outputs and latent variables in packed form, distortion against the truth."""
+
+    outputs: np.ndarray
+    latents: np.ndarray
+    losses: np.ndarray
+
+
+class LatentProblem:
+    """Packed examples of one kind of structure."""
+
+    n_examples: int
+    n_weights: int
+    width: int  # most entries of a row of features
+    gamma: float  # bound of the norm of the features
+    n_structures: float  # bound of the number of (y, h) of an example
+    n_superset: float  # bound of the number of latent variables, those of the superset included
+    has_superset: bool
+
+    def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
+        """True outputs with their best explanations, over the superset if ``relaxed``."""
+        raise NotImplementedError
+
+    def search(
+        self,
+        weights: np.ndarray,
+        references: np.ndarray,
+        objective: int,
+        examples: np.ndarray,
+        how: Any,
+    ) -> Found:
+        """The structures that maximise ``worth`` (``latent/kernels/pair_map.py``)."""
+        raise NotImplementedError
+
+    def rows(self, found: Found, examples: np.ndarray) -> Rows:
+        """Features of structures."""
+        raise NotImplementedError
+
+    def outputs(self, found: Found) -> list[Any]:
+        """Outputs as users write them."""
+        raise NotImplementedError
+
+    def latents(self, found: Found) -> list[Any]:
+        """Latent variables as users write them."""
+        raise NotImplementedError
+
+    def everyone(self) -> np.ndarray:
+        """All examples."""
+        return np.arange(self.n_examples)
+
+    def uniform_beta(self) -> float:
+        """A known bound of ``P[distortion < 1]`` for uniform proposals; 1 if there is none."""
+        return 1.0

@@ -1,0 +1,231 @@
+"""Latent spaces in plain Python: the same questions, answered by calling the user's methods."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .._validation import check_usable
+from .kernels.pair_map import worth
+from .problem import Found, LatentProblem, Random, Rows
+
+_SPACE_METHODS = ("draw", "moves", "enumerate", "distortion", "check")
+_LATENT_METHODS = ("enumerate", "features")
+# Latent variables up to which membership is checked by listing them.
+_SMALL = 10_000
+# Examples whose moves are checked.
+_TRIED = 3
+
+
+def pack_python(
+    structure: Any, latent: Any, superset: Any, X: list, y: list | None
+) -> PythonLatentProblem:
+    """Check the methods, the outputs, the latent spaces and the features."""
+    for what, thing, names in (
+        ("structure", structure, _SPACE_METHODS),
+        ("latent_space", latent, _LATENT_METHODS),
+    ):
+        if isinstance(thing, type):
+            raise TypeError(f"{what} must be an object; received the class {thing.__name__}.")
+        missing = [name for name in names if not callable(getattr(thing, name, None))]
+        if missing:
+            raise TypeError(
+                f"{what} must have the methods {', '.join(names)}; {type(thing).__name__} lacks "
+                f"{', '.join(missing)}."
+            )
+    if superset is not None and not callable(getattr(superset, "enumerate", None)):
+        raise TypeError(f"superset must have the method enumerate; {superset!r} lacks it.")
+    return PythonLatentProblem(structure, latent, superset, X, y)
+
+
+class PythonLatentProblem(LatentProblem):
+    """Oracles by enumeration and by local moves, in interpreted code."""
+
+    def __init__(self, structure: Any, latent: Any, superset: Any, X: list, y: list | None):
+        self.structure, self.latent, self.superset, self.X = structure, latent, superset, X
+        self.has_superset = superset is not None
+        self.n_examples = len(X)
+        self.spaces = [
+            structure.for_input(x) if hasattr(structure, "for_input") else structure for x in X
+        ]
+        self.hidden = [list(latent.enumerate(x)) for x in X]
+        self.relaxed = [list(superset.enumerate(x)) for x in X] if superset else self.hidden
+        for i, hidden in enumerate(self.hidden):
+            if not hidden:
+                raise ValueError(
+                    f"the latent space is empty for X[{i}]: latent_space.enumerate(X[{i}]) gave "
+                    "nothing; expected at least one h."
+                )
+            self._check_superset(i)
+        self.truth: list[Any] | None = None
+        if y is not None:
+            self.truth = [self.spaces[i].check(output, f"y[{i}]") for i, output in enumerate(y)]
+        self.n_weights = self.width = self._check_features()
+        for i in range(min(_TRIED, self.n_examples)):
+            self._check_moves(i)
+        self.n_structures = math.inf
+        self.n_superset = float(max(len(relaxed) for relaxed in self.relaxed))
+
+    @property
+    def gamma(self) -> float:  # type: ignore[override]
+        """Largest norm among the features of the true outputs."""
+        if self.truth is None:
+            return math.nan
+        return max(
+            float(np.linalg.norm(self._phi(i, output, h)))
+            for i, output in enumerate(self.truth)
+            for h in self.hidden[i]
+        )
+
+    def _check_superset(self, i: int) -> None:
+        if self.superset is None or len(self.relaxed[i]) > _SMALL:
+            return
+        for h in self.hidden[i]:
+            if not _among(h, self.relaxed[i]):
+                raise ValueError(
+                    f"superset does not contain the latent space of X[{i}]: it lacks {h!r}."
+                )
+
+    def _any_output(self, i: int) -> Any:
+        return self.truth[i] if self.truth is not None else self.spaces[i].draw(0)
+
+    def _check_features(self) -> int:
+        length = None
+        for i in range(self.n_examples):
+            vector = np.asarray(
+                self.latent.features(self.X[i], self._any_output(i), self.hidden[i][0]), float
+            )
+            length = len(vector) if length is None and vector.ndim == 1 else length
+            if vector.ndim != 1 or len(vector) != length:
+                raise ValueError(
+                    f"latent_space.features(X[{i}], y[{i}], h) must be a vector of length "
+                    f"{length}; received shape {vector.shape}."
+                )
+            check_usable(vector, f"latent_space.features(X[{i}], y[{i}], h)")
+        return int(length or 0)
+
+    def _check_moves(self, i: int) -> None:
+        """Moves of the first examples must stay in their spaces."""
+        for neighbour in self.spaces[i].moves(self._any_output(i)):
+            try:
+                self.spaces[i].check(neighbour, "the neighbour")
+            except ValueError as error:
+                raise ValueError(
+                    f"structure.moves leaves the space: for X[{i}] it gave {neighbour!r}; {error}"
+                ) from None
+        if hasattr(self.latent, "moves") and len(self.hidden[i]) <= _SMALL:
+            for h in self.latent.moves(self.X[i], self.hidden[i][0]):
+                if not _among(h, self.hidden[i]):
+                    raise ValueError(
+                        f"latent_space.moves leaves the latent space: for X[{i}] it gave {h!r}, "
+                        f"which latent_space.enumerate(X[{i}]) does not list."
+                    )
+
+    def _phi(self, i: int, output: Any, h: Any) -> np.ndarray:
+        vector = np.asarray(self.latent.features(self.X[i], output, h), float)
+        if vector.shape != (self.n_weights,):
+            raise ValueError(
+                f"latent_space.features(X[{i}], y, h) must be a vector of length {self.n_weights} "
+                f"for all y and h; received shape {vector.shape} for y = {output!r}, h = {h!r}."
+            )
+        return vector
+
+    def _best(self, i: int, output: Any, weights: np.ndarray, relaxed: bool) -> Any:
+        if not relaxed and hasattr(self.latent, "complete"):
+            return self.latent.complete(self.X[i], output, weights)
+        if relaxed and hasattr(self.superset, "complete"):
+            return self.superset.complete(self.X[i], output, weights)
+        candidates = self.relaxed[i] if relaxed else self.hidden[i]
+        scores = [weights @ self._phi(i, output, h) for h in candidates]
+        return candidates[int(np.argmax(scores))]
+
+    def _new(self) -> Found:
+        empty = np.empty(self.n_examples, object)
+        return Found(empty, empty.copy(), np.zeros(self.n_examples))
+
+    def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
+        found = self._new()
+        for i in examples:
+            found.outputs[i] = self._any_output(i)
+            found.latents[i] = self._best(i, found.outputs[i], weights, relaxed)
+        return found
+
+    def search(
+        self,
+        weights: np.ndarray,
+        references: np.ndarray,
+        objective: int,
+        examples: np.ndarray,
+        how: Any,
+    ) -> Found:
+        found = self._new()
+        for i in examples:
+            top = -np.inf
+            if isinstance(how, Random):
+                candidates = self._random(i, weights, how)
+            else:
+                candidates = ((y, self._best(i, y, weights, False)) for y in self._outputs(i))
+            for output, h in candidates:
+                score = float(weights @ self._phi(i, output, h))
+                d = 0.0
+                if self.truth is not None:
+                    d = float(self.spaces[i].distortion(self.truth[i], output))
+                value = float(worth(objective, score, d, references[i]))
+                if value > top:
+                    top = value
+                    found.outputs[i], found.latents[i], found.losses[i] = output, h, d
+        return found
+
+    def _outputs(self, i: int) -> Any:
+        return self.spaces[i].enumerate()
+
+    def _random(self, i: int, weights: np.ndarray, how: Random) -> Any:
+        for t in range(how.n_samples):
+            random = np.random.RandomState([how.seed % 2**32, i, t])
+            output = self.spaces[i].draw(random)
+            if hasattr(self.latent, "draw"):
+                h = self.latent.draw(self.X[i], random)
+            else:
+                h = self.hidden[i][random.randint(len(self.hidden[i]))]
+            yield self._climb(i, output, h, weights) if how.greedy else (output, h)
+
+    def _climb(self, i: int, output: Any, h: Any, weights: np.ndarray) -> tuple[Any, Any]:
+        """Local changes while the score rises strictly."""
+        value = float(weights @ self._phi(i, output, h))
+        while True:
+            before = value
+            for other in self.spaces[i].moves(output):
+                score = float(weights @ self._phi(i, other, h))
+                if score > value:
+                    output, value = other, score
+            changes = (
+                self.latent.moves(self.X[i], h) if hasattr(self.latent, "moves") else self.hidden[i]
+            )
+            for other in changes:
+                score = float(weights @ self._phi(i, output, other))
+                if score > value:
+                    h, value = other, score
+            if value == before:
+                return output, h
+
+    def rows(self, found: Found, examples: np.ndarray) -> Rows:
+        values = np.zeros((self.n_examples, self.n_weights))
+        for i in examples:
+            values[i] = self._phi(i, found.outputs[i], found.latents[i])
+        indices = np.tile(np.arange(self.n_weights, dtype=np.int32), (self.n_examples, 1))
+        return Rows(indices, values, np.full(self.n_examples, self.n_weights, np.int32))
+
+    def outputs(self, found: Found) -> list[Any]:
+        return list(found.outputs)
+
+    def latents(self, found: Found) -> list[Any]:
+        return list(found.latents)
+
+
+def _among(value: Any, values: list) -> bool:
+    """Membership also for arrays."""
+    if isinstance(value, np.ndarray):
+        return any(np.array_equal(value, other) for other in values)
+    return value in values
