@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin import FactorGraph, GraphLabeler, GridLabeler, MultiLabelClassifier
+from maxmargin import FactorGraph, GraphLabeler, GridLabeler, MultiLabelClassifier, SoftAgreement
 from maxmargin.graphs import factor_graph
 
 NODES = np.arange(6.0).reshape(3, 2)
@@ -97,13 +97,16 @@ def test_labels(y, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rho": 0.0}, "rho must be a finite number > 0; received 0.0"),
-        ({"rho": -1}, "rho must be a finite number > 0"),
-        ({"rho": "large"}, "rho must be a finite number > 0"),
-        ({"smoothing": -0.1}, "smoothing must be a finite number >= 0"),
-        ({"agreement": "hard"}, "agreement must be one of 'multipliers', 'soft', 'annealed'"),
-        ({"steps": "big"}, "steps must be one of"),
-        ({"solver": "bcfw"}, "solver must be one of 'auto', 'soft'; received 'bcfw'"),
+        ({"solver": SoftAgreement(rho=0.0)}, "rho must be a finite number > 0; received 0.0"),
+        ({"solver": SoftAgreement(rho=-1)}, "rho must be a finite number > 0"),
+        ({"solver": SoftAgreement(rho="large")}, "rho must be a finite number > 0"),
+        ({"solver": SoftAgreement(smoothing=-0.1)}, "smoothing must be a finite number >= 0"),
+        (
+            {"solver": SoftAgreement(agreement="hard")},
+            "agreement must be one of 'multipliers', 'soft', 'annealed'",
+        ),
+        ({"solver": SoftAgreement(steps="big")}, "steps must be one of"),
+        ({"solver": "bcfw"}, "solver='bcfw' does not go .* needs an argmax, which graphs"),
         ({"pairwise": "ising"}, "pairwise must be one of"),
         ({"surrogate": "crf"}, "surrogate='crf' is not available for graphs"),
         ({"void": []}, "void must be a label"),
@@ -272,10 +275,10 @@ def test_edges_of_labels(edges, message):
     ("settings", "message"),
     [
         ({"edges": "full", "surrogate": "crf"}, "surrogate='crf' is not available for labels that"),
-        ({"solver": "bcfw"}, "solver='bcfw' is made for labels that do not interact"),
-        ({"edges": "none", "solver": "soft"}, "solver='soft' is made for labels that interact"),
-        ({"rho": 0}, "rho must be a finite number > 0"),
-        ({"agreement": "firm"}, "agreement must be one of"),
+        ({"solver": "bcfw"}, "solver='bcfw' does not go .* needs an argmax, which graphs"),
+        ({"edges": "none", "solver": "soft"}, "solver='soft' .* needs .* labels that interact"),
+        ({"solver": SoftAgreement(rho=0)}, "rho must be a finite number > 0"),
+        ({"solver": SoftAgreement(agreement="firm")}, "agreement must be one of"),
         ({"max_iter": 0}, "max_iter must be an integer >= 1"),
     ],
 )

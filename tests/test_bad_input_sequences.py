@@ -245,7 +245,7 @@ BAD_PARAMETERS = {
     ),
     "oracle": (
         {"surrogate": "max-min", "solver": "subgradient"},
-        r"solver='subgradient' needs an exact max-min oracle",
+        r"solver='subgradient' .* needs an exact max-min oracle",
     ),
 }
 

@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 
 from maxmargin import (
+    Averaged,
+    BlockFrankWolfe,
+    Checked,
+    GraphLabeler,
+    LabelRanker,
     MulticlassClassifier,
     MultiLabelClassifier,
     OrdinalClassifier,
     SequenceLabeler,
     StructuredPredictor,
+    TreeParser,
 )
 
 ESTIMATORS = [
@@ -28,10 +34,7 @@ BAD = {
     "alpha": (POSITIVE, [0, -1.0, np.nan, np.inf, "strong", None, True, [1.0], 1j]),
     "tol": ("must be a finite number >= 0", [-0.1, np.nan, np.inf, "small", None]),
     "max_iter": (AT_LEAST_ONE, [0, -1, 1.5, np.nan, "many", None, True]),
-    "check_every": (AT_LEAST_ONE, [0, -1, 1.5, "often", True]),
     "solver": ("must be one of 'auto', 'accelerated', 'bcfw'", ["newton", None, 3, ["bcfw"]]),
-    "order": ("must be one of 'permutation', ", ["random", None, 3]),
-    "average": ("must be a finite number >= 0", ["no", -1.0, np.nan, None]),
     "surrogate": ("must be one of 'max-margin', 'max-min'", ["hinge", None, 3]),
     "verbose": ("must be an integer >= 0", [-1, 1.5, "yes", None]),
     "n_jobs": ("must be None or an integer other than 0", [0, 1.5, "all", True]),
@@ -56,6 +59,67 @@ def test_parameter(name, value, estimator):
     message = str(caught.value)
     assert expected in message and repr(value) in message
     assert name in message
+
+
+BAD_IN_SOLVERS = {
+    "every": (Checked, AT_LEAST_ONE, [0, -1, 1.5, "often", True]),
+    "order": (BlockFrankWolfe, "must be one of 'permutation', ", ["random", None, 3]),
+    "power": (Averaged, "must be a finite number >= 0", ["no", -1.0, np.nan, None]),
+    "step_average": (BlockFrankWolfe, "must be a finite number >= 0", ["no", -1.0, np.nan]),
+    "line_search": (BlockFrankWolfe, "must be True or False", ["no", None, 3]),
+    "solver": (Checked, "must be one of 'auto', 'accelerated', 'bcfw'", ["newton", None, 3]),
+}
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+@pytest.mark.parametrize(
+    "name, value",
+    [(name, value) for name, (_, _, values) in BAD_IN_SOLVERS.items() for value in values],
+)
+def test_parameter_of_a_solver(name, value, estimator):
+    solver, expected, _ = BAD_IN_SOLVERS[name]
+    with pytest.raises(ValueError) as caught:
+        estimator(solver=solver(**{name: value})).fit(*NO_DATA)
+    message = str(caught.value)
+    assert expected in message and repr(value) in message and name in message
+
+
+MOVED = [
+    (
+        MulticlassClassifier,
+        {"order": "gap"},
+        "solver=Averaged(solver=Accelerated(solver=BlockFrankWolfe(order='gap')))",
+    ),
+    (
+        SequenceLabeler,
+        {"solver": "bcfw", "average": False},
+        "solver=BlockFrankWolfe()",
+    ),
+    (
+        SequenceLabeler,
+        {"surrogate": "max-min", "oracle": "mirror-prox", "oracle_iterations": 5},
+        "solver=BlockFrankWolfe(oracle=MirrorProx(iterations=5), step_average=3.0)",
+    ),
+    (SequenceLabeler, {"check_every": 5}, "solver=Checked(every=5)"),
+    (MultiLabelClassifier, {"rho": 0.1}, "SoftAgreement(order='active', rho=0.1)"),
+    (GraphLabeler, {"agreement": "soft"}, "SoftAgreement(agreement='soft')"),
+    (LabelRanker, {"projection": "quadratic"}, "oracle=MirrorProx(projection='quadratic')"),
+    (TreeParser, {"oracle_iterations": 7}, "oracle=DoubleOracle(iterations=7)"),
+]
+
+
+@pytest.mark.parametrize("estimator, params, spelling", MOVED)
+def test_parameters_that_moved_show_their_new_spelling(estimator, params, spelling):
+    with pytest.raises(TypeError, match="moved into the solver: write solver=") as caught:
+        estimator(**params)
+    assert spelling in str(caught.value)
+    own = {name: params[name] for name in ("solver", "surrogate") if name in params}
+    model = estimator(**own)
+    before = model.get_params()
+    with pytest.raises(ValueError, match="moved into the solver: write solver=") as caught:
+        model.set_params(**{name: params[name] for name in params if name not in own})
+    assert spelling in str(caught.value)
+    assert model.get_params() == before
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import steppers
-from maxmargin import MulticlassClassifier, SequenceLabeler
+from maxmargin import Checked, MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.flows import NEGLIGIBLE
 from maxmargin._kernels.jit import compiled
@@ -232,7 +232,7 @@ def test_the_primal_reported_bounds_the_surrogate_from_above():
 
 def test_history_never_falls_and_the_gap_is_never_negative():
     X, y, weights, _ = chains(False)
-    model = chain_model(False, surrogate="max-min", check_every=1, tol=1e-6, random_state=0)
+    model = chain_model(False, surrogate="max-min", solver=Checked(), tol=1e-6, random_state=0)
     model.fit(X, y, sample_weight=weights)
     duals = [record.dual for record in model.history_]
     primals = [record.primal for record in model.history_]
@@ -346,7 +346,7 @@ def test_warm_start_goes_on_from_the_dual():
 @pytest.mark.parametrize("solver", ["bcfw", "subgradient"])
 def test_solvers_that_need_an_exact_oracle_are_refused(solver):
     X, y, _, _ = chains(False)
-    with pytest.raises(ValueError, match=f"solver='{solver}' needs an exact max-min oracle"):
+    with pytest.raises(ValueError, match=f"solver='{solver}' .* needs an exact max-min oracle"):
         chain_model(False, surrogate="max-min", solver=solver).fit(X, y)
 
 

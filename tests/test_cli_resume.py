@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 pytest.importorskip("click", reason="needs the extra cli")
 
 import maxmargin
-from maxmargin import MulticlassClassifier, SequenceLabeler
+from maxmargin import Accelerated, Averaged, BlockFrankWolfe, MulticlassClassifier, SequenceLabeler
 from maxmargin.checkpoint import Recorder, read_checkpoint, write_checkpoint
 from maxmargin.cli import main
 
@@ -67,8 +67,8 @@ FLAT = {"tol": 1e-7, "max_iter": 60, "random_state": 0}
     "params",
     [
         {},
-        {"order": "gap", "average": False},
-        {"order": "uniform", "average": 1.0},
+        {"solver": Accelerated(BlockFrankWolfe("gap"))},
+        {"solver": Averaged(Accelerated(BlockFrankWolfe("uniform")), power=1.0)},
         {"solver": "subgradient"},
         {"surrogate": "crf", "solver": "lbfgs"},
     ],

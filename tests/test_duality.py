@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import steppers
-from maxmargin import MulticlassClassifier, OrdinalClassifier, SequenceLabeler
+from maxmargin import BlockFrankWolfe, MulticlassClassifier, OrdinalClassifier, SequenceLabeler
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.solvers.frank_wolfe import ORDERS
 from maxmargin.solvers.loop import run
@@ -228,7 +228,11 @@ def test_optimum_with_a_cost_of_each_true_class(loss, surrogate):
 @pytest.mark.parametrize("average", [False, True], ids=["last", "average"])
 def test_optimum_of_chains(constrained, average):
     X, y, weights, examples = chains(constrained)
-    model = chain_model(constrained, solver="pairwise", average=average, **EXACT)
+    model = chain_model(
+        constrained,
+        solver=BlockFrankWolfe(steps="pairwise", step_average=3.0 if average else None),
+        **EXACT,
+    )
     model.fit(X, y, sample_weight=weights)
     optimum = max_margin_optimum(examples, weights)
     check_certificate(model.status_, model.primal_, model.dual_, optimum)

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 from sklearn.svm import LinearSVC
 
 import steppers
-from maxmargin import MulticlassClassifier, SequenceLabeler
+from maxmargin import Accelerated, Averaged, BlockFrankWolfe, MulticlassClassifier, SequenceLabeler
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.solvers import loop
 from maxmargin.solvers.frank_wolfe import ORDERS
@@ -164,12 +164,13 @@ def test_single_precision_is_close(iris):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_the_same_seed_gives_the_same_bits(iris, words, order, monkeypatch):
-    settings = {"order": order, "average": True, "tol": 0, "max_iter": 7}
+    settings = {"tol": 0, "max_iter": 7, "solver": Averaged(Accelerated(BlockFrankWolfe(order)))}
+    in_pairs = {"solver": BlockFrankWolfe(order, "pairwise", step_average=3.0)}
     fits = []
     for seconds in (loop._SLICE_SECONDS, loop._SLICE_SECONDS, 0.0):
         # However the work is cut into slices of time.
         monkeypatch.setattr(loop, "_SLICE_SECONDS", seconds)
-        fits.append((flat(**settings).fit(*iris), chain(**settings).fit(*words)))
+        fits.append((flat(**settings).fit(*iris), chain(**settings | in_pairs).fit(*words)))
     for first, second in zip(fits[0] * 2, fits[1] + fits[2], strict=True):
         assert_same_bits(first, second)
     other = flat(**settings | {"random_state": 1}).fit(*iris)
@@ -179,13 +180,16 @@ def test_the_same_seed_gives_the_same_bits(iris, words, order, monkeypatch):
 def test_a_bool_of_numpy_is_a_bool(iris):
     settings = {"tol": 0, "max_iter": 3}
     for plain in (False, True):
-        one, other = (flat(average=b, **settings).fit(*iris) for b in (plain, np.bool_(plain)))
+        one, other = (
+            flat(solver=BlockFrankWolfe(exact_blocks=b), **settings).fit(*iris)
+            for b in (plain, np.bool_(plain))
+        )
         assert_same_bits(one, other)
 
 
 def test_threads_do_not_change_a_bit(iris, words):
     for make, data in ((flat, iris), (chain, words)):
-        one, two = (make(n_jobs=n, average=True, tol=1e-3).fit(*data) for n in (1, 2))
+        one, two = (make(n_jobs=n, tol=1e-3).fit(*data) for n in (1, 2))
         assert_same_bits(one, two)
         first, second = one.decision_function(data[0]), two.decision_function(data[0])
         for a, b in zip(first, second, strict=True):
@@ -265,7 +269,7 @@ WARM = {"warm_start": True, "tol": 1e-7}
 
 
 def test_a_refit_continues(iris):
-    model = flat(solver="bcfw", average=False, **WARM).fit(*iris)
+    model = flat(solver=BlockFrankWolfe("active"), **WARM).fit(*iris)
     assert model.n_oracle_calls_ > 0
     before = weights_of(model)
     assert_continued(model.fit(*iris))
@@ -279,14 +283,16 @@ def test_an_accelerated_refit_starts_from_the_dual(iris):
     assert model.fit(*iris).n_oracle_calls_ < 0.5 * calls
 
 
-@pytest.mark.parametrize("solver", ["bcfw", "pairwise"])
-def test_a_refit_of_sequences_continues(words, solver):
-    model = chain(solver=solver, average=False, **WARM | {"tol": 1e-3}).fit(*words)
+@pytest.mark.parametrize("steps", ["plain", "pairwise"])
+def test_a_refit_of_sequences_continues(words, steps):
+    solver = BlockFrankWolfe(steps=steps)
+    model = chain(solver=solver, **WARM | {"tol": 1e-3}).fit(*words)
     calls = model.n_oracle_calls_
     assert calls > 0
     assert_continued(model.fit(*words))
     # An average is not part of the dual state: a refit has to find a new one, from a good start.
-    model = chain(solver=solver, average=True, **WARM | {"tol": 1e-3}).fit(*words)
+    solver = BlockFrankWolfe(steps=steps, step_average=3.0)
+    model = chain(solver=solver, **WARM | {"tol": 1e-3}).fit(*words)
     calls = model.n_oracle_calls_
     assert model.fit(*words).n_oracle_calls_ < 0.5 * calls
 

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin import GraphLabeler, GridLabeler, MultiLabelClassifier, load, save
+from maxmargin import (
+    Accelerated,
+    GraphLabeler,
+    GridLabeler,
+    MultiLabelClassifier,
+    SoftAgreement,
+    load,
+    save,
+)
 
 RANDOM = np.random.RandomState(0)
 TREE = [(0, 1), (1, 2), (1, 3)]
@@ -247,9 +255,9 @@ def test_bounds_belong_to_the_last_fit_of_graphs():
     hidden = model.bounds_
     check_bounds(model.fit(X3, Y3))  # nothing is hidden
     assert model.bounds_["hard_dual"] != hidden["hard_dual"]
-    model.set_params(agreement="soft", rho=0.5).fit(X3, Y3)
+    model.set_params(solver=Accelerated(SoftAgreement("soft", rho=0.5))).fit(X3, Y3)
     assert model.bounds_["soft_gap"] == pytest.approx(model.gap_) and "soft_gap" not in hidden
-    model.set_params(agreement="multipliers", rho="auto").fit(X3, MARKED3)
+    model.set_params(solver="auto").fit(X3, MARKED3)
     assert model.bounds_ == hidden  # the same fit as the first
 
 

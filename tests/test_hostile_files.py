@@ -19,6 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from maxmargin import (
+    Accelerated,
+    BlockFrankWolfe,
     GraphLabeler,
     LabelRanker,
     ModelFileError,
@@ -355,7 +357,7 @@ SOLVERS = {
     "blocks": (lambda: MulticlassClassifier(tol=1e-7, max_iter=4, random_state=0), WINE, CLASSES),
     "gap": (
         lambda: MulticlassClassifier(
-            order="gap", average=False, tol=1e-7, max_iter=4, random_state=0
+            solver=Accelerated(BlockFrankWolfe("gap")), tol=1e-7, max_iter=4, random_state=0
         ),
         WINE,
         CLASSES,

@@ -189,7 +189,7 @@ def test_the_estimator_takes_sequences_too():
     settings = {"alpha": 0.5, "tol": 1e-2, "max_iter": 2000, "random_state": 0}
     compiled = SequenceLabeler(fit_intercept=False, **settings)
     compiled.set_params(tol=1e-7, solver="pairwise").fit(X, y, sample_weight=weights)
-    plain = StructuredPredictor(Sequences(3), average=True, **settings)
+    plain = StructuredPredictor(Sequences(3), **settings)
     plain.fit(X, y, sample_weight=weights)
     assert plain.status_ == compiled.status_ == "converged"
     assert plain.dual_ <= compiled.primal_ * (1 + 1e-12)

@@ -19,6 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from maxmargin import (
+    BlockFrankWolfe,
+    Checked,
     MulticlassClassifier,
     MultiLabelClassifier,
     OrdinalClassifier,
@@ -61,8 +63,8 @@ def factor(gram):
 )
 def test_linear_kernel_is_linear(model, surrogate, fit_intercept):
     # Few passes: later, equal gaps are told apart by rounding, and the two take turns differently.
-    options = {"fit_intercept": fit_intercept, "average": False, "tol": 0, "max_iter": 5}
-    options["solver"] = "bcfw"
+    options = {"fit_intercept": fit_intercept, "tol": 0, "max_iter": 5}
+    options["solver"] = BlockFrankWolfe("active")
     linear = fitted(model, surrogate, **options)
     dual = fitted(model, surrogate, X @ X.T, kernel="precomputed", **options)
     assert linear.n_iter_ == dual.n_iter_
@@ -74,10 +76,18 @@ def test_linear_kernel_is_linear(model, surrogate, fit_intercept):
 
 
 @pytest.mark.parametrize(
-    "solver", ["bcfw", pytest.param("pairwise", marks=pytest.mark.slow), "subgradient"]
+    "solver",
+    [
+        BlockFrankWolfe("active", step_average=2.0),
+        pytest.param(
+            BlockFrankWolfe("active", "pairwise", step_average=2.0), marks=pytest.mark.slow
+        ),
+        "subgradient",
+    ],
+    ids=["bcfw", "pairwise", "subgradient"],
 )
 def test_every_solver(solver):
-    options = {"solver": solver, "average": 2.0, "max_iter": 5, "tol": 0}
+    options = {"solver": solver, "max_iter": 5, "tol": 0}
     linear = fitted(MulticlassClassifier, "max-margin", **options)
     dual = fitted(MulticlassClassifier, "max-margin", X @ X.T, kernel="precomputed", **options)
     assert np.isclose(linear.primal_, dual.primal_, atol=1e-11)
@@ -149,8 +159,8 @@ LABEL_SETS = np.stack([Y == 0, Y > 0, X[:, 0] * X[:, 1] > 0], axis=1).astype(int
     "surrogate", ["max-margin", "max-min", pytest.param("crf", marks=pytest.mark.slow)]
 )
 def test_multilabel(surrogate):
-    options = {"alpha": 0.02, "tol": 0, "max_iter": 5, "random_state": 0, "average": False}
-    options["solver"] = "bcfw"
+    options = {"alpha": 0.02, "tol": 0, "max_iter": 5, "random_state": 0}
+    options["solver"] = BlockFrankWolfe("active")
     linear = MultiLabelClassifier(surrogate, edges="none", **options).fit(X, LABEL_SETS)
     dual = MultiLabelClassifier(surrogate, edges="none", kernel="precomputed", **options)
     dual.fit(X @ X.T, LABEL_SETS)
@@ -245,7 +255,7 @@ def test_only_the_support_is_kept(model, surrogate):
 def test_gap_is_never_negative():
     for kernel in ({"kernel": "rbf"}, {"kernel": "poly", "coef0": 1.0}):
         for surrogate in SURROGATES:
-            found = fitted(MulticlassClassifier, surrogate, check_every=1, **kernel)
+            found = fitted(MulticlassClassifier, surrogate, solver=Checked(), **kernel)
             assert min(check.gap for check in found.history_) >= -1e-9
             duals = [check.dual for check in found.history_]
             assert (np.diff(duals) >= -1e-12).all()

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from maxmargin import SequenceLabeler, load, save
+from maxmargin import BlockFrankWolfe, SequenceLabeler, load, save
 from samebits import assert_same
 
 K = 3
@@ -44,16 +44,17 @@ def factor(gram):
 
 @pytest.mark.parametrize("boundary_weights", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("solver", ["bcfw", "pairwise", "subgradient"])
-def test_linear_kernel_is_linear(solver, fit_intercept, boundary_weights):
+@pytest.mark.parametrize("steps", ["plain", "pairwise", "subgradient"])
+def test_linear_kernel_is_linear(steps, fit_intercept, boundary_weights):
     options = {
-        "solver": solver,
+        "solver": "subgradient"
+        if steps == "subgradient"
+        else BlockFrankWolfe(steps=steps, step_average=2.0),
         "fit_intercept": fit_intercept,
         "boundary_weights": boundary_weights,
-        "average": 2.0,
         "tol": 0,
         # Exact steps make remembered outputs equally good; later, rounding chooses between them.
-        "max_iter": 1 if solver == "pairwise" else 5,
+        "max_iter": 1 if steps == "pairwise" else 5,
     }
     linear = fitted(**options)
     dual = fitted(kernel=lambda A, B: A @ B.T, **options)
@@ -73,7 +74,7 @@ def test_rbf_is_linear_on_a_factor_of_its_matrix(longest):
     stacked = np.concatenate(X)
     gram = rbf_kernel(stacked, gamma=1 / (4 * stacked.var()))
     features = np.split(factor(gram), np.cumsum([len(x) for x in X])[:-1])
-    options = {"alpha": 2.0, "solver": "bcfw", "average": False}
+    options = {"alpha": 2.0, "solver": BlockFrankWolfe()}
     dual = fitted(X, y, kernel="rbf", tol=0, max_iter=5, **options)
     assert np.isclose(dual.kernel_.gamma, 1 / (4 * stacked.var()))
     linear = fitted(features, y, tol=0, max_iter=5, **options)

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 
 import realdata
 import steppers
-from maxmargin import Matcher, load, save
+from maxmargin import BlockFrankWolfe, Matcher, MirrorProx, load, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.features.rows import pack_rows
@@ -133,16 +133,16 @@ def test_optimum_of_matchings(surrogate):
         pytest.param(
             "max-min",
             steppers.frank_wolfe,
-            {"oracle": "mirror-prox", "oracle_iterations": 1},
+            {"oracle": MirrorProx(iterations=1)},
             marks=pytest.mark.slow,
         ),
     ],
 )
 def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings):
     X, y, weights = problem_data()
-    problem = packed_problem(Matcher(surrogate, alpha=ALPHA, tol=1e-6, **settings), X, y, weights)
+    problem = packed_problem(Matcher(surrogate, alpha=ALPHA, tol=1e-6), X, y, weights)
     wanted = optimum(surrogate, X, y, weights)
-    stepper = method(problem, rng=np.random.RandomState(0))
+    stepper = method(problem, rng=np.random.RandomState(0), **settings)
     dual, first_gap = -np.inf, None
     for _ in range(60):
         [(_, found)] = stepper.check()
@@ -257,7 +257,7 @@ def test_bad_matchings_are_refused_with_their_place(kind):
     [
         ({"surrogate": "crf"}, "permanent"),
         ({"pair_features": "product"}, "pair_features must be one of"),
-        ({"oracle": "magic"}, "oracle must be one of"),
+        ({"solver": BlockFrankWolfe(oracle="magic")}, "oracle must be 'auto' or an oracle"),
     ],
 )
 def test_bad_parameters_are_refused(settings, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 
 import numpy as np
@@ -10,11 +9,17 @@ import pytest
 from scipy.optimize import linprog
 
 import steppers
-from maxmargin import MulticlassClassifier, SequenceLabeler
+from maxmargin import (
+    BlockFrankWolfe,
+    DoubleOracle,
+    MirrorProx,
+    MulticlassClassifier,
+    SequenceLabeler,
+)
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.chain_saddle import step_length
 from maxmargin._kernels.jit import compiled
-from maxmargin.oracles.mirror_prox import mirror_prox
+from maxmargin.oracles.mirror_prox import chain_pairs
 from test_chain_max_min import HAMMING, allowed_there, outputs_of, small_problem
 from test_duality import CHAIN_COSTS, CHAIN_LABELS, chain_model, chains
 
@@ -24,10 +29,10 @@ LOSSES = HAMMING * CHAIN_COSTS / LENGTH
 
 
 @compiled
-def respond(surrogate, structure, rows, scores, mu):
+def respond(oracle, surrogate, structure, rows, scores, mu):
     work = np.empty(generic.work_size(structure, rows))
     labels = np.empty(structure.longest, np.int32)[:LENGTH]
-    return generic.best_response(surrogate, structure, EXAMPLE, scores, work, labels, mu)
+    return generic.answer(oracle, surrogate, structure, EXAMPLE, scores, work, labels, mu)
 
 
 @compiled
@@ -97,9 +102,9 @@ def test_the_bracket_holds_the_truth_and_shrinks_like_one_over_the_iterations(
         truth = exact_value(scores, constrained)
         tolerance = 1e-9 * max(1.0, size)
         for iterations in (1, 2, 5, 20, 100, 500):
-            surrogate = mirror_prox(structure, iterations, factor=factor)
+            oracle = chain_pairs(structure, iterations, factor=factor)
             mu = np.empty(len(scores))
-            upper, lower = respond(surrogate, structure, problem.rows, scores, mu)
+            upper, lower = respond(oracle, problem.surrogate, structure, problem.rows, scores, mu)
             assert lower - tolerance <= truth <= upper + tolerance
             assert is_feasible(mu, constrained)
             if factor == 1.0:  # the theorem: divergences from the start, over step and iterations
@@ -110,22 +115,15 @@ def test_the_bracket_holds_the_truth_and_shrinks_like_one_over_the_iterations(
             assert upper - lower < 0.01
 
 
-def copy_with(problem, surrogate):
-    """The same problem with another surrogate."""
-    other = copy.copy(problem)
-    other.surrogate = surrogate
-    return other
-
-
 def test_one_position_is_the_closed_form():
     random = np.random.RandomState(0)
     y = np.arange(8) % 4
     X = random.randn(8, 2) + np.eye(4, 2)[y]
     flat = MulticlassClassifier("max-min", alpha=0.1, tol=1e-7, random_state=0).fit(X, y)
+    solver = BlockFrankWolfe(oracle=MirrorProx(iterations=100), step_average=3.0)
     chain = SequenceLabeler(
-        "max-min", oracle="mirror-prox", boundary_weights=False, alpha=0.1, tol=0.01,
-        oracle_iterations=100, random_state=0,
-    )  # fmt: skip
+        "max-min", solver=solver, boundary_weights=False, alpha=0.1, tol=0.01, random_state=0
+    )
     chain.fit(list(X[:, None]), list(y[:, None]))
     assert chain.status_ == "converged"
     assert chain.dual_ <= flat.primal_ and flat.dual_ <= chain.primal_
@@ -133,16 +131,16 @@ def test_one_position_is_the_closed_form():
 
 def test_evaluation_reads_and_steps_write():
     problem, _ = small_problem(True)
-    problem = copy_with(problem, mirror_prox(problem.structure, 3))
-    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0))
-    before = problem.surrogate.theta.copy()
+    oracle = MirrorProx(iterations=3)
+    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0), oracle=oracle)
+    before = stepper.state.oracle.theta.copy()
     first = stepper.check()[0][1]
     again = stepper.check()[0][1]
     assert first == again
-    np.testing.assert_array_equal(problem.surrogate.theta, before)
+    np.testing.assert_array_equal(stepper.state.oracle.theta, before)
     stepper.advance(1.0, 1000)
-    assert not np.array_equal(problem.surrogate.theta, before)
-    assert problem.surrogate.visits[0] == problem.n_examples
+    assert not np.array_equal(stepper.state.oracle.theta, before)
+    assert stepper.oracle_calls == problem.n_examples
 
 
 @pytest.mark.slow
@@ -150,8 +148,10 @@ def test_evaluation_reads_and_steps_write():
 @pytest.mark.parametrize("iterations", [1, 10])
 def test_certificates_hold_with_few_iterations(iterations, line_search):
     problem, optimum = small_problem(True)
-    problem = copy_with(problem, mirror_prox(problem.structure, iterations, line_search))
-    stepper = steppers.frank_wolfe(problem, average=True, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(
+        problem, average=True, rng=np.random.RandomState(0), line_search=line_search,
+        oracle=MirrorProx(iterations=iterations),
+    )  # fmt: skip
     dual = -np.inf
     first_gap = None
     for _ in range(150):
@@ -176,8 +176,7 @@ def test_enough_iterations_come_close_to_the_optimum():
     model = chain_model(
         False,
         surrogate="max-min",
-        oracle="mirror-prox",
-        oracle_iterations=100,
+        solver=BlockFrankWolfe(oracle=MirrorProx(iterations=100), step_average=3.0),
         tol=0.02,
         max_iter=3000,
         random_state=0,
@@ -190,19 +189,29 @@ def test_enough_iterations_come_close_to_the_optimum():
 
 
 @pytest.mark.parametrize(
-    "settings, message",
+    "settings, solver, message",
     [
-        ({"surrogate": "max-margin"}, "oracle='mirror-prox' is one of max-min alone: use surr"),
-        ({"solver": "flow"}, "oracle='mirror-prox' goes with solver='bcfw'"),
-        ({"oracle": "magic"}, "oracle must be None or 'mirror-prox'"),
-        ({"oracle_iterations": 0}, "oracle_iterations must be an integer >= 1"),
-        ({"oracle_iterations": "many"}, "oracle_iterations must be 'auto' or an integer >= 1"),
-        ({"line_search": "yes"}, "line_search"),
-        ({"oracle": None, "line_search": False}, "line_search=False .* use oracle='mirror-prox'"),
+        ({"surrogate": "max-margin"}, {}, "surrogate='max-min', the only one with saddle points"),
+        ({}, {"oracle": "magic"}, "oracle must be 'auto' or an oracle such as MirrorProx"),
+        ({}, {"oracle": None}, "oracle must be 'auto' or an oracle such as MirrorProx"),
+        ({}, {"oracle__iterations": 0}, "iterations must be an integer >= 1"),
+        ({}, {"oracle__iterations": "many"}, "iterations must be one of 'auto'; received 'many'"),
+        ({}, {"line_search": "yes"}, "line_search"),
+        ({}, {"oracle": DoubleOracle()}, "it needs trees"),
+        ({}, {"oracle": "auto"}, "it needs an exact max-min oracle"),
+        ({"surrogate": "max-margin"}, {"oracle": "auto", "steps": "pairwise", "line_search": False},
+         "line_search=True"),
     ],
-)
-def test_what_does_not_go_together_is_refused(settings, message):
+)  # fmt: skip
+def test_what_does_not_go_together_is_refused(settings, solver, message):
     X, y, _, _ = chains(False)
-    model = chain_model(False, surrogate="max-min", oracle="mirror-prox").set_params(**settings)
+    value = BlockFrankWolfe(oracle=MirrorProx()).set_params(**solver)
+    model = chain_model(False, **{"surrogate": "max-min", "solver": value, **settings})
     with pytest.raises(ValueError, match=message):
         model.fit(X, y)
+
+
+def test_the_oracle_can_be_searched_over():
+    model = SequenceLabeler("max-min", solver=BlockFrankWolfe(oracle=MirrorProx()))
+    model.set_params(solver__oracle__iterations=3)
+    assert model.solver.oracle.iterations == 3

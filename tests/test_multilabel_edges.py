@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from maxmargin import MultiLabelClassifier, load, save
+from maxmargin import Accelerated, MultiLabelClassifier, SoftAgreement, load, save
 from maxmargin.graphs.factor_graph import FactorGraph
 from maxmargin.graphs.label_graph import chow_liu_tree, label_graphs, mutual_information
 from maxmargin.graphs.packing import pack_graphs, plan_layout
@@ -153,7 +153,7 @@ def test_scores_values_and_bounds():
 def test_max_min_and_soft_agreement():
     consistent = fitted(surrogate="max-min", alpha=0.05, tol=1e-3, max_iter=2000)
     assert consistent.status_ == "converged" and consistent.gap_ >= -1e-12
-    soft = fitted(agreement="soft", rho=0.5, alpha=0.05)
+    soft = fitted(solver=Accelerated(SoftAgreement("soft", rho=0.5, order="active")), alpha=0.05)
     hard = fitted(alpha=0.05, tol=1e-3, max_iter=2000)
     assert soft.bounds_["rho"] == pytest.approx(0.5)
     assert soft.bounds_["soft_gap"] == pytest.approx(soft.gap_)

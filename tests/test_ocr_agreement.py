@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxmargin import SequenceLabeler
+from maxmargin import BlockFrankWolfe, Checked, SequenceLabeler
 
 
 def fit(ocr, on_fold_zero, passes, **settings):
@@ -21,9 +21,9 @@ def fit(ocr, on_fold_zero, passes, **settings):
     chosen = (fold == 0) == on_fold_zero
     train, test = np.flatnonzero(chosen), np.flatnonzero(~chosen)
     model = SequenceLabeler(
-        alpha=1.0 / len(train), solver="bcfw", order="permutation", average=1,
+        alpha=1.0 / len(train), solver=Checked(BlockFrankWolfe(step_average=1), every=passes),
         fit_intercept=True, boundary_weights=True, normalize_loss=True, tol=0.0,
-        max_iter=passes, check_every=passes, random_state=0,
+        max_iter=passes, random_state=0,
     )  # fmt: skip
     model.set_params(**settings).fit([X[i] for i in train], [y[i] for i in train])
     return model, 1.0 - model.score([X[i] for i in test], [y[i] for i in test])

@@ -20,7 +20,16 @@ from sklearn.preprocessing import StandardScaler
 
 import realdata
 import steppers
-from maxmargin import LabelRanker, MulticlassClassifier, load, metrics, save
+from maxmargin import (
+    BlockFrankWolfe,
+    LabelRanker,
+    MirrorProx,
+    MulticlassClassifier,
+    Proximal,
+    load,
+    metrics,
+    save,
+)
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._base import StructuredEstimator
@@ -227,16 +236,16 @@ def known_problem(surrogate, M=3, **settings):
         ("max-margin", steppers.pairwise, {}),
         ("max-margin", steppers.frank_wolfe, {}),
         ("max-min", steppers.frank_wolfe, {}),
-        ("max-min", steppers.frank_wolfe, {"oracle_iterations": 1}),
-        ("max-min", steppers.frank_wolfe, {"oracle": "mirror-prox"}),
-        ("max-min", steppers.frank_wolfe, {"oracle": "mirror-prox", "oracle_iterations": 1}),
-        ("max-min", steppers.frank_wolfe, {"oracle": "mirror-prox", "projection": "quadratic"}),
+        ("max-min", steppers.frank_wolfe, {"oracle": Proximal(iterations=1)}),
+        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx()}),
+        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(iterations=1)}),
+        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(projection="quadratic")}),
     ],
 )
 def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings):
-    model, X, positions, weights, wanted = known_problem(surrogate, **settings)
+    model, X, positions, weights, wanted = known_problem(surrogate)
     problem = packed_problem(model, X, positions, weights)
-    stepper = method(problem, rng=np.random.RandomState(0))
+    stepper = method(problem, rng=np.random.RandomState(0), **settings)
     dual, first_gap = -np.inf, None
     for _ in range(40):
         [(_, found)] = stepper.check()
@@ -254,11 +263,12 @@ def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings)
 def test_more_items_than_can_be_enumerated():
     X, positions, weights = problem_data(9, 12, seed=3)
     found = {}
-    for settings in ({}, {"oracle": "mirror-prox", "oracle_iterations": 50}):
-        model = LabelRanker("max-min", alpha=0.5, tol=1e-2, random_state=0, **settings)
+    by_mirror_prox = BlockFrankWolfe("active", step_average=3.0, oracle=MirrorProx(iterations=50))
+    for key, solver in ((0, "auto"), (2, by_mirror_prox)):
+        model = LabelRanker("max-min", alpha=0.5, tol=1e-2, random_state=0, solver=solver)
         model.fit(X, positions, sample_weight=weights)
         assert model.status_ == "converged"
-        found[len(settings)] = model
+        found[key] = model
     # Two oracles, one problem: the brackets overlap.
     assert found[0].dual_ <= found[2].primal_ + 1e-12
     assert found[2].dual_ <= found[0].primal_ + 1e-12
@@ -268,14 +278,14 @@ def test_more_items_than_can_be_enumerated():
 
 
 def test_evaluation_changes_nothing():
-    model, X, positions, weights, _ = known_problem("max-min", oracle="mirror-prox")
+    model, X, positions, weights, _ = known_problem("max-min")
     problem = packed_problem(model, X, positions, weights)
-    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0))
+    stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0), oracle=MirrorProx())
     stepper.advance(1.0, len(X))
-    before = [array.copy() for array in problem.surrogate[1:]]
+    before = [array.copy() for array in stepper.state.oracle[1:]]
     first = stepper.check()[0][1]
     assert stepper.check()[0][1] == first
-    for old, new in zip(before, problem.surrogate[1:], strict=True):
+    for old, new in zip(before, stepper.state.oracle[1:], strict=True):
         np.testing.assert_array_equal(old, new)
 
 
@@ -453,9 +463,15 @@ def test_bad_orderings_are_refused_with_their_place(kind):
         ({"surrogate": "crf"}, "permanent"),
         ({"surrogate": "max-min", "solver": "pairwise"}, "single outputs"),
         ({"y_format": "scores"}, "y_format must be one of 'ranks', 'orderings'"),
-        ({"oracle": "magic"}, "oracle must be one of 'proximal', 'mirror-prox'"),
-        ({"oracle_iterations": 0}, "oracle_iterations must be an integer >= 1"),
-        ({"projection": "l1"}, "projection must be one of 'sinkhorn', 'quadratic'"),
+        ({"solver": BlockFrankWolfe(oracle="magic")}, "oracle must be 'auto' or an oracle"),
+        (
+            {"solver": BlockFrankWolfe(oracle=Proximal(iterations=0))},
+            "iterations must be an integer >= 1",
+        ),
+        (
+            {"solver": BlockFrankWolfe(oracle=MirrorProx(projection="l1"))},
+            "projection must be one of 'sinkhorn', 'quadratic'",
+        ),
         ({"alpha": -1}, "alpha"),
     ],
 )

@@ -77,14 +77,14 @@ def test_a_search_over_the_parameters_of_a_solver():
 @pytest.mark.parametrize(
     "make, solver, needs",
     [
-        (lambda s: labeler(s, surrogate="max-min"), BlockFrankWolfe(), "an oracle"),
+        (lambda s: labeler(s, surrogate="max-min"), BlockFrankWolfe(), "max-min oracle"),
         (lambda s: labeler(s), LBFGS(), "smooth surrogate"),
         (lambda s: labeler(s), Accelerated(SoftAgreement()), "a factor graph"),
         (lambda s: labeler(s, surrogate="crf"), Flow(), "label sequences|a loss"),
         (lambda s: labeler(s), Accelerated(Subgradient()), "visits blocks"),
         (lambda s: labeler(s), Accelerated(Averaged(BlockFrankWolfe())), "visits blocks"),
         (lambda s: labeler(s), Averaged(Subgradient()), "another solver to average"),
-        (lambda s: labeler(s, surrogate="max-min"), Subgradient(), "an oracle"),
+        (lambda s: labeler(s, surrogate="max-min"), Subgradient(), "max-min oracle"),
         (
             lambda s: labeler(s, kernel="rbf"),
             Accelerated(BlockFrankWolfe(), inertia=1.0),

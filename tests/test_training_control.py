@@ -14,7 +14,16 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import Check, MulticlassClassifier, OrdinalClassifier, SequenceLabeler
+from maxmargin import (
+    Accelerated,
+    Averaged,
+    BlockFrankWolfe,
+    Check,
+    Checked,
+    MulticlassClassifier,
+    OrdinalClassifier,
+    SequenceLabeler,
+)
 from maxmargin.solvers import interrupt as interrupt_module
 from maxmargin.solvers import loop
 from maxmargin.solvers.frank_wolfe import ORDERS
@@ -23,6 +32,10 @@ RNG = np.random.RandomState(0)
 X = RNG.randn(40, 4)
 Y = (X @ RNG.randn(4, 3) + RNG.randn(40, 3)).argmax(axis=1)
 SEQUENCES, LABELS = np.split(X, [3, 10, 11, 30]), np.split(Y, [3, 10, 11, 30])
+
+
+def by_order(order):
+    return Averaged(Accelerated(BlockFrankWolfe(order)))
 
 
 def classifier(**params):
@@ -123,7 +136,8 @@ def test_only_false_stops(answer):
 def test_false_stops(model, data):
     met = []
     stop = [lambda check: len(met) < 2, met.append]
-    model.set_params(callbacks=stop, tol=0.0, check_every=1, order="permutation", random_state=0)
+    in_order = Averaged(Accelerated(BlockFrankWolfe()))
+    model.set_params(callbacks=stop, tol=0.0, solver=Checked(in_order, every=1), random_state=0)
     model.fit(*data)
     assert model.status_ == "stopped"
     assert met == model.history_ and len(met) == 3 and model.n_iter_ == 2
@@ -167,7 +181,7 @@ def raise_keyboard_interrupt():
 @pytest.mark.parametrize("act", [interrupt, raise_keyboard_interrupt])
 @pytest.mark.parametrize("passes", [0, 3])
 def test_interrupt_at_a_check_keeps_a_certified_model(default_sigint, act, passes):
-    model = endless(callbacks=at_pass(passes, act), check_every=1).fit(X, Y)
+    model = endless(callbacks=at_pass(passes, act), solver=Checked("auto", every=1)).fit(X, Y)
     assert model.status_ == "interrupted"
     assert model.predict(X).shape == (40,)
     assert_certified(model)
@@ -199,7 +213,7 @@ def test_second_interrupt_is_not_swallowed(default_sigint):
         interrupt()  # the first one asks the fit to end, the next one insists
 
     with pytest.raises(KeyboardInterrupt):
-        endless(callbacks=twice, check_every=1).fit(X, Y)
+        endless(callbacks=twice, solver=Checked("auto", every=1)).fit(X, Y)
 
 
 @pytest.mark.parametrize("seconds, fits", [(0.5, 1), (1.5, 3)])
@@ -213,7 +227,9 @@ def test_a_search_ends_by_two_interrupts_within_a_second(
 
     def search():
         for _ in range(3):
-            done.append(endless(callbacks=at_pass(1, interrupt), check_every=1).fit(X, Y).status_)
+            done.append(
+                endless(callbacks=at_pass(1, interrupt), solver=Checked()).fit(X, Y).status_
+            )
 
     if fits == 1:
         with pytest.raises(KeyboardInterrupt):
@@ -303,7 +319,9 @@ def test_history_is_a_table():
 
 
 def test_checks_come_when_they_are_asked_for():
-    model = classifier(tol=0.0, max_iter=7, check_every=3, order="permutation").fit(X, Y)
+    model = classifier(tol=0.0, max_iter=7, solver=Checked(by_order("permutation"), every=3)).fit(
+        X, Y
+    )
     assert [check.passes for check in model.history_] == [0.0, 3.0, 6.0, 7.0]
 
 
@@ -323,11 +341,11 @@ def test_verbose_logs_the_checks(verbose, caplog, capsys):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_random_state_decides_everything(order):
-    one = classifier(order=order, tol=1e-3).fit(X, Y)
-    assert same_fit(one, classifier(order=order, tol=1e-3).fit(X, Y))
+    one = classifier(solver=by_order(order), tol=1e-3).fit(X, Y)
+    assert same_fit(one, classifier(solver=by_order(order), tol=1e-3).fit(X, Y))
     state = np.random.RandomState(0)
-    assert same_fit(one, classifier(order=order, tol=1e-3, random_state=state).fit(X, Y))
-    other = classifier(order=order, tol=1e-3, random_state=1).fit(X, Y)
+    assert same_fit(one, classifier(solver=by_order(order), tol=1e-3, random_state=state).fit(X, Y))
+    other = classifier(solver=by_order(order), tol=1e-3, random_state=1).fit(X, Y)
     assert (one.coef_ != other.coef_).any()
 
 
@@ -336,7 +354,7 @@ def test_speed_of_the_machine_changes_nothing(order, monkeypatch):
     fits = []
     for seconds in (1e9, 0.0):  # between two looks at the clock: all blocks, or one
         monkeypatch.setattr(loop, "_SLICE_SECONDS", seconds)
-        fits.append(classifier(order=order, tol=1e-3).fit(X, Y))
+        fits.append(classifier(solver=by_order(order), tol=1e-3).fit(X, Y))
     assert same_fit(*fits)
 
 

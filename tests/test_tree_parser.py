@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 import realdata
 import steppers
-from maxmargin import TreeParser, load, read_conllu, save
+from maxmargin import Checked, TreeParser, load, read_conllu, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._tree_data import Sentences
@@ -526,7 +526,9 @@ def test_real_sentences():
     assert len(train) == 12_544 and sum(map(len, train)) == 204_577
     train = train[:600]
     with pytest.warns(ConvergenceWarning):
-        model = TreeParser(hash_bits=18, max_iter=4, check_every=4, random_state=0)
+        model = TreeParser(
+            hash_bits=18, max_iter=4, solver=Checked("auto", every=4), random_state=0
+        )
         model.fit(train, [s.heads for s in train])
     # The most frequent offset for each pair of tags has .50.
     assert model.score(test, [s.heads for s in test]) > 0.70

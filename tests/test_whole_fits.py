@@ -9,6 +9,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import (
+    Checked,
     MulticlassClassifier,
     OrdinalClassifier,
     SequenceLabeler,
@@ -91,18 +92,19 @@ def test_a_first_fit_that_fails_leaves_nothing():
 
 @pytest.mark.parametrize("solver", ["bcfw", "pairwise"])
 def test_a_dual_state_that_a_failed_fit_has_changed_is_not_used(solver):
-    settings = {"solver": solver, "tol": 0.0, "random_state": 0, "warm_start": True}
-    model = SequenceLabeler(max_iter=2, **settings).fit(SEQUENCES, LABELS)
+    settings = {"tol": 0.0, "random_state": 0, "warm_start": True}
+    model = SequenceLabeler(max_iter=2, solver=solver, **settings).fit(SEQUENCES, LABELS)
     with pytest.raises(ValueError, match="y is None"):
         model.fit(SEQUENCES, None)
     assert model._dual is not None  # refused before it was touched
-    model.callbacks, model.max_iter, model.check_every = [lambda c: c.passes < 3 or fail(c)], 9, 1
+    model.callbacks, model.max_iter = [lambda c: c.passes < 3 or fail(c)], 9
+    model.solver = Checked(solver, every=1)
     with pytest.raises(RuntimeError, match="full disk"):
         model.fit(SEQUENCES, LABELS)
     assert model._dual is None
     model.callbacks = None
     again = model.fit(SEQUENCES, LABELS)
-    clean = SequenceLabeler(max_iter=9, check_every=1, **settings).fit(SEQUENCES, LABELS)
+    clean = SequenceLabeler(max_iter=9, solver=model.solver, **settings).fit(SEQUENCES, LABELS)
     assert again.weights_.tobytes() == clean.weights_.tobytes()
     assert again.gap_ >= -1e-9
 

@@ -32,7 +32,7 @@ _ROUNDING = 1e-6
 
 def check_fields(state: Any) -> None:
     """Refuse a state whose fields are of other types; what is in them is checked later."""
-    kinds = (tuple, dict, tuple, int, list, float)
+    kinds = (tuple, tuple, int, list, float)
     for name, value, kind in zip(state._fields, state, kinds, strict=True):
         if not isinstance(value, kind):
             raise ValueError(f"{name} must be a {kind.__name__}; received {type(value).__name__}")
@@ -48,8 +48,7 @@ def check_fit_state(state: Any, climb: Any) -> None:
     """
     check_fields(state)
     _check_state(state.solver, climb.state, climb.problem)
-    _check_apart([state.solver, state.surrogate])
-    _check_surrogate(state.surrogate, getattr(climb.problem, "surrogate", None))
+    _check_apart([state.solver])
     _check_loop(state, climb.problem)
 
 
@@ -218,6 +217,24 @@ def _check_search(value: Any, fresh: Any, problem: Any) -> None:
         _check_number(name, point[0])
 
 
+def _check_oracle(value: Any, fresh: Any, problem: Any) -> None:
+    """What an oracle remembers: arrays as long as at the start; its parameters do not change."""
+    if type(value) is not type(fresh):
+        raise ValueError("it was made with another oracle")
+    if fresh is None:
+        return
+    for name, item, known in zip(fresh._fields, value, fresh, strict=True):
+        if not isinstance(known, np.ndarray):
+            if type(item) is not type(known) or item != known:
+                raise ValueError(f"{name} must be {known!r}; received {str(item)[:40]!r}")
+        elif known.dtype.kind != "f":
+            _compare(name, item, known)
+        else:
+            check_array(name, item, known.dtype, known.shape)
+            forbidden = (item == -np.inf) if name in _MAY_BE_FORBIDDEN else False
+            check_finite_array(name, np.where(forbidden, 0.0, item))
+
+
 _MOST_PAIRS = 10
 _SPECIAL: dict[str, Callable[[Any, Any, Any], None]] = {
     "pending": _check_pending,
@@ -232,6 +249,7 @@ _SPECIAL: dict[str, Callable[[Any, Any, Any], None]] = {
     "search": _check_search,
     "dual": _check_state_of_dual,
     "centred_at": _check_centred,
+    "oracle": _check_oracle,
 }
 
 
@@ -289,28 +307,6 @@ def _check_average(found: dict[str, Any]) -> None:
         shapes.append(inner.dual.predictions.shape)
     if found["mean"] and [array.shape for array in found["mean"]] != shapes:
         raise ValueError("mean has another shape than what it averages")
-
-
-def _check_surrogate(found: Any, surrogate: Any) -> None:
-    fresh = surrogate_arrays(surrogate)
-    if set(found) != set(fresh):
-        raise ValueError("it was made with another surrogate")
-    for name, known in fresh.items():
-        value = check_array(name, found[name], known.dtype, known.shape)
-        if name == "visits":
-            check_within(name, value, 0, _MOST_STEPS)
-        elif known.dtype.kind != "f":
-            _compare(name, value, known)
-        elif name in _MAY_BE_FORBIDDEN:
-            check_finite_array(name, np.where(value == -np.inf, 0.0, value))
-        else:
-            check_finite_array(name, value)
-
-
-def surrogate_arrays(surrogate: Any) -> dict[str, np.ndarray]:
-    """The arrays in which a surrogate remembers its last answers."""
-    fields = {name: getattr(surrogate, name) for name in getattr(surrogate, "_fields", ())}
-    return {name: value for name, value in fields.items() if isinstance(value, np.ndarray)}
 
 
 def _check_loop(state: Any, problem: Any) -> None:

@@ -78,8 +78,7 @@ def _check_entropies(state: Any, chain: Any) -> np.ndarray:
 
 def _needs_indices(problem: Any) -> bool:
     """Whether the kernel is the one for outputs with few parts, which knows no whole blocks."""
-    fills = getattr(problem.surrogate, "fills_blocks", False)
-    return bool(getattr(problem.structure, "sparse_outputs", False)) and not fills
+    return problem.traits.sparse_outputs and not problem.surrogate.fills_blocks
 
 
 def _sums(pool: Any, values: np.ndarray) -> np.ndarray:

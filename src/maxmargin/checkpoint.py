@@ -21,19 +21,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._archive import DAMAGE, Archive
-from ._checkpoint_checks import check_fields, check_fit_state, surrogate_arrays
+from ._checkpoint_checks import check_fields, check_fit_state
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
 from ._replacing import replacing
 
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
-# 3: the state of a solver is one value.
-_VERSION = 3
+# 4: what oracles remember is part of the state of a solver.
+_VERSION = 4
 # What the dual value may be above the primal one, in parts of it.
 _ROUNDING = 1e-6
 # Objects that a state may hold, beside those of model files.
 _OBJECTS = {
+    ("maxmargin._kernels.saddle", "MirrorProx"),
+    ("maxmargin._kernels.saddle", "Proximal"),
+    ("maxmargin.oracles.closed_form", "Formula"),
+    ("maxmargin.oracles.double_oracle", "TreeGame"),
+    ("maxmargin.oracles.mirror_prox", "ChainPairs"),
+    ("maxmargin.oracles.saddle", "SaddlePairs"),
     ("maxmargin.solvers._flow_moves", "Curvature"),
     ("maxmargin.solvers.acceleration", "AcceleratedState"),
     ("maxmargin.solvers.averaging", "AveragedState"),
@@ -51,13 +57,12 @@ _OBJECTS = {
 class FitState(NamedTuple):
     """A fit in the middle.
 
-    ``solver`` is the state of the solver, ``surrogate`` holds arrays by name, ``best`` the best
-    weights with primal, dual and oracle error, ``checked_calls`` the oracle calls at the last
-    check, ``history`` the checks so far, ``seconds`` the time spent.
+    ``solver`` is the state of the solver, ``best`` the best weights with primal, dual and oracle
+    error, ``checked_calls`` the oracle calls at the last check, ``history`` the checks so far,
+    ``seconds`` the time spent.
     """
 
     solver: Any
-    surrogate: dict[str, np.ndarray]
     best: tuple[np.ndarray, float, float, float]
     checked_calls: int
     history: list
@@ -169,19 +174,15 @@ class Recorder:
             self._at_check = True
             return
         self._climb.state = self._start.solver
-        surrogate = getattr(self._climb.problem, "surrogate", None)
-        for name, values in self._start.surrogate.items():
-            getattr(surrogate, name)[...] = values  # kernels work on these in place
         self._replaying = False
 
     def state(self) -> FitState:
         """The present state; its arrays are those that the solver works on."""
-        arrays = surrogate_arrays(getattr(self._climb.problem, "surrogate", None))
         if self._best is None:
             raise RuntimeError("a fit has no state before its first check")
         seconds = self._before + time.perf_counter() - self._began
         best, checked = self._best, self._checked_calls
-        return FitState(self._climb.state, arrays, best, checked, list(self.history), seconds)
+        return FitState(self._climb.state, best, checked, list(self.history), seconds)
 
 
 # --- files -----------------------------------------------------------------------------------

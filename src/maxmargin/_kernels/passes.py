@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from . import protocol as generic
 from .blocks import find_parts, grow, has_room, store_block
 from .jit import compiled, leaf
 from .vector import dot
+
+
+class Objective(NamedTuple):
+    """What the blocks of a problem maximise, and how: ``H_i(mu) + scores @ mu`` over the outputs
+    of a structure. ``oracle`` may remember something of each example."""
+
+    oracle: Any
+    surrogate: Any
+    structure: Any
+
+
+class Sums(NamedTuple):
+    """Where :func:`evaluate_blocks` writes: three sums, and the gaps of blocks."""
+
+    sums: np.ndarray
+    gaps: np.ndarray
 
 
 @leaf
@@ -82,14 +100,13 @@ def make_scratch(structure, rows):
 
 
 @leaf
-def evaluate_range(
-    surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums, gaps,
-    scratch,
-):  # fmt: skip
+def evaluate_range(objective, rows, sample_weight, weights, blocks, with_dual, ends, out, scratch):
     """The loop of :func:`evaluate_blocks`."""
+    oracle, surrogate, structure = objective
+    sums, gaps = out
     buffers, labels, parts, work = scratch
     sums[:] = 0.0
-    for i in range(first, last):
+    for i in range(ends[0], ends[1]):
         weight = sample_weight[i]
         if weight == 0.0:
             if with_dual:
@@ -101,8 +118,8 @@ def evaluate_range(
         answer = buffers[1, :size]
         other = buffers[2, :size]
         generic.score_block(structure, rows, weights, i, scores)
-        upper, lower = generic.best_response(
-            surrogate, structure, i, scores, work, labels[: high - low], answer
+        upper, lower = generic.answer(
+            oracle, surrogate, structure, i, scores, work, labels[: high - low], answer
         )
         generic.embed_truth(structure, i, other)
         sums[0] += weight * (upper - dot(other, scores))
@@ -127,18 +144,15 @@ def concave_range(surrogate, structure, sample_weight, blocks, first, last, scra
     return total
 
 
-def evaluate_blocks(
-    surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums, gaps
-):
-    """Sum losses (primal), concave parts (dual) and oracle errors over a range of examples.
+def evaluate_blocks(objective, rows, sample_weight, weights, blocks, with_dual, ends, out):
+    """Sum losses (primal), concave parts (dual) and oracle errors over the examples from
+    ``ends[0]`` to ``ends[1]``.
 
-    ``sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i error_i]``; ``gaps[i]`` the gap of
-    block i if ``with_dual``.
+    ``out.sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i error_i]``; ``out.gaps[i]`` the gap
+    of block i if ``with_dual``.
     """
-    evaluate_range(
-        surrogate, structure, rows, sample_weight, weights, blocks, with_dual, first, last, sums,
-        gaps, make_scratch(structure, rows),
-    )  # fmt: skip
+    scratch = make_scratch(objective.structure, rows)
+    evaluate_range(objective, rows, sample_weight, weights, blocks, with_dual, ends, out, scratch)
 
 
 @compiled

@@ -347,16 +347,6 @@ def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wor
     _must_be_compiled("line_step")
 
 
-def pair_response(
-    method, structure, rows, i, scores, mu, scale, stiffness, saved_mu, saved_nu, work, out
-):
-    """Answer of an iterative max-min oracle from the pair saved for a block, which it improves.
-
-    Returns the gap at mu, and whether ``out`` is the exact maximum of the block.
-    """
-    _must_be_compiled("pair_response")
-
-
 def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     """Write the exact maximum over the whole block and return the gap at mu.
 
@@ -364,6 +354,44 @@ def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     maximum to be had.
     """
     _must_be_compiled("block_maximum")
+
+
+# --- oracles: how the maximum of H_i(mu) + scores @ mu over a block is found ------------------
+
+
+def answer(oracle, surrogate, structure, i, scores, work, labels, mu):
+    """The answer for an evaluation: write mu, return an upper and a lower bound of the maximum.
+
+    Changes nothing that the oracle remembers.
+    """
+    _must_be_compiled("answer")
+
+
+def respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, out):
+    """The answer for a step from mu; what the oracle remembers of block i may change.
+
+    Writes ``out``; returns the gap at mu, and whether ``out`` is the exact maximum over the whole
+    block: otherwise it is the end of the line to search. With a gap of 0 or less there is nothing
+    to gain, and ``out`` is not used.
+    """
+    _must_be_compiled("respond")
+
+
+def learn_step(oracle, i, gamma):
+    """Take in how far the line search went towards the answer for block i."""
+    _must_be_compiled("learn_step")
+
+
+def pair_response(method, structure, rows, i, scores, mu, scale, pair, work, out):
+    """Answer of an iterative max-min oracle from the ``pair`` (mu, nu, stiffness) saved for a
+    block, which it improves.
+
+    Returns the gap at mu, and whether ``out`` is the exact maximum of the block.
+    """
+    _must_be_compiled("pair_response")
+
+
+# --- surrogates on single positions of sequences ----------------------------------------------
 
 
 def position_response(surrogate, structure, i, t, centre, mu, step, work, out):

@@ -254,10 +254,13 @@ def _held_out(prepared: Prepared, share: float, seed: int) -> tuple[Prepared, tu
 
 
 def _factory(request: Request, prepared: Prepared, jobs: int | None, verbose: int):
+    from ..solvers.moved import with_solver  # the compiler comes with it
+
     cls: Any = estimator_class(request.task)
     params = prepared.params | request.estimator_params()
     if isinstance(request.alpha, float):
         params["alpha"] = request.alpha
+    params = with_solver(cls, params)
     unknown = sorted(set(params) - set(cls._get_param_names()))
     if unknown:
         raise click.UsageError(

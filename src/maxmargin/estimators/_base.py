@@ -9,13 +9,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from .._codec import ModelFileError
 from .._dual_checks import check_dual
-from .._kernels.passes import block_sizes
 from .._validation import (
     check_callbacks,
     check_choice,
@@ -24,26 +23,19 @@ from .._validation import (
     check_number,
     check_switch,
 )
-from ..features.rows import DenseRows, SparseRows
-from ..solvers.acceleration import Accelerated
-from ..solvers.averaging import Averaged
-from ..solvers.base import Solver
+from ..solvers.auto import refuse_missing
+from ..solvers.base import check_inner
 from ..solvers.climb import Climb
-from ..solvers.flow import Flow
-from ..solvers.frank_wolfe import ORDERS, BlockFrankWolfe
-from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
+from ..solvers.moved import refuse_moved
+from ..solvers.problem import Outline
 from ..solvers.result import FAILED, MAX_ITER, Result
-from ..solvers.subgradient import Subgradient
+from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
-from ._kernel import KernelModel
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
-SOLVERS = ("auto", "accelerated", "bcfw", "pairwise", "subgradient", "lbfgs")
-# Marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
-_DUAL_BYTES = 1e9
 # What a fit with hidden labels leaves, and one without does not.
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")
 # A solver starts from the dual state of the previous fit, if that is wanted.
@@ -80,32 +72,46 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     return whole_fit
 
 
+def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
+    """A constructor that shows the new spelling of parameters that moved into solvers."""
+
+    @functools.wraps(init)
+    def checked(self, *args, **kwargs):
+        refuse_moved(TypeError, type(self).__name__, kwargs, kwargs)
+        init(self, *args, **kwargs)
+
+    return checked
+
+
 class StructuredEstimator(BaseEstimator):
     """Base of the estimators; subclasses list the parameters in their constructor."""
 
     _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
-    _solvers: tuple[str, ...] = SOLVERS
+    _traits: Traits | None  # of the structure; None if they depend on the data
+    _in_kernel_space = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls):
             cls.fit = _all_or_nothing(cls.fit)
+        if "__init__" in vars(cls):
+            cls.__init__ = _without_moved(cls.__init__)
+
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters, those of the solver by ``solver__name``."""
+        own = type(self).__name__
+        refuse_moved(ValueError, own, params, {**self.get_params(deep=False), **params})
+        return super().set_params(**params)
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
-        if not isinstance(self.solver, Solver):
-            check_choice("solver", self.solver, self._solvers)
+        check_inner(self.solver)
         for name in self._switches:
             check_switch(name, getattr(self, name))
-        check_choice("order", self.order, ORDERS)
-        if isinstance(self, KernelModel):
-            self._check_kernel()
-        if not isinstance(self.average, (bool, np.bool_)):
-            check_number("average", self.average, at_least=0)
-        if self.check_every is not None:
-            check_integer("check_every", self.check_every, 1)
-        self._check_solver_fits()
+        self._check_kernel()
+        if self._traits is not None:
+            self._check_solver(self._traits)
         if not (isinstance(self.alpha, str) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0)
         if self.early_stopping:
@@ -126,24 +132,18 @@ class StructuredEstimator(BaseEstimator):
     def _check_max_iter(self) -> int:
         return check_integer("max_iter", self.max_iter, 1)
 
-    def _check_solver_fits(self) -> None:
-        """Refuse solvers that the surrogate or the kernel is not made for."""
-        if self.solver == "pairwise" and self.surrogate != "max-margin":
-            raise ValueError(
-                "solver='pairwise' needs a surrogate whose answers are single outputs: use "
-                f"surrogate='max-margin' or solver='auto'; received surrogate={self.surrogate!r}."
-            )
-        if self.solver == "lbfgs" and self.surrogate != "crf":
-            raise ValueError(
-                "solver='lbfgs' needs a smooth surrogate: use surrogate='crf' or solver='bcfw'; "
-                f"received surrogate={self.surrogate!r}."
-            )
-        kernel = getattr(self, "kernel", "linear")
-        if self.solver == "lbfgs" and kernel != "linear":
-            raise ValueError(
-                "solver='lbfgs' needs weights of features: use kernel='linear' or solver='bcfw'; "
-                f"received kernel={kernel!r}."
-            )
+    @property
+    def _cost(self) -> Any:
+        """The surrogate."""
+        return SURROGATES[self.surrogate]()
+
+    def _check_kernel(self) -> None:
+        """Refuse parameters of a kernel that no fit could use; most estimators have none."""
+
+    def _check_solver(self, traits: Traits) -> None:
+        """Refuse a solver that does not go with the surrogate, the structure or the kernel."""
+        outline = Outline(self._cost, traits, self._in_kernel_space)
+        refuse_missing(self.solver, outline, type(self).__name__)
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
         """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
@@ -169,7 +169,8 @@ class StructuredEstimator(BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
-        stepper = self._stepper(problem, settings)
+        stepper: Any = self._stepper(problem, settings)
+        problem = stepper.problem
         callbacks = settings.callbacks
         recorder = vars(self).get("_recorder")  # see checkpoint.py
         if recorder is not None:
@@ -180,7 +181,7 @@ class StructuredEstimator(BaseEstimator):
             stepper,
             tol=settings.tol,
             max_iter=settings.max_iter,
-            check_every=self.check_every,
+            check_every=self._check_every,
             callbacks=callbacks,
             validate=validate,
             patience=self.n_iter_no_change,
@@ -205,58 +206,19 @@ class StructuredEstimator(BaseEstimator):
             )
         return result
 
-    def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Any:
+    def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Climb:
         """The solver, ready to start: from a dual state, or afresh from None."""
-        solver = self._solver_value(self._solver_name(problem), problem)
-        missing = solver.missing(problem)
-        if missing:
-            raise ValueError(
-                f"solver={solver!r} does not go with this {type(self).__name__}: it needs "
-                f"{' and '.join(missing)}."
-            )
+        solver = refuse_missing(self.solver, problem, type(self).__name__)
+        problem = solver.adapted(problem)
+        problem.tolerance = settings.tol
         if dual_state is PREVIOUS:
             dual_state = self._dual_for(problem)
         return Climb(solver, problem, rng=settings.rng, start=dual_state)
 
-    def _solver_value(self, name: str | Solver, problem: Any) -> Solver:
-        """The solver of this name, with the parameters of this estimator."""
-        if isinstance(name, Solver):
-            return clone(name)
-        average = self._wanted_average()
-        is_switch = isinstance(average, (bool, np.bool_))
-        keeps = bool(average) if is_switch else True
-        if name == "subgradient":
-            return Subgradient()
-        if name == "lbfgs":
-            return LBFGS()
-        if name in ("flow", "accelerated"):
-            inner: Solver = Flow(self.order)
-            if name == "accelerated":
-                # Where a block has an exact maximum, steps between outputs are worth nothing.
-                pairwise = problem.has_outputs and not problem.has_exact_blocks
-                inner = BlockFrankWolfe(self.order, steps="pairwise" if pairwise else "plain")
-            solver = Accelerated(inner)
-            power = 8.0 if is_switch else float(average)
-            return Averaged(solver, power) if keeps else solver
-        power = 3.0 if is_switch else float(average)
-        return BlockFrankWolfe(
-            self.order,
-            steps="pairwise" if name == "pairwise" else "plain",
-            step_average=power if keeps else None,
-        )
-
-    def _solver_name(self, problem: Any) -> str:
-        """The solver that is meant by "auto"."""
-        if self.solver != "auto":
-            return self.solver
-        if self.surrogate != "crf":
-            return "accelerated"
-        return crf_solver(problem.rows, int(block_sizes(problem.structure).sum()))
-
-    def _wanted_average(self) -> bool | float:
-        """``average``; with a kernel, True is no average: it keeps all examples that ever moved."""
-        in_dual = getattr(self, "kernel_", None) is not None
-        return False if in_dual and isinstance(self.average, (bool, np.bool_)) else self.average
+    @property
+    def _check_every(self) -> int | None:
+        """Passes between two checks, if the solver says so."""
+        return None if isinstance(self.solver, str) else self.solver.check_every
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""
@@ -286,9 +248,9 @@ class StructuredEstimator(BaseEstimator):
         self.n_iter_ = max(1, math.ceil(result.passes - 1e-9))
         self.n_oracle_calls_ = result.oracle_calls
         self.history_ = result.history
+        self.bounds_ = dict(result.bounds)
         for name in _OF_HIDDEN:
-            if hasattr(self, name):
-                delattr(self, name)
+            vars(self).pop(name, None)
         in_weights = isinstance(result.dual_state, np.ndarray)
         self.dual_nbytes_ = 0 if in_weights else getattr(result.dual_state, "nbytes", 0)
         self._dual = None
@@ -305,21 +267,3 @@ def warn_failure(name: str, primal: float, dual: float, stacklevel: int) -> None
         ConvergenceWarning,
         stacklevel=stacklevel + 1,
     )
-
-
-def crf_solver(rows: Any, n_marginals: int) -> str:
-    """The faster solver for a CRF, as measured.
-
-    A step of coordinate ascent touches only the weights of its example's features; one of L-BFGS
-    touches all weights many times, but needs no logarithms and can use several threads. So L-BFGS
-    is for data with at least as many rows as features, and where the marginals would not fit.
-    """
-    if not isinstance(rows, (DenseRows, SparseRows)):
-        return "bcfw"
-    fits = 8 * n_marginals <= _DUAL_BYTES
-    return "bcfw" if fits and rows.n_inputs > len(rows.squares) else "lbfgs"
-
-
-def incompatible(surrogate: str, what: str, remedy: str) -> ValueError:
-    """The error for a surrogate that has no oracle for what the user asked."""
-    return ValueError(f"surrogate={surrogate!r} is not available for {what}. {remedy}")

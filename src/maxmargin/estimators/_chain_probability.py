@@ -11,12 +11,8 @@ import numpy as np
 from .._labels import LabelCodes
 from .._validation import check_integer
 from ..features.sequences import take_list
-from ..solvers.lbfgs import LBFGS
-from ..structures.chain import Chain
 from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
-from ..structures.entropy_chain import EntropyChain
-from ._base import crf_solver
 from ._sequence_data import check_lengths, cut, encode_positions, flatten_labels
 
 
@@ -27,7 +23,6 @@ class ChainProbabilities:
     weights_: np.ndarray
     class_weight: Any
     surrogate: str
-    solver: str
 
     def _refuse_losses(self, position_weight: Any) -> None:
         """A likelihood is one number for the whole sequence: positions have no loss."""
@@ -39,27 +34,6 @@ class ChainProbabilities:
                     f"have; use sample_weight to weigh sequences, or surrogate='max-margin'. "
                     f"Received {name}={value!r}."
                 )
-
-    def _training_structure(self, data, masks, rows, loss) -> Chain | EntropyChain:
-        """The chain; with an entropy in every block where coordinate ascent needs one."""
-
-        def pack(rows):
-            indptr, allowed = data.indptr, data.allowed
-            return self._chain(indptr, masks, allowed, rows, loss, data)  # type: ignore[attr-defined]
-
-        if self.surrogate != "crf":
-            return pack(rows)
-        if data.hidden.any():
-            self._check_hidden_crf()  # type: ignore[attr-defined]
-            return pack(None)
-        K = len(self.classes_)
-        lengths = np.diff(data.indptr)
-        solver = self.solver
-        if solver == "auto":
-            solver = crf_solver(rows, int((K * (lengths + K) + 1).sum()))
-        if solver == "lbfgs" or isinstance(solver, LBFGS):
-            return pack(None)
-        return EntropyChain(pack(rows))
 
     def _marginals(self, chain: Any, sequences: Any) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of all positions, and the log partition function of each sequence."""

@@ -21,7 +21,8 @@ from .._validation import (
 from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss
 from ..structures.multiclass import Multiclass
-from ._base import SURROGATES, StructuredEstimator
+from ..structures.traits import Traits
+from ._base import StructuredEstimator
 from ._kernel import KernelModel
 from ._probability import LabelProbabilities
 
@@ -52,6 +53,8 @@ def take_labels(y: Any, n_rows: int) -> np.ndarray:
 
 class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, StructuredEstimator):
     """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
+
+    _traits: Traits | None = Multiclass.traits
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -96,7 +99,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         rows = self._training_rows(X, train)
         problem = Problem(
             Multiclass(known[train], K, self._make_loss(K)),
-            SURROGATES[self.surrogate](),
+            self._cost,
             rows,
             self._alpha_for(weights[train].sum()),
             weights[train],

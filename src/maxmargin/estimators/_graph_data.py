@@ -15,7 +15,7 @@ from ..graphs.factor_graph import FactorGraph, check_memory
 from ..graphs.features import NodeGraph, block_scores, edge_width, row_numbers, stack_features
 from ..graphs.graph import COUNT, TREE, Graphs
 from ..graphs.inference.decode import Decoded
-from ..graphs.packing import Layout, plan_layout, with_short_potts
+from ..graphs.packing import Layout, plan_layout
 from ._hidden import find_hidden, warn_without_labels
 from ._node_kinds import NodeKinds, all_labels
 from ._sequence_data import check_lengths, encode_positions, flatten_labels
@@ -220,10 +220,8 @@ def check_layout(graphs: Sequence[FactorGraph], layout: Layout) -> None:
                 )
 
 
-def check_state_size(graphs: Graphs, short_potts: bool) -> None:
+def check_state_size(graphs: Graphs) -> None:
     """Refuse a fit whose dual state would not fit: beliefs, implied ones and multipliers."""
-    if short_potts:
-        graphs = with_short_potts(graphs)
     numbers = graphs.first_state[-1] + graphs.first_mass[-1] + 2 * graphs.first_message[-1]
     check_memory(8.0 * float(numbers), "the tables and messages of all graphs")
 

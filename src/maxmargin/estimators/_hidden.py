@@ -12,8 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._labels import as_label_array
 from .._validation import check_integer
-from ..solvers.climb import Climb
-from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import LatentModel, LatentResult, run_latent
@@ -117,7 +115,7 @@ class HiddenLabels(StructuredEstimator):
             starts,
             tol=settings.tol,
             max_iter=settings.max_iter,
-            check_every=self.check_every,
+            check_every=self._check_every,
             callbacks=settings.callbacks,
             validate=validate,
             patience=self.n_iter_no_change,
@@ -135,12 +133,12 @@ class HiddenLabels(StructuredEstimator):
     ) -> Result:
         """Train a CRF on the likelihood of the known labels, which ``clamped`` holds fixed."""
         problem.clamped = clamped
-        stepper = Climb(LBFGS(), problem, rng=settings.rng, start=self._dual_for(problem))
+        stepper = self._stepper(problem, settings)
         result = run(
             stepper,
             tol=settings.tol,
             max_iter=settings.max_iter,
-            check_every=self.check_every,
+            check_every=self._check_every,
             callbacks=settings.callbacks,
             validate=validate,
             patience=self.n_iter_no_change,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..solvers.auto import make_solver
 from ..solvers.climb import Climb
-from ..solvers.frank_wolfe import BlockFrankWolfe
 from ..solvers.loop import run
 from ..structures.multilabel import HIDDEN
 from ._base import Settings
@@ -86,8 +86,7 @@ class HiddenLabelSets(HiddenLabels):
 
         def starts():
             # Every known entry on its own: without edges, hidden ones cost nothing.
-            solver = BlockFrankWolfe(self.order, step_average=3.0)
-            stepper = Climb(solver, separable, rng=settings.rng)
+            stepper = Climb(make_solver("bcfw", separable), separable, rng=settings.rng)
             alone = run(stepper, tol=max(settings.tol, _START_TOL), max_iter=settings.max_iter)
             self._keep_weights(separable, alone.weights, X, train)  # type: ignore[attr-defined]
             unary, tables = unary_of(), np.zeros(4 * n * len(self.edges_))

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from ..features.kernels import GramRows, KernelRows
-from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.problem import Problem, for_groups
 from ..structures.chain import Chain, pack_products
@@ -74,17 +72,6 @@ class HiddenChains:
 class HiddenSequences(HiddenLabels):
     """The part of :class:`SequenceLabeler` that trains with hidden labels."""
 
-    def _check_hidden_crf(self) -> None:
-        """A sum over completions has no dual blocks: gradients only."""
-        by_gradients = isinstance(self.solver, LBFGS) or self.solver in ("auto", "lbfgs")
-        if not by_gradients or self.kernel != "linear":
-            raise ValueError(
-                "hidden labels with surrogate='crf' are trained by gradients of the likelihood of "
-                "the known ones: use solver='auto' or 'lbfgs' and kernel='linear', or "
-                "surrogate='max-margin'; received "
-                f"solver={self.solver!r}, kernel={self.kernel!r}."
-            )
-
     def _solve_hidden(
         self, problem: Problem, data: LabelledSequences, settings: Settings, validate: Any
     ) -> Any:
@@ -94,7 +81,7 @@ class HiddenSequences(HiddenLabels):
             return self._stepper(problem, settings, dual_state=dual_state)
 
         model = HiddenChains(problem, known, make_stepper)
-        if self.surrogate == "crf":
+        if problem.surrogate.smooth:
             return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, problem, data, settings)
         return self._solve_latent(model, starts, problem, settings, validate)
@@ -105,8 +92,7 @@ class HiddenSequences(HiddenLabels):
         """Completions by a model of the known labels alone, then by that model with noise."""
         weights = self._train_on_known(problem, data, settings)
         yield model.complete(weights, None)
-        in_dual = isinstance(problem.rows, (GramRows, KernelRows))
-        for moved in self._with_noise(weights, settings, only_used=in_dual):
+        for moved in self._with_noise(weights, settings, only_used=problem.in_kernel_space):
             yield model.complete(moved, None)
 
     def _train_on_known(
@@ -123,8 +109,7 @@ class HiddenSequences(HiddenLabels):
         )  # fmt: skip
         alpha = problem.alpha * problem.total_weight / weights.sum()
         known = Problem(
-            structure, self._make_surrogate(structure), problem.rows, alpha, weights,
-            problem.n_threads,
+            structure, problem.surrogate, problem.rows, alpha, weights, problem.n_threads,
         )  # fmt: skip
         stepper = self._stepper(known, settings, dual_state=None)
         found = run(stepper, tol=max(settings.tol, _START_TOL), max_iter=settings.max_iter)

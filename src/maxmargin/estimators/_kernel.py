@@ -52,7 +52,7 @@ class KernelModel:
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.pairwise = isinstance(self.kernel, str) and self.kernel == "precomputed"
+        tags.input_tags.pairwise = self._precomputed
         return tags
 
     def _check_kernel(self) -> None:
@@ -73,13 +73,17 @@ class KernelModel:
     def _precomputed(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
+    @property
+    def _in_kernel_space(self) -> bool:
+        return not (isinstance(self.kernel, str) and self.kernel == "linear")
+
     def _training_rows(self, X: Any, train: np.ndarray) -> Rows | GramRows | KernelRows:
         """Pack the rows ``train`` of ``X`` for training, and forget the model of an earlier fit."""
         for name in ("coef_", "dual_coef_", "support_", "support_vectors_"):
             vars(self).pop(name, None)
         everything = len(train) == X.shape[0]
         part = X if everything else X[train]
-        if isinstance(self.kernel, str) and self.kernel == "linear":
+        if not self._in_kernel_space:
             self.kernel_ = None
             return pack_rows(part, fit_intercept=self.fit_intercept)
         if self._precomputed:

@@ -15,8 +15,9 @@ from ..graphs.features import EDGE, NodeGraph, read_graphs, stack_features
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.packing import pack_graphs
 from ..graphs.problem import GraphProblem
+from ..solvers.auto import make_solver
 from ..structures.masks import known_positions
-from ._agreement import AgreementModel
+from ..structures.traits import GRAPH
 from ._base import Settings
 from ._docs import UNPROVEN, documented
 from ._graph_counts import check_truth, implied, without_known
@@ -63,7 +64,7 @@ GRAPH_DOCS: dict[str, Any] = {
 
 
 @documented(**GRAPH_DOCS)
-class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
+class GraphLabeler(KernelModel, HiddenNodes):
     """Labels the nodes of graphs: trees, grids, superpixels, anything with edges.
 
     The score of labels ``y`` for a graph with node features ``x_v`` and edge features ``f_e`` is::
@@ -142,7 +143,7 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
     ['sea', 'sea', 'sea']
     """
 
-    _solvers = ("auto", "soft")
+    _traits = GRAPH
     _unit = "graph"
     pairwise_coef_: np.ndarray
     _groups: tuple[str, ...] = (EDGE,)  # of the tables of edges
@@ -155,10 +156,6 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         void: Any = None,
         hidden: bool | str = "auto",
         hidden_starts: int = 1,
-        agreement: str = "multipliers",
-        rho: float | str = "auto",
-        smoothing: float = 0.0,
-        steps: str = "exact",
         kernel: Any = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -167,10 +164,7 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 100,
-        solver: str = "auto",
-        order: str = "permutation",
-        average: bool | float = True,
-        check_every: int | None = None,
+        solver: Any = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
         classes: Any = None,
@@ -188,10 +182,6 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         self.void = void
         self.hidden = hidden
         self.hidden_starts = hidden_starts
-        self.agreement = agreement
-        self.rho = rho
-        self.smoothing = smoothing
-        self.steps = steps
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -201,9 +191,6 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
@@ -301,9 +288,7 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         return self
 
     def _check_graph_settings(self) -> None:
-        self._check_agreement()
         check_choice("pairwise", self.pairwise, TIES)
-        self._refuse_crf("graphs", "Use surrogate='max-margin' or 'max-min'.")
         try:
             hash(self.void)
         except TypeError:
@@ -330,7 +315,6 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
         """The problem on the labelled nodes of some graphs, and the rows of X that it uses."""
         parts = take_parts(data, train, len(self.classes_), self.pairwise)
         packed, features = pack_graphs(parts.graphs, self.layout_)
-        check_state_size(packed, self.steps == "exact" and self.smoothing == 0.0)
         weights = data.weights[train]
         mean_size = np.average(parts.sizes, weights=weights)
         problem = GraphProblem(
@@ -341,9 +325,11 @@ class GraphLabeler(AgreementModel, KernelModel, HiddenNodes):
             loss[parts.nodes],
             alpha=self._alpha_for(weights.sum(), mean_size),
             sample_weight=weights,
-            max_min=self.surrogate == "max-min",
+            max_min=not self._cost.linear,
             n_threads=settings.n_threads,
         )
+        solver = make_solver(self.solver, problem)
+        check_state_size(solver.adapted(problem).graphs)
         return problem, parts.rows
 
     def _set_weights(

@@ -13,13 +13,9 @@ from ..features.pairs import PackedPairs, check_pair_features, pack_pairs
 from ..features.rows import pack_rows
 from ..solvers.problem import Problem
 from ..structures.permutation import Matching
+from ._base import StructuredEstimator
 from ._docs import documented
-from ._permutations import (
-    PERMUTATION_PARAMETERS,
-    PermutationEstimator,
-    as_integers,
-    first_difference,
-)
+from ._permutations import as_integers, first_difference
 
 _POWER_STEPS = 8
 
@@ -29,9 +25,8 @@ _POWER_STEPS = 8
     auto='"accelerated"',
     alpha_note="""C = 1 for the loss summed over the points: the mean number of points of a side
         over the total weight.""",
-    extra=PERMUTATION_PARAMETERS,
 )
-class Matcher(PermutationEstimator):
+class Matcher(StructuredEstimator):
     """Matches the points of two sets of the same size, one to one.
 
     The pair of point a and point b has features ``psi_ab`` and scores ``v_ab = w @ psi_ab``; a
@@ -78,6 +73,7 @@ default="squared-difference"
     """
 
     _switches = ("warm_start", "early_stopping")
+    _traits = Matching.traits
 
     def __init__(
         self,
@@ -87,13 +83,7 @@ default="squared-difference"
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
-        solver: str = "auto",
-        order: str = "permutation",
-        average: bool | float = True,
-        check_every: int | None = None,
-        oracle: str = "proximal",
-        oracle_iterations: int = 10,
-        projection: str = "sinkhorn",
+        solver: Any = "auto",
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -109,12 +99,6 @@ default="squared-difference"
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
-        self.oracle = oracle
-        self.oracle_iterations = oracle_iterations
-        self.projection = projection
         self.warm_start = warm_start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -155,7 +139,7 @@ default="squared-difference"
         part, shares = pairs.take(train), weights[train]
         problem = Problem(
             _pack(part, _take(truth, pairs.indptr, train)),
-            self._make_surrogate(part.sides, settings.tol),
+            self._cost,
             pack_rows(part.X, fit_intercept=False),
             self._alpha_for(shares.sum(), float(np.average(part.sides, weights=shares))),
             shares,

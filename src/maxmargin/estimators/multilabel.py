@@ -15,11 +15,9 @@ from ..graphs.inference.decode import Decoded, decode
 from ..graphs.inference.plan import make_plan
 from ..graphs.label_graph import effect_of_presence, label_graphs
 from ..graphs.problem import GraphProblem
-from ..solvers.base import Solver
 from ..solvers.problem import Problem
 from ..structures.multilabel import HIDDEN, Multilabel, label_weights
-from ._agreement import AgreementModel
-from ._base import SOLVERS, SURROGATES
+from ..structures.traits import GRAPH
 from ._docs import UNPROVEN, documented
 from ._flat import _SCORES_AT_ONCE, FlatClassifier
 from ._graph_data import clamp
@@ -36,6 +34,13 @@ from ._probability import has_probabilities
 
 # Passes at most. Those over a graph cost more, and the last per cent of its gap gain nothing.
 _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
+_INTERACTING = GRAPH._replace(
+    refuses={
+        "crf": "labels that interact: its likelihood needs a sum over all labellings, which no "
+        "graph with cycles allows in reasonable time. Use edges='none', or "
+        "surrogate='max-margin' or 'max-min'."
+    }
+)
 
 
 @documented(
@@ -63,7 +68,7 @@ _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
         " of a data\n        frame."
     ),
 )
-class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
+class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     """Gives each example any subset of the labels, linear or with a kernel, with a certificate.
 
     The score of a set of labels ``y`` (1 where a label is present, 0 where it is absent) is, with
@@ -140,7 +145,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
     [('round',), ('red',), ('red', 'round'), ()]
     """
 
-    _solvers = (*SOLVERS, "soft")
+    _traits = None  # labels that interact are another structure
     _switches = HiddenLabelSets._switches
 
     def __init__(
@@ -150,10 +155,6 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         edges: Any = "auto",
         hidden: bool | str = "auto",
         hidden_starts: int = 1,
-        agreement: str = "multipliers",
-        rho: float | str = "auto",
-        smoothing: float = 0.0,
-        steps: str = "exact",
         kernel: Any = "linear",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -162,10 +163,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int | None = None,
-        solver: str = "auto",
-        order: str = "active",
-        average: bool | float = True,
-        check_every: int | None = None,
+        solver: Any = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
         classes: Any = None,
@@ -182,10 +180,6 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         self.edges = edges
         self.hidden = hidden
         self.hidden_starts = hidden_starts
-        self.agreement = agreement
-        self.rho = rho
-        self.smoothing = smoothing
-        self.steps = steps
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -195,9 +189,6 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
@@ -235,7 +226,6 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         self
         """
         settings = self._check_settings()
-        self._check_agreement()
         check_edges(self.edges)
         X = self._validate_X(X, reset=True)
         sets = read_label_sets(y, X.shape[0], self.hidden)
@@ -247,7 +237,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
             usual = usual_state(indicator, weights)
         costs = self._costs(classes, indicator, weights)
         edges = find_edges(self.edges, classes, usual, weights, self.surrogate)
-        self._check_solver_for(edges)
+        self._check_solver(_INTERACTING if len(edges) else Multilabel.traits)
         if self.max_iter is None and len(edges):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
         used = np.flatnonzero(weights > 0)
@@ -255,7 +245,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
         train, held_out = used[train], used[held_out]
         rows = self._training_rows(X, train)
         # The margins of a mean over labels are L times smaller, those of a likelihood are not.
-        positions = 1.0 if self.surrogate == "crf" else len(classes)
+        positions = 1.0 if self._cost.smooth else len(classes)
         alpha = self._alpha_for(weights[train].sum(), positions)
         make = self._graph_problem if len(edges) else self._separable_problem
         common = rows, alpha, weights[train], settings.n_threads
@@ -282,32 +272,9 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
     def _check_max_iter(self) -> int:
         return _MAX_ITER if self.max_iter is None else super()._check_max_iter()
 
-    def _check_solver_for(self, edges: np.ndarray) -> None:
-        """Refuse surrogates and solvers that are not made for labels that (do not) interact."""
-        if not len(edges):
-            if self.solver == "soft":
-                raise ValueError(
-                    "solver='soft' is made for labels that interact, and here are no edges: use "
-                    "solver='auto' or other edges."
-                )
-            return
-        self._refuse_crf(
-            "labels that interact", "Use edges='none', or surrogate='max-margin' or 'max-min'."
-        )
-        if not isinstance(self.solver, Solver) and self.solver not in ("auto", "soft"):
-            raise ValueError(
-                f"solver={self.solver!r} is made for labels that do not interact: use "
-                "solver='auto' or 'soft', or edges='none'."
-            )
-
-    def _solver_name(self, problem: Any) -> str:
-        if self.solver == "auto" and isinstance(problem, GraphProblem):
-            return "soft"
-        return super()._solver_name(problem)
-
     def _separable_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         structure = Multilabel(indicator.ravel(), indicator.shape[1], costs)
-        return Problem(structure, SURROGATES[self.surrogate](), rows, alpha, weights, n_threads)
+        return Problem(structure, self._cost, rows, alpha, weights, n_threads)
 
     def _graph_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         n, L = indicator.shape
@@ -319,7 +286,7 @@ class MultiLabelClassifier(AgreementModel, FlatClassifier, HiddenLabelSets):
             np.where(indicator == HIDDEN, 0.0, np.where(indicator, costs[1], costs[0])).ravel(),
             alpha=alpha,
             sample_weight=weights,
-            max_min=self.surrogate == "max-min",
+            max_min=not self._cost.linear,
             n_threads=n_threads,
         )
 

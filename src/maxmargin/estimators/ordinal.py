@@ -73,10 +73,7 @@ class OrdinalClassifier(FlatClassifier):
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
-        solver: str = "auto",
-        order: str = "active",
-        average: bool | float = True,
-        check_every: int | None = None,
+        solver: Any = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
         classes: Any = None,
@@ -100,9 +97,6 @@ class OrdinalClassifier(FlatClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes

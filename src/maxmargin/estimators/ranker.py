@@ -11,10 +11,10 @@ from .._kernels.assignment import assign_all
 from .._validation import check_choice, check_sample_weight
 from ..solvers.problem import Problem
 from ..structures.permutation import Ranking
+from ._base import StructuredEstimator
 from ._docs import documented
 from ._flat import FlatClassifier
 from ._kernel import KernelModel
-from ._permutations import PERMUTATION_PARAMETERS, PermutationEstimator
 from ._rankings import FORMATS, RankingFormat, read_rankings, warn_if_orderings
 
 # Numbers held at a time while predicting: 64 MB.
@@ -26,9 +26,8 @@ _SCORES_AT_ONCE = 1 << 23
     order="active",
     auto='"accelerated"',
     alpha_note="""C = 1 for the loss summed over the items: ``n_items / total weight``.""",
-    extra=PERMUTATION_PARAMETERS,
 )
-class LabelRanker(KernelModel, PermutationEstimator):
+class LabelRanker(KernelModel, StructuredEstimator):
     """Ranks a fixed set of M items for every example, linear or with a kernel.
 
     Item a at position b scores ``v_ab = W_ab @ x + c_ab``; a ranking y scores the sum over its
@@ -85,6 +84,8 @@ class LabelRanker(KernelModel, PermutationEstimator):
     [['tea', 'juice', 'ale']]
     """
 
+    _traits = Ranking.traits
+
     def __init__(
         self,
         surrogate: str = "max-margin",
@@ -99,14 +100,8 @@ class LabelRanker(KernelModel, PermutationEstimator):
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
-        solver: str = "auto",
-        order: str = "active",
-        average: bool | float = True,
-        check_every: int | None = None,
+        solver: Any = "auto",
         fit_intercept: bool = True,
-        oracle: str = "proximal",
-        oracle_iterations: int = 10,
-        projection: str = "sinkhorn",
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -128,13 +123,7 @@ class LabelRanker(KernelModel, PermutationEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
         self.fit_intercept = fit_intercept
-        self.oracle = oracle
-        self.oracle_iterations = oracle_iterations
-        self.projection = projection
         self.warm_start = warm_start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -188,7 +177,7 @@ class LabelRanker(KernelModel, PermutationEstimator):
         rows = self._training_rows(X, train)
         problem = Problem(
             _pack(positions[train]),
-            self._make_surrogate(np.full(len(train), M), settings.tol),
+            self._cost,
             rows,
             self._alpha_for(weights[train].sum(), M),
             weights[train],

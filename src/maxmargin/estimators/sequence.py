@@ -23,8 +23,8 @@ from ..structures.masks import (
     known_positions,
     transition_masks,
 )
+from ._base import StructuredEstimator
 from ._chain_probability import ChainProbabilities
-from ._chain_solvers import ORACLE_PARAMETERS, ChainSolvers
 from ._docs import documented
 from ._hidden import find_hidden
 from ._hidden_sequences import HiddenSequences
@@ -57,9 +57,8 @@ from ._sequence_data import (
     precomputed=""", and with
         "precomputed" X[i] holds them for its positions and those of all training sequences, one
         after another: shape (T, n_training)""",
-    extra=ORACLE_PARAMETERS,
 )
-class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSolvers):
+class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     """Labels sequences with a linear chain: a label for every position.
 
     The score of labels ``y`` for a sequence ``x`` of length T is::
@@ -127,6 +126,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
     ['DET', 'NOUN']
     """
 
+    _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
+    _traits = Chain.traits
+
     def __init__(
         self,
         surrogate: str = "max-margin",
@@ -145,16 +147,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
-        solver: str = "auto",
-        order: str = "permutation",
-        average: bool | float = True,
-        check_every: int | None = None,
+        solver: Any = "auto",
         fit_intercept: bool = True,
         class_weight: Any = None,
         classes: Any = None,
-        oracle: str | None = None,
-        oracle_iterations: int | str = "auto",
-        line_search: bool = True,
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -180,15 +176,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
         self.classes = classes
-        self.oracle = oracle
-        self.oracle_iterations = oracle_iterations
-        self.line_search = line_search
         self.warm_start = warm_start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -231,7 +221,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         self
         """
         settings = self._check_settings()
-        if self.surrogate == "crf":
+        if self._cost.smooth:
             self._refuse_losses(position_weight)
         data, classes, self.vectorizer_ = take_labelled(
             X, y, self.classes, sample_weight, self.hidden
@@ -248,11 +238,11 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences, ChainSol
         positions = data.positions(used[train])
         rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
-        is_mean = self.normalize_loss and self.surrogate != "crf"
-        structure = self._training_structure(part, masks, rows, loss)
+        is_mean = self.normalize_loss and not self._cost.smooth
+        in_steps = None if self._cost.smooth else rows  # a CRF gets products if blocks climb
         problem = Problem(
-            structure,
-            self._make_surrogate(structure),
+            self._chain(part.indptr, masks, part.allowed, in_steps, loss, part),
+            self._cost,
             rows,
             self._alpha_for(part.weights.sum(), mean_length if is_mean else 1.0),
             part.weights,

@@ -10,7 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_sample_weight, check_usable
 from ..solvers.interpreted import PythonProblem
-from ._base import StructuredEstimator, incompatible
+from ..structures.traits import PYTHON
+from ._base import StructuredEstimator
 from ._docs import documented
 
 _METHODS = ("argmax", "joint_feature", "loss")
@@ -37,8 +38,8 @@ class StructuredPredictor(StructuredEstimator):
     surrogate : {"max-margin"}, default="max-margin"
     alpha : float or "auto", default="auto"
         Strength of the regularisation; "auto" is ``1 / total weight``, that is C = 1.
-    tol, max_iter, solver, order, average, check_every, warm_start, early_stopping, \
-validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
+    tol, max_iter, solver, warm_start, early_stopping, validation_fraction, \
+ n_iter_no_change, n_jobs, random_state, verbose, callbacks
         As in :class:`MulticlassClassifier`; ``n_jobs`` is ignored: Python code runs in one thread.
 
     Attributes
@@ -66,6 +67,7 @@ validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
     """
 
     _switches = ("warm_start", "early_stopping")
+    _traits = PYTHON
 
     def __init__(
         self,
@@ -75,10 +77,7 @@ validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
-        solver: str = "auto",
-        order: str = "permutation",
-        average: bool | float = True,
-        check_every: int | None = None,
+        solver: Any = "auto",
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -94,9 +93,6 @@ validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
         self.warm_start = warm_start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -127,15 +123,6 @@ validation_fraction, n_iter_no_change, n_jobs, random_state, verbose, callbacks
             raise TypeError(
                 f"structure must have the methods {', '.join(_METHODS)}; "
                 f"{type(self.structure).__name__} lacks {', '.join(missing)}."
-            )
-        if self.surrogate != "max-margin":
-            raise incompatible(
-                self.surrogate, "structures in plain Python", "Use surrogate='max-margin'."
-            )
-        if self.solver == "pairwise":
-            raise ValueError(
-                "solver='pairwise' must know the parts of an output, which structures in plain "
-                "Python do not tell; use solver='bcfw'."
             )
         if len(X) == 0:
             raise ValueError("X is empty; expected at least one example.")

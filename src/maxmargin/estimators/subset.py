@@ -12,10 +12,9 @@ from .._kernels.subsets import best_subsets, marginals_of_subsets
 from .._validation import check_sample_weight
 from ..features.rows import pack_rows
 from ..features.sequences import learn_sequences, open_sequences, take_list
-from ..solvers.base import Solver
 from ..solvers.problem import Problem
 from ..structures.subset import Subset
-from ._base import SURROGATES, StructuredEstimator
+from ._base import StructuredEstimator
 from ._docs import documented
 from ._sequence_data import cut
 
@@ -114,6 +113,7 @@ class SubsetSelector(StructuredEstimator):
     """
 
     _switches = ("warm_start", "early_stopping")
+    _traits = Subset.traits
 
     def __init__(
         self,
@@ -122,10 +122,7 @@ class SubsetSelector(StructuredEstimator):
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
-        solver: str = "auto",
-        order: str = "permutation",
-        average: bool | float = True,
-        check_every: int | None = None,
+        solver: Any = "auto",
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -140,9 +137,6 @@ class SubsetSelector(StructuredEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
         self.warm_start = warm_start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -151,20 +145,6 @@ class SubsetSelector(StructuredEstimator):
         self.random_state = random_state
         self.verbose = verbose
         self.callbacks = callbacks
-
-    def _check_solver_fits(self) -> None:
-        super()._check_solver_fits()
-        named = not isinstance(self.solver, Solver)
-        if self.surrogate == "crf" and named and self.solver not in ("auto", "lbfgs"):
-            raise ValueError(
-                f"solver={self.solver!r} needs the entropy of given marginals, which subsets do "
-                "not have in closed form: use solver='auto' or 'lbfgs' with surrogate='crf'."
-            )
-
-    def _solver_name(self, problem: Any) -> str:
-        if self.solver != "auto":
-            return self.solver
-        return "lbfgs" if self.surrogate == "crf" else "accelerated"
 
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> SubsetSelector:
         """Train on sets of elements and the subsets chosen from them.
@@ -198,10 +178,10 @@ class SubsetSelector(StructuredEstimator):
         rows = pack_rows(stacked[at] if len(train) < len(chosen) else stacked, fit_intercept=False)
         # A likelihood is one number for the whole subset.
         mean_size = np.average(sizes[train], weights=weights[train])
-        mean_size = 1.0 if self.surrogate == "crf" else mean_size
+        mean_size = 1.0 if self._cost.smooth else mean_size
         problem = Problem(
             _pack([chosen[i] for i in train], np.diff(elements)[train]),
-            SURROGATES[self.surrogate](),
+            self._cost,
             rows,
             self._alpha_for(weights[train].sum(), mean_size),
             weights[train],

@@ -8,21 +8,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_integer, check_n_jobs, check_sample_weight
-from ..features.arcs import ArcRows, parse_template
-from ..oracles.tree_saddle import TreeMaxMin
-from ..solvers.base import Solver
+from ..features.arcs import parse_template
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
-from ..surrogates.crf import Crf
-from ..surrogates.max_margin import MaxMargin
 from ._base import Settings
 from ._docs import documented
 from ._hidden import warn_without_labels
 from ._tree_data import HIDDEN, FeatureSpec, Sentences, known_arcs, parse, take_heads, word_costs
 from ._tree_hidden import HiddenHeads
 
-# Share of the tolerance that evaluation may leave to the bracket of the max-min oracle.
-_ORACLE_SHARE = 0.02
 _MOST_BITS = 30
 
 
@@ -101,6 +95,7 @@ class TreeParser(HiddenHeads):
     """
 
     _switches = ("warm_start", "early_stopping", "single_root")
+    _traits = Arborescence.traits
 
     def __init__(
         self,
@@ -115,11 +110,7 @@ class TreeParser(HiddenHeads):
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
-        solver: str = "auto",
-        order: str = "permutation",
-        average: bool | float = True,
-        check_every: int | None = None,
-        oracle_iterations: int = 100,
+        solver: Any = "auto",
         warm_start: bool = False,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
@@ -140,10 +131,6 @@ class TreeParser(HiddenHeads):
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
-        self.order = order
-        self.average = average
-        self.check_every = check_every
-        self.oracle_iterations = oracle_iterations
         self.warm_start = warm_start
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -157,7 +144,6 @@ class TreeParser(HiddenHeads):
 
     def _check_settings(self) -> Settings:
         settings = super()._check_settings()
-        check_integer("oracle_iterations", self.oracle_iterations, 1)
         bits = check_integer("hash_bits", self.hash_bits, 1)
         if bits > _MOST_BITS:
             raise ValueError(f"hash_bits must be at most {_MOST_BITS}; received {bits}.")
@@ -178,28 +164,6 @@ class TreeParser(HiddenHeads):
             for template in self.templates:
                 parse_template(template)
         return settings
-
-    def _check_solver_fits(self) -> None:
-        super()._check_solver_fits()
-        named = not isinstance(self.solver, Solver)
-        if self.surrogate == "crf" and named and self.solver not in ("auto", "lbfgs"):
-            raise ValueError(
-                f"solver={self.solver!r} would need the entropy of given marginals, which trees do "
-                "not have in closed form: with surrogate='crf' use solver='lbfgs' or 'auto'."
-            )
-
-    def _solver_name(self, problem: Any) -> str:
-        if self.solver != "auto":
-            return self.solver
-        if self.surrogate == "crf":
-            return "lbfgs"
-        given = not isinstance(problem.rows, ArcRows)
-        return "accelerated" if given else "bcfw"
-
-    def _make_surrogate(self, structure: Arborescence, tol: float) -> Any:
-        if self.surrogate == "max-min":
-            return TreeMaxMin(int(self.oracle_iterations), _ORACLE_SHARE * tol)
-        return MaxMargin() if self.surrogate == "max-margin" else Crf()
 
     # --- training ---------------------------------------------------------------------------
 
@@ -242,9 +206,9 @@ class TreeParser(HiddenHeads):
         mean_length = float(np.average(part.lengths, weights=shares))
         problem = Problem(
             structure,
-            self._make_surrogate(structure, settings.tol),
+            self._cost,
             part.rows(spec),
-            self._alpha_for(shares.sum(), 1.0 if self.surrogate == "crf" else mean_length),
+            self._alpha_for(shares.sum(), 1.0 if self._cost.smooth else mean_length),
             shares,
             settings.n_threads,
         )

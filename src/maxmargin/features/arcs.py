@@ -31,6 +31,7 @@ import numpy as np
 
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, clear_rows, drain_row, prefetch_rows, score_rows
+from .rows import HASHED
 
 TEMPLATES = (
     "form |", "upos |", "form upos |", "xpos |",
@@ -67,6 +68,13 @@ class ArcRows(NamedTuple):
     place_keys: np.ndarray  # of directions and distances
     shift: np.uint64
     n_inputs: int
+
+    weighs = HASHED
+
+    @property
+    def for_reading(self) -> ArcRows:
+        """The same rows, for threads."""
+        return self
 
 
 # --- templates --------------------------------------------------------------------------------

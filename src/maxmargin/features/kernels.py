@@ -29,7 +29,7 @@ from .._kernels.protocol import (
 )
 from .._kernels.vector import add_scaled, copy, dot, sum_rows
 from .kernel_values import Kernel, check_polynomial, gram_matrix
-from .rows import DenseRows, SparseRows, pack_rows
+from .rows import COEFFICIENTS, DenseRows, SparseRows, pack_rows
 
 _UNKNOWN = np.inf  # a kernel value that was not needed yet
 _RBF, _POLY = 0, 1
@@ -43,6 +43,8 @@ class GramRows(NamedTuple):
     squares: np.ndarray
     bias: float
     n_inputs: int
+
+    weighs = COEFFICIENTS
 
     @property
     def without_bias(self) -> GramRows:
@@ -73,6 +75,8 @@ class KernelRows(NamedTuple):
     squares: np.ndarray
     bias: float
     n_inputs: int
+
+    weighs = COEFFICIENTS
 
     @property
     def without_bias(self) -> KernelRows:

@@ -37,6 +37,8 @@ SPARSE_BELOW = 0.3
 # The same for rows that are looked at once, where the compression is part of the work.
 SKIP_BELOW = 0.6
 _NO_SQUARES = np.empty(0)
+# What the weights of a model belong to: features, those of a hash of features, training rows.
+FEATURES, HASHED, COEFFICIENTS = "features", "hashed features", "training rows"
 # Stored values that are squared at a time: a few MB of intermediate results.
 _SQUARES_AT_ONCE = 1 << 17
 
@@ -49,6 +51,13 @@ class DenseRows(NamedTuple):
     bias: float
     n_inputs: int
 
+    weighs = FEATURES
+
+    @property
+    def for_reading(self) -> DenseRows:
+        """The same rows, for threads."""
+        return self
+
 
 class SparseRows(NamedTuple):
     """CSR features: row r has ``data`` at ``indices`` from ``indptr[r]`` to ``indptr[r+1]``."""
@@ -59,6 +68,13 @@ class SparseRows(NamedTuple):
     squares: np.ndarray
     bias: float
     n_inputs: int
+
+    weighs = FEATURES
+
+    @property
+    def for_reading(self) -> SparseRows:
+        """The same rows, for threads."""
+        return self
 
 
 class FreshRows(NamedTuple):

@@ -13,13 +13,17 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from experiments.baselines.dlpw_kernel import tighten_messages
 
-from ..features.kernels import GramRows, KernelRows, squared_combination
+from ..features.kernels import squared_combination
+from ..features.rows import COEFFICIENTS
 from ..solvers.problem import DualPoint, Regularised, for_groups
+from ..structures.traits import GRAPH
+from ..surrogates.max_margin import MaxMargin
+from ..surrogates.max_min import MaxMin
 from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
 from ._soft_repair import repair_graphs
+from ._tighten_kernel import tighten_messages
 from .graph import TABLE, Graphs
 from .kernels.agreement import Beliefs
 from .packing import with_short_potts
@@ -42,6 +46,8 @@ class GraphProblem(Regularised):
         Whether the surrogate is max-min rather than max-margin.
     """
 
+    traits = GRAPH
+
     def __init__(
         self,
         graphs: Graphs,
@@ -57,9 +63,9 @@ class GraphProblem(Regularised):
     ):
         self.graphs = graphs
         self.rows = rows
-        self.in_kernel_space = isinstance(rows, (GramRows, KernelRows))
-        self.has_oracle = False
-        self.shared_rows = getattr(rows, "for_reading", rows)
+        self.surrogate = MaxMin() if max_min else MaxMargin()
+        self.in_kernel_space = rows.weighs == COEFFICIENTS
+        self.shared_rows = rows.for_reading
         self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.truth = np.ascontiguousarray(truth, dtype=np.int32)
         self.costs = np.ascontiguousarray(costs, dtype=np.float64)
@@ -72,6 +78,13 @@ class GraphProblem(Regularised):
         self.scales = self.sample_weight / (self.alpha * self.total_weight)
         self.n_unary = rows.n_inputs * graphs.n_columns
         self.n_weights = self.n_unary + self.features.shape[1] * graphs.n_factor_columns
+
+    @property
+    def order(self) -> str:
+        """Where all variables of an example share its row, as labels do, the order of labels."""
+        rows = np.diff(self.graphs.first_row)
+        shared = bool((rows < np.diff(self.graphs.first_variable)).any())
+        return "active" if shared else "permutation"
 
     def with_short_potts(self) -> GraphProblem:
         """The same problem, for beliefs that keep one number of a Potts table."""

@@ -134,7 +134,9 @@ class SoftAgreement(BlockAscent):
     momentum = Momentum(damping=0.8)
 
     def missing(self, problem):
-        return [] if isinstance(problem, GraphProblem) else ["a factor graph"]
+        if problem.traits.graph:
+            return []
+        return ["a factor graph: labels that interact (other edges, or solver='auto')"]
 
     def adapted(self, problem):
         """Exact steps need one number per Potts table only."""
@@ -171,9 +173,7 @@ class SoftAgreement(BlockAscent):
         super().validate()
         check_choice("agreement", self.agreement, AGREEMENTS)
         check_choice("steps", self.steps, STEPS)
-        if isinstance(self.rho, str):
-            check_choice("rho", self.rho, ("auto",))
-        else:
+        if not (isinstance(self.rho, str) and self.rho == "auto"):
             check_number("rho", self.rho, above=0)
         check_number("smoothing", self.smoothing, at_least=0)
         check_integer("rounds", self.rounds, 1)

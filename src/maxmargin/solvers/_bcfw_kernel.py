@@ -79,12 +79,15 @@ def lengthen(trail):
 
 class Visits(NamedTuple):
     """The blocks to visit next; or, if ``draws`` is not empty, uniform numbers that draw them in
-    proportion to ``gaps * sample weight`` from the sum tree. ``gaps`` are the last known ones."""
+    proportion to ``gaps * sample weight`` from the sum tree. ``gaps`` are the last known ones.
+    Steps go as far as a line search says; if ``before`` is not negative, that is the number t of
+    steps so far, and they have the length ``2n / (t + 2n)``."""
 
     order: np.ndarray
     draws: np.ndarray
     tree: np.ndarray
     gaps: np.ndarray
+    before: int = -1
 
     @property
     def n_steps(self) -> int:
@@ -93,13 +96,13 @@ class Visits(NamedTuple):
 
 
 @leaf
-def visit_blocks(
-    surrogate, structure, rows, scales, exact, visits, weights, trail, blocks, first, scratch
-):
+def visit_blocks(objective, rows, scales, visits, weights, trail, blocks, first, scratch):
     """The loop of :func:`bcfw_steps` from step ``first`` on, as far as the pool of the blocks has
     room; returns the number of steps done so far."""
+    oracle, surrogate, structure = objective
     buffers, found, label_buffer, work = scratch
-    order, draws, tree, gaps = visits
+    order, draws, tree, gaps, fixed = visits
+    twice = 2.0 * generic.n_blocks(structure)
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     for step in range(first, steps):
@@ -120,31 +123,27 @@ def visit_blocks(
         direction = buffers[2, :size]
         generic.score_block(structure, rows, weights, i, scores)
         load_block(blocks, i, mu)
-        gap = -np.inf
-        gamma = 1.0
-        if exact:
-            gap = generic.block_maximum(
-                surrogate, structure, rows, i, scores, mu, scale, work, direction
-            )
-        stepped = gap > -np.inf
-        if not stepped:
-            upper, _ = generic.best_response(
-                surrogate, structure, i, scores, work, label_buffer[: high - low], direction
-            )
-            concave = generic.concave_part(surrogate, structure, i, mu, work)
-            gap = upper - dot(mu, scores) - concave
+        labels = label_buffer[: high - low]
+        gap, whole = generic.respond(
+            oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, direction
+        )
         gaps[i] = gap
         if by_gap:
             set_in_sum_tree(tree, i, scale * max(gap, 0.0))
         if gap <= 0.0:
             continue
         add_scaled(direction, mu, -1.0)
-        if not stepped:
-            slope = dot(direction, scores)
-            curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
-            gamma = generic.line_step(
-                surrogate, structure, i, mu, direction, gap, slope, curvature, work
-            )
+        gamma = 1.0
+        if not whole:
+            if fixed >= 0:
+                gamma = twice / (fixed + step + twice)
+            else:
+                slope = dot(direction, scores)
+                curvature = scale * generic.squared_norm(structure, rows, i, direction, work)
+                gamma = generic.line_step(
+                    surrogate, structure, i, mu, direction, gap, slope, curvature, work
+                )
+            generic.learn_step(oracle, i, gamma)
         if gamma <= 0.0:
             continue
         add_scaled(mu, direction, gamma)
@@ -156,15 +155,14 @@ def visit_blocks(
     return steps
 
 
-def bcfw_steps(surrogate, structure, rows, scales, exact, visits, weights, trail, blocks):
+def bcfw_steps(objective, rows, scales, visits, weights, trail, blocks):
     """Visit blocks one after another and maximise the dual along one direction in each.
 
     Parameters
     ----------
+    objective : Objective
     scales : array
         ``sample_weight_i / (alpha * total weight)``: the step of w in a block.
-    exact : bool
-        Whether to take the exact maximum of a block where the structure has one.
     visits : Visits
         The blocks to visit; receives the gap of a block as the visit found it.
     trail : Trail
@@ -175,13 +173,13 @@ def bcfw_steps(surrogate, structure, rows, scales, exact, visits, weights, trail
     blocks, steps
         The storage of the dual and the number of steps.
     """
-    buffers, labels, _, work = make_scratch(structure, rows)
+    buffers, labels, _, work = make_scratch(objective.structure, rows)
     found = np.empty(buffers.shape[1], np.int32)
     steps = visits.n_steps
     done = 0
     while True:
         done = visit_blocks(
-            surrogate, structure, rows, scales, exact, visits, weights, trail, blocks, done,
+            objective, rows, scales, visits, weights, trail, blocks, done,
             (buffers, found, labels, work),
         )  # fmt: skip
         if done == steps:

@@ -217,7 +217,7 @@ def visit_examples(
     """The loop of :func:`flow_steps` from step ``first`` on, as far as the pool of the flows has
     room; returns the number of steps done so far, and how many places are missing in the pool."""
     n = structure.n_labels
-    order, draws, tree, gaps = visits
+    order, draws, tree, gaps, _ = visits
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     for step in range(first, steps):

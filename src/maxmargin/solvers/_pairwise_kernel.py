@@ -110,13 +110,14 @@ def _move_mass(structure, rows, atoms, i, scale, gains, pair, total, work, parts
 
 
 @compiled
-def pairwise_steps(surrogate, structure, rows, scales, exact, visits, weights, trail, atoms):
+def pairwise_steps(objective, rows, scales, visits, weights, trail, atoms):
     """Visit examples: ask the oracle for a new output, then move mass between remembered ones.
 
     A step moves mass from the worst output to the best, as far as the dual rises. The scores of
     the block follow through its own Gram matrix, so that only the sum of all moves touches the
-    weights. Arguments and answer are those of ``bcfw_steps``; ``surrogate`` must have a linear H.
+    weights. Arguments and answer are those of ``bcfw_steps``; the surrogate must have a linear H.
     """
+    structure = objective.structure
     largest = generic.largest_block(structure)
     gains_buffer = np.empty(largest)
     pair_buffer = np.zeros(largest)
@@ -127,7 +128,7 @@ def pairwise_steps(surrogate, structure, rows, scales, exact, visits, weights, t
     parts = np.empty((capacity, generic.most_parts(structure)), np.int32)
     n_parts = np.empty(capacity, np.int64)
     scores = np.empty(capacity)
-    order, draws, tree, gaps = visits
+    order, draws, tree, gaps, _ = visits
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     for step in range(steps):

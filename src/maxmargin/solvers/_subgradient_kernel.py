@@ -9,12 +9,13 @@ from .._kernels.jit import compiled
 
 
 @compiled
-def subgradient_steps(surrogate, structure, rows, factors, alpha, order, n_before, sums, late):
+def subgradient_steps(objective, rows, factors, alpha, order, n_before, sums, late):
     """Visit examples in order; returns the sum of the concave parts of the oracle's answers.
 
     ``sums`` is ``u_t``; ``late`` gets ``(t - 1)`` times the change at step t, so that
     ``sum_{s <= t} u_s = t u_t - late``.
     """
+    oracle, surrogate, structure = objective
     buffers = np.empty((3, generic.largest_block(structure)))
     label_buffer = np.empty(generic.most_labels(structure), np.int32)
     work = np.empty(generic.work_size(structure, rows))
@@ -33,9 +34,8 @@ def subgradient_steps(surrogate, structure, rows, factors, alpha, order, n_befor
         shrink = 1.0 / (alpha * t) if t > 0 else 0.0
         for part in range(size):
             scores[part] *= shrink
-        generic.best_response(
-            surrogate, structure, i, scores, work, label_buffer[: high - low], answer
-        )
+        labels = label_buffer[: high - low]
+        generic.answer(oracle, surrogate, structure, i, scores, work, labels, answer)
         concave += factors[i] * generic.concave_part(surrogate, structure, i, answer, work)
         generic.embed_truth(structure, i, direction)
         for part in range(size):

@@ -28,7 +28,7 @@ def visit_blocks(structure, rows, scales, visits, weights, trail, blocks, first,
     """The loop of :func:`vertex_steps` from step ``first`` on, as far as the pool of the blocks has
     room; returns the number of steps done so far."""
     gain_buffer, direction_buffer, places, output_buffer, part_buffer, work = scratch
-    order, draws, tree, gaps = visits
+    order, draws, tree, gaps, _ = visits
     by_gap = draws.shape[0] > 0
     steps = draws.shape[0] if by_gap else order.shape[0]
     for step in range(first, steps):
@@ -71,11 +71,12 @@ def visit_blocks(structure, rows, scales, visits, weights, trail, blocks, first,
     return steps
 
 
-def vertex_steps(surrogate, structure, rows, scales, exact, visits, weights, trail, blocks):
+def vertex_steps(objective, rows, scales, visits, weights, trail, blocks):
     """Visit blocks: a loss-augmented argmax, and the exact step towards it.
 
-    Arguments and answer are those of ``bcfw_steps``; ``surrogate`` must have a linear H.
+    Arguments and answer are those of ``bcfw_steps``; the surrogate must have a linear H.
     """
+    structure = objective.structure
     largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
     scratch = (
         np.empty(largest),

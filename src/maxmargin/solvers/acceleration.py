@@ -23,8 +23,7 @@ import numpy as np
 
 from .._validation import check_choice, check_number
 from ._centre_kernel import bare_products, distance_to_bare, mix_bare, move_centre, movement
-from .base import Candidate, Solver, trusted_ratio, with_bound
-from .frank_wolfe import BlockAscent
+from .base import Candidate, Solver, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
 
 # Rounds between two mixtures of dual points; each costs a pass without oracles.
@@ -80,9 +79,10 @@ class Accelerated(Solver):
 
     Parameters
     ----------
-    solver : Solver
+    solver : Solver or str, default="auto"
         Climbs a dual by steps that do not depend on the strength of the regularisation but through
-        ``problem.scales``.
+        ``problem.scales``. A name is the solver that it means for the problem, without its own
+        acceleration.
     inertia : "auto" or float, default="auto"
         Weight of the proximal term in units of alpha at the start; 0 is the solver itself. "auto"
         is what suits the solver and the problem.
@@ -94,20 +94,24 @@ class Accelerated(Solver):
     ``exp(gain * (cosine - a))``, within bounds.
     """
 
-    def __init__(self, solver: Solver, inertia: float | str = "auto"):
+    def __init__(self, solver: Any = "auto", inertia: float | str = "auto"):
         self.solver = solver
         self.inertia = inertia
 
     def validate(self):
-        self.solver.validate()
+        check_inner(self.solver)
         if isinstance(self.inertia, str):
             check_choice("inertia", self.inertia, ("auto",))
         else:
             check_number("inertia", self.inertia, at_least=0)
 
+    @property
+    def evaluates(self):
+        return self.solver.evaluates
+
     def missing(self, problem):
         found = self.solver.missing(problem)
-        if not isinstance(self.solver, BlockAscent):
+        if not self.solver.visits_blocks:
             found = [*found, f"a solver that visits blocks: {self.solver!r} cannot be accelerated"]
         if problem.in_kernel_space and not isinstance(self.inertia, str) and self.inertia > 0.0:
             found = [*found, "weights of features (kernel='linear', or inertia='auto')"]

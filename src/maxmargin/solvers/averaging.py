@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._centre_kernel import mix_in
-from .base import Candidate, Point, Solver, check_power, trusted_ratio, with_bound
+from .base import (
+    Candidate,
+    Point,
+    Solver,
+    check_inner,
+    check_power,
+    trusted_ratio,
+    with_bound,
+)
 
 
 class AveragedState(NamedTuple):
@@ -41,22 +49,27 @@ class Averaged(Solver):
 
     Parameters
     ----------
-    solver : Solver
+    solver : Solver or str, default="auto"
+        A name is the solver that it means for the problem, without its own average.
     power : float, default=8.0
         0 is the plain mean; the larger, the more the last iterates count. At most 50.
     """
 
-    def __init__(self, solver: Solver, power: float = 8.0):
+    def __init__(self, solver: Any = "auto", power: float = 8.0):
         self.solver = solver
         self.power = power
 
     def validate(self):
-        self.solver.validate()
+        check_inner(self.solver)
         check_power("power", self.power)
+
+    @property
+    def evaluates(self):
+        return self.solver.evaluates
 
     def missing(self, problem):
         found = self.solver.missing(problem)
-        if type(self.solver).evaluate is Solver.evaluate:
+        if not self.solver.evaluates:
             found = [*found, f"another solver to average: {self.solver!r} cannot"]
         return found
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._validation import check_number
+from .._validation import check_choice, check_number
 from .problem import Evaluation
 
 # A million rounds to this power are still a number.
@@ -44,6 +44,18 @@ def check_power(name: str, power: Any) -> float:
     if value > _MOST_POWER:
         raise ValueError(f"{name} must be at most {_MOST_POWER:g}; received {power!r}.")
     return value
+
+
+# Solvers that have a name; solvers/auto.py tells what each is for a problem.
+NAMES = ("auto", "accelerated", "bcfw", "pairwise", "flow", "subgradient", "lbfgs", "soft")
+
+
+def check_inner(solver: Any) -> None:
+    """Refuse what is no solver: neither a name nor a value with usable parameters."""
+    if isinstance(solver, Solver):
+        solver.validate()
+    else:
+        check_choice("solver", solver, NAMES)
 
 
 def with_bound(found: Evaluation, dual: float) -> Evaluation:
@@ -81,6 +93,13 @@ class Solver(BaseEstimator):
     """Base of all solvers; subclasses list their parameters in the constructor."""
 
     momentum = Momentum(damping=0.8)
+    visits_blocks = False  # whether it climbs a dual block by block: it can be accelerated
+    check_every: int | None = None  # passes between two checks; None: as the loop decides
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether it has :meth:`evaluate`, so that its points can be averaged."""
+        return type(self).evaluate is not Solver.evaluate
 
     def missing(self, problem: Any) -> list[str]:
         """What the problem does not have and this solver needs; nothing if it can be solved."""

@@ -20,10 +20,7 @@ import numpy as np
 
 from .._kernels.flows import Flows, truth_flows
 from ..structures import chain_max_min  # noqa: F401  (its answers, for the kernels)
-from ..structures.chain import Chain
 from ..structures.losses import dense_matrix
-from ..surrogates.crf import Crf
-from ..surrogates.max_min import MaxMin
 from ._flow_check import bracket_blocks
 from ._flow_kernel import flow_steps
 from ._flow_moves import Curvature
@@ -42,7 +39,7 @@ def loss_curvature(problem) -> Curvature:
     structure = problem.structure
     matrix = dense_matrix(structure.loss, structure.n_labels)
     cost = max(float(np.abs(matrix).max()), 1e-300)
-    if not isinstance(problem.surrogate, MaxMin):
+    if problem.surrogate.linear:
         return Curvature(np.zeros_like(matrix), cost)
     centred = matrix - matrix.mean(axis=0)
     squares = (centred**2).sum(axis=0)
@@ -65,9 +62,9 @@ class Flow(BlockAscent):
         self.order = order
 
     def missing(self, problem):
-        if not isinstance(getattr(problem, "structure", None), Chain):
+        if not problem.traits.flows:
             return ["label sequences"]
-        if isinstance(problem.surrogate, Crf):
+        if problem.surrogate.smooth:
             return ["a loss (surrogate='max-margin' or 'max-min')"]
         return []
 
@@ -99,7 +96,7 @@ class Flow(BlockAscent):
     def evaluate(self, problem, state, point, dual_weights):
         """Upper and lower bounds on the surrogate: max-min has no closed form on chains."""
         weights, predictions = point
-        bracketed = isinstance(problem.surrogate, MaxMin)
+        bracketed = not problem.surrogate.linear
         rounds = _CHECK_ROUNDS if bracketed else 0
         gaps = np.empty(problem.n_examples) if dual_weights is None else state.gaps
 

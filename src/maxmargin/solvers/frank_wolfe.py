@@ -26,11 +26,12 @@ from .._kernels.atoms import Atoms
 from .._kernels.blocks import Blocks
 from .._kernels.passes import inner_product
 from .._validation import check_choice, check_switch
-from ..surrogates.max_margin import MaxMargin
+from ..oracles.base import Oracle
+from ..oracles.values import ClosedForm, check_oracle, make_oracle
 from . import _bcfw_kernel, _pairwise_kernel, _vertex_kernel, interpreted
 from ._bcfw_kernel import Trail, Visits
 from .base import Candidate, Momentum, Solver, check_power
-from .interpreted import MeanBlocks, PythonProblem
+from .interpreted import MeanBlocks
 
 ORDERS = ("permutation", "active", "uniform", "gap")
 STEPS = ("plain", "pairwise")
@@ -59,6 +60,7 @@ class BlockState(NamedTuple):
     fresh_at: int  # oracle calls when the weights were rebuilt
     rng: np.random.RandomState
     constants: Any = None  # of the problem, that a solver computes once
+    oracle: Any = None  # what the oracle remembers of each example
 
 
 def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool) -> BlockState:
@@ -70,11 +72,22 @@ def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool
     )  # fmt: skip
 
 
+def without_gradients(problem: Any) -> list[str]:
+    """What a problem lacks for solvers that do not follow gradients of the primal."""
+    if problem.clamped is None:
+        return []
+    return [
+        "complete labels (hidden labels with surrogate='crf' are trained by gradients of the "
+        "likelihood of the known ones: solver='auto' or 'lbfgs', and kernel='linear')"
+    ]
+
+
 class BlockAscent(Solver):
     """What all solvers share that visit one block after another: order, rounds, checks."""
 
     order: str
     momentum = Momentum(damping=0.4, cosine=0.42)
+    visits_blocks = True
 
     def validate(self):
         check_choice("order", self.order, ORDERS)
@@ -157,6 +170,13 @@ class BlockFrankWolfe(BlockAscent):
     step_average : float or None, default=None
         Also keep the average over all steps, the t-th weighted by ``t ** step_average``; 1 is the
         average of Lacoste-Julien et al. :class:`Averaged` averages after each round instead.
+    oracle : "auto" or an oracle, default="auto"
+        How the best answer of a block is found, for steps and evaluations. "auto" is the closed
+        form or argmax where there is one, and otherwise the iterative oracle that suits max-min:
+        :class:`~maxmargin.Proximal` on permutations, :class:`~maxmargin.DoubleOracle` on trees.
+    line_search : bool, default=True
+        Steps of plain block Frank-Wolfe go as far as the dual rises; False takes the steps
+        ``2n / (t + 2n)`` of Lacoste-Julien et al., wherever there is no exact maximum of a block.
     """
 
     def __init__(
@@ -165,55 +185,75 @@ class BlockFrankWolfe(BlockAscent):
         steps: str = "plain",
         exact_blocks: bool = True,
         step_average: float | None = None,
+        oracle: Oracle | str = "auto",
+        line_search: bool = True,
     ):
         self.order = order
         self.steps = steps
         self.exact_blocks = exact_blocks
         self.step_average = step_average
+        self.oracle = oracle
+        self.line_search = line_search
 
     def validate(self):
         super().validate()
         check_choice("steps", self.steps, STEPS)
         check_switch("exact_blocks", self.exact_blocks)
+        check_switch("line_search", self.line_search)
+        check_oracle(self.oracle)
         if self.step_average is not None:
             check_power("step_average", self.step_average)
 
     def missing(self, problem):
-        if not problem.has_oracle:
-            return ["an oracle and the value of given marginals (another surrogate or solver)"]
+        found = without_gradients(problem) + self._oracle(problem).missing(problem)
         if self.steps == "pairwise" and not problem.has_outputs:
-            return ["single outputs as answers of the oracle (surrogate='max-margin')"]
-        return []
+            found.append(
+                "single outputs as answers of the oracle, whose parts are known "
+                "(surrogate='max-margin', or solver='auto')"
+            )
+        if self.steps == "pairwise" and not self.line_search:
+            found.append("line_search=True, as every solver with steps='pairwise'")
+        return found
+
+    def _oracle(self, problem) -> Oracle:
+        return make_oracle(self.oracle, problem, self.exact_blocks)
+
+    def adapted(self, problem):
+        return problem.in_blocks()
 
     def init(self, problem, start, rng):
         pairwise = self.steps == "pairwise"
         if not isinstance(start, Atoms if pairwise else (Blocks, MeanBlocks)):
             start = problem.start_atoms() if pairwise else problem.start()
-        return first_state(problem, start, rng, self.step_average is not None)
+        state = first_state(problem, start, rng, self.step_average is not None)
+        oracle = ClosedForm(False) if problem.in_python else self._oracle(problem)
+        return state._replace(oracle=oracle.init(problem))
 
     def _visit(self, problem, state, visits):
         power = 0.0 if self.step_average is None else float(self.step_average)
         trail = Trail(state.correction, state.mass, power)
+        if not self.line_search:
+            visits = visits._replace(before=state.calls)
         dual, _ = self._kernel(problem)(
-            problem.surrogate, problem.structure, problem.rows, problem.scales, self.exact_blocks,
-            visits, state.weights, trail, state.dual,
+            problem.objective(state.oracle), problem.rows, problem.scales, visits, state.weights,
+            trail, state.dual,
         )  # fmt: skip
         return state._replace(dual=dual)
 
     def _kernel(self, problem):
-        if isinstance(problem, PythonProblem):
+        if problem.in_python:
             return interpreted.bcfw_steps
         if self.steps == "pairwise":
             return _pairwise_kernel.pairwise_steps
-        linear = isinstance(problem.surrogate, MaxMargin)
-        if linear and getattr(problem.structure, "sparse_outputs", False):
+        # An exact step towards one output, of which there are few parts to touch.
+        if problem.surrogate.linear and problem.traits.sparse_outputs and self.line_search:
             return _vertex_kernel.vertex_steps
         return _bcfw_kernel.bcfw_steps
 
     def evaluate(self, problem, state, point, dual_weights):
         if dual_weights is None:
-            return problem.evaluate(point[0])
-        return problem.evaluate(point[0], state.dual, state.gaps, dual_weights)
+            return problem.evaluate(point[0], oracle=state.oracle)
+        return problem.evaluate(point[0], state.dual, state.gaps, dual_weights, state.oracle)
 
     def concave(self, problem, state):
         return problem.concave(state.dual)
@@ -224,5 +264,6 @@ class BlockFrankWolfe(BlockAscent):
         state, candidates = super().check(problem, state, at, dual_weights)
         if len(state.correction) and state.calls:
             average = state.weights - state.correction / state.mass[0]
-            candidates = [*candidates, (average, problem.evaluate(average))]
+            found = problem.evaluate(average, oracle=state.oracle)
+            candidates = [*candidates, (average, found)]
         return state, candidates

@@ -19,6 +19,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from ..structures.traits import PYTHON
+from ..surrogates.max_margin import MaxMargin
 from .problem import Evaluation, Regularised
 
 
@@ -56,7 +58,9 @@ class PythonProblem(Regularised):
     sample_weight : array
     """
 
-    surrogate = "max-margin"
+    surrogate = MaxMargin()
+    traits = PYTHON
+    in_python = True
 
     def __init__(self, structure: PythonStructure, X, y, alpha: float, sample_weight):
         self.structure = structure
@@ -75,6 +79,9 @@ class PythonProblem(Regularised):
             ]
         )
         self.n_weights = self.true_features.shape[1]
+
+    def objective(self, oracle: Any = None) -> None:
+        """Steps in Python ask the problem itself."""
 
     def start(self) -> MeanBlocks:
         """Dual blocks at the truth: w = 0."""
@@ -103,7 +110,7 @@ class PythonProblem(Regularised):
         return float(self.sample_weight @ blocks.losses) / self.total_weight
 
     def evaluate(
-        self, weights, blocks: MeanBlocks | None = None, gaps=None, dual_weights=None
+        self, weights, blocks: MeanBlocks | None = None, gaps=None, dual_weights=None, oracle=None
     ) -> Evaluation:
         """True primal value at ``weights``, and dual value at ``blocks``."""
         total = 0.0
@@ -122,11 +129,11 @@ class PythonProblem(Regularised):
         return Evaluation(penalty + total / self.total_weight, dual, 0.0)
 
 
-def bcfw_steps(surrogate, structure, problem, scales, exact, visits, weights, trail, blocks):
+def bcfw_steps(objective, problem, scales, visits, weights, trail, blocks):
     """The pass of block-coordinate Frank-Wolfe, as the compiled kernel does it."""
     from ._bcfw_kernel import draw_from_sum_tree, lengthen, set_in_sum_tree
 
-    order, draws, tree, gaps = visits
+    order, draws, tree, gaps, fixed = visits
     correction = trail.correction
     by_gap = len(draws) > 0
     for step in range(visits.n_steps):
@@ -145,6 +152,8 @@ def bcfw_steps(surrogate, structure, problem, scales, exact, visits, weights, tr
             continue
         curvature = scale * float(direction @ direction)
         gamma = 1.0 if gap >= curvature else gap / curvature
+        if fixed >= 0:
+            gamma = 2.0 * problem.n_examples / (fixed + step + 2.0 * problem.n_examples)
         blocks.features[i] += gamma * direction
         blocks.losses[i] += gamma * (loss - blocks.losses[i])
         weights -= gamma * scale * direction
@@ -153,7 +162,7 @@ def bcfw_steps(surrogate, structure, problem, scales, exact, visits, weights, tr
     return blocks, visits.n_steps
 
 
-def subgradient_steps(surrogate, structure, problem, factors, alpha, order, n_before, sums, late):
+def subgradient_steps(objective, problem, factors, alpha, order, n_before, sums, late):
     """The pass of the stochastic subgradient method, as the compiled kernel does it."""
     concave = 0.0
     for step, i in enumerate(order):

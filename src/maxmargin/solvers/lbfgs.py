@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels.passes import inner_product
-from ..surrogates.crf import Crf
 from ._gradient_kernel import add_vector, gradient_of_range
 from .base import Solver
 from .problem import DualPoint, Evaluation, in_threads
@@ -163,7 +162,7 @@ class LBFGS(Solver):
 
     def missing(self, problem):
         found = []
-        if not isinstance(getattr(problem, "surrogate", None), Crf):
+        if not problem.surrogate.smooth:
             found.append("a smooth surrogate (surrogate='crf')")
         if problem.in_kernel_space:
             found.append("weights of features (kernel='linear')")

@@ -17,26 +17,18 @@ import numpy as np
 from .._kernels import passes
 from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
+from .._kernels.passes import Objective, Sums
 from ..features.kernels import GramRows, KernelRows, squared_combination
-from ..features.rows import Rows
-from ..structures.arborescence import Arborescence
-from ..structures.chain import Chain
-from ..structures.multiclass import Multiclass
-from ..structures.multilabel import Multilabel
-from ..structures.subset import Subset
-from ..surrogates.crf import Crf
-from ..surrogates.max_margin import MaxMargin
-from ..surrogates.max_min import MaxMin
-
-# Surrogates that have no oracle, or no closed form of the concave part, for a structure.
-_WITHOUT_ORACLE: dict[type, tuple[type, ...]] = {
-    Chain: (MaxMin, Crf),
-    Arborescence: (Crf,),
-    Subset: (Crf,),
-}
+from ..features.rows import COEFFICIENTS, FEATURES, HASHED, Rows
+from ..oracles.values import make_oracle
+from ..structures.entropy_chain import entropy_chain
+from ..structures.traits import Traits
+from ..surrogates.crf import BoundedCrf
 
 # Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
 _GROUPS = 64
+# Bytes of the marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
+_DUAL_BYTES = 1e9
 
 
 class Evaluation(NamedTuple):
@@ -61,17 +53,62 @@ def best_share(slope: float, curvature: float) -> float:
     return 1.0 if slope >= curvature else slope / curvature
 
 
-class Regularised:
+class Outline:
+    """What solvers ask before any work on the data; :class:`Regularised` problems answer the same.
+
+    Parameters
+    ----------
+    surrogate : a surrogate
+    traits : Traits
+        Of the structure.
+    in_kernel_space : bool
+        Whether weights are coefficients of rows.
+    """
+
+    clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
+    in_python = False  # whether the structure is written in plain Python
+    hashes_features = False  # whether most weights belong to no feature of the data
+
+    def __init__(self, surrogate: Any, traits: Traits, in_kernel_space: bool = False):
+        self.surrogate = surrogate
+        self.traits = traits
+        self.in_kernel_space = in_kernel_space
+
+    @property
+    def no_oracle(self) -> str:
+        """What blocks lack to climb: an oracle, or the value of marginals; "" if nothing."""
+        return self.traits.no_oracle.get(self.surrogate.name, "")
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether oracles answer with single outputs that can be stored."""
+        return self.surrogate.linear and self.traits.stores_outputs
+
+    @property
+    def order(self) -> str:
+        """The order in which examples are visited best."""
+        return self.traits.order
+
+    @property
+    def suits_gradients(self) -> bool:
+        """Whether L-BFGS is the faster solver for a CRF, or the only one."""
+        return not self.in_kernel_space
+
+
+class Regularised(Outline):
     """What every problem can say of its quadratic term: subclasses have ``alpha``, ``scales`` and
     ``squared_norm``."""
 
     alpha: float
     scales: np.ndarray
-    in_kernel_space = False  # whether weights are coefficients of rows
-    clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
-    has_outputs = False  # whether oracles answer with single outputs that can be stored
-    has_oracle = True  # whether blocks can climb: there is an oracle and a value of marginals
-    has_exact_blocks = False  # whether max-margin blocks have an exact maximum
+    surrogate: Any
+    traits = Traits()
+    in_kernel_space = False
+    tolerance = 1e-2  # relative gap that is wanted: inexact oracles need not do much better
+
+    def in_blocks(self) -> Any:
+        """The same problem in a form whose blocks can climb."""
+        return self
 
     def squared_norm(self, weights: np.ndarray) -> float:
         """``|w|^2``."""
@@ -146,26 +183,52 @@ class Problem(Regularised):
     def __init__(self, structure, surrogate, rows, alpha, sample_weight, n_threads=1):
         self.structure = structure
         self.surrogate = surrogate
+        self.traits = getattr(structure, "traits", Traits())
         self.rows: Rows | GramRows | KernelRows = rows
         # For passes in threads: rows that remember what they computed must not change there.
-        self.shared_rows = getattr(rows, "for_reading", rows)
+        self.shared_rows = rows.for_reading
         self.alpha = float(alpha)
         self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
         self.total_weight = float(self.sample_weight.sum())
         self.n_threads = n_threads
-        self.in_kernel_space = isinstance(rows, (GramRows, KernelRows))
-        self.has_outputs = isinstance(surrogate, MaxMargin)
-        self.has_exact_blocks = isinstance(structure, (Multiclass, Multilabel))
-        self.has_oracle = not isinstance(surrogate, _WITHOUT_ORACLE.get(type(structure), ()))
+        self.in_kernel_space = rows.weighs == COEFFICIENTS
+        self.hashes_features = rows.weighs == HASHED
         self.n_examples = len(self.sample_weight)
         self.n_weights = structure.n_weights(rows.n_inputs)
         self.scales = self.sample_weight / (self.alpha * self.total_weight)
         # Stands in where there is no dual state: passes are compiled for one kind of state.
         self._no_dual: Blocks | Atoms = empty_blocks(0, 0)
 
+    @property
+    def suits_gradients(self) -> bool:
+        """A step of coordinate ascent touches only the weights of its example's features; one of
+        L-BFGS touches all weights many times, but needs no logarithms and can use several threads.
+        So L-BFGS is for data with at least as many rows as features, and where the marginals would
+        not fit into memory."""
+        if self.rows.weighs != FEATURES:
+            return False
+        fits = 8 * int(passes.block_sizes(self.structure).sum()) <= _DUAL_BYTES
+        return not fits or self.rows.n_inputs <= len(self.rows.squares)
+
+    def in_blocks(self) -> Problem:
+        """The same problem; blocks of sequences get their entropy if that is what they maximise."""
+        if not (self.surrogate.smooth and self.traits.entropy_apart):
+            return self
+        changed = copy.copy(self)
+        changed.structure = entropy_chain(self.structure, self.rows)
+        changed.traits = changed.structure.traits
+        changed.surrogate = BoundedCrf()
+        return changed
+
+    def objective(self, oracle: Any = None) -> Objective:
+        """What blocks maximise, with what an oracle remembers; by default with a new oracle."""
+        if oracle is None:
+            oracle = make_oracle("auto", self).init(self)
+        return Objective(oracle, self.surrogate, self.structure)
+
     def start(self) -> Blocks:
         """Dual blocks at the truth: w = 0."""
-        if getattr(self.surrogate, "fills_blocks", False):
+        if self.surrogate.fills_blocks:
             room = whole_blocks(passes.block_sizes(self.structure))
         else:
             room = empty_blocks(self.n_examples, 4 * self.n_examples)
@@ -225,13 +288,20 @@ class Problem(Regularised):
         return float(np.sum(for_groups(work, self.n_examples, self.n_threads))) / self.total_weight
 
     def evaluate(
-        self, weights, blocks: Blocks | Atoms | None = None, gaps=None, dual_weights=None
+        self,
+        weights: np.ndarray,
+        blocks: Blocks | Atoms | None = None,
+        gaps: np.ndarray | None = None,
+        dual_weights: np.ndarray | None = None,
+        oracle: Any = None,
     ) -> Evaluation:
         """True primal value at ``weights``, and dual value at ``blocks``.
 
         ``dual_weights`` are ``w(blocks)``, by default ``weights``; ``gaps``, if given, receives the
-        gap of every block at ``weights``.
+        gap of every block at ``weights``; ``oracle`` is what an oracle remembers, and stays as it
+        is.
         """
+        objective = self.objective(oracle)
         with_dual = blocks is not None
         if blocks is None:
             blocks = self._no_dual
@@ -241,8 +311,8 @@ class Problem(Regularised):
         def work(first, last):
             sums = np.empty(3)
             passes.evaluate_blocks(
-                self.surrogate, self.structure, self.shared_rows, self.sample_weight, weights,
-                blocks, with_dual, first, last, sums, gaps,
+                objective, self.shared_rows, self.sample_weight, weights, blocks, with_dual,
+                (first, last), Sums(sums, gaps),
             )  # fmt: skip
             return sums
 

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..oracles.base import Oracle
+from ..oracles.values import ClosedForm, check_oracle, make_oracle
 from . import interpreted
 from ._subgradient_kernel import subgradient_steps
 from .base import Solver
-from .interpreted import PythonProblem
+from .frank_wolfe import without_gradients
 
 
 class SubgradientState(NamedTuple):
@@ -28,6 +30,7 @@ class SubgradientState(NamedTuple):
     calls: int
     pending: np.ndarray
     rng: np.random.RandomState
+    oracle: Any  # what it remembers: where it starts, always the same
     dual: Any = None  # nothing to continue from: a refit starts anew
 
     @property
@@ -37,16 +40,34 @@ class SubgradientState(NamedTuple):
 
 
 class Subgradient(Solver):
-    """The stochastic subgradient method, with the average weighted by t beside it."""
+    """The stochastic subgradient method, with the average weighted by t beside it.
+
+    Parameters
+    ----------
+    oracle : "auto" or an oracle, default="auto"
+        As in :class:`~maxmargin.BlockFrankWolfe`.
+    """
+
+    def __init__(self, oracle: Oracle | str = "auto"):
+        self.oracle = oracle
+
+    def validate(self):
+        check_oracle(self.oracle)
 
     def missing(self, problem):
-        if not problem.has_oracle:
-            return ["an oracle of the surrogate (another surrogate or solver)"]
-        return []
+        oracle = make_oracle(self.oracle, problem)
+        return without_gradients(problem) + oracle.missing(problem)
+
+    def adapted(self, problem):
+        return problem.in_blocks()
 
     def init(self, problem, start, rng):
         size = problem.n_weights
-        return SubgradientState(np.zeros(size), np.zeros(size), 0.0, 0, np.empty(0, np.int64), rng)
+        oracle = ClosedForm() if problem.in_python else make_oracle(self.oracle, problem)
+        none = np.empty(0, np.int64)
+        return SubgradientState(
+            np.zeros(size), np.zeros(size), 0.0, 0, none, rng, oracle.init(problem)
+        )
 
     def advance(self, problem, state, steps):
         pending = state.pending
@@ -54,10 +75,9 @@ class Subgradient(Solver):
             pending = state.rng.permutation(problem.n_examples)
         order, pending = pending[:steps], pending[steps:]
         factors = problem.scales * (problem.alpha * problem.n_examples)
-        in_python = isinstance(problem, PythonProblem)
-        kernel = interpreted.subgradient_steps if in_python else subgradient_steps
+        kernel = interpreted.subgradient_steps if problem.in_python else subgradient_steps
         concave = state.concave + kernel(
-            problem.surrogate, problem.structure, problem.rows, factors, problem.alpha, order,
+            problem.objective(state.oracle), problem.rows, factors, problem.alpha, order,
             state.calls, state.sums, state.late,
         )  # fmt: skip
         return state._replace(concave=concave, calls=state.calls + len(order), pending=pending)
@@ -67,10 +87,11 @@ class Subgradient(Solver):
         t, alpha = state.calls, problem.alpha
         if t == 0:
             weights = np.zeros(problem.n_weights)
-            return state, [(weights, problem.evaluate(weights)._replace(dual=0.0))]
+            found = problem.evaluate(weights, oracle=state.oracle)
+            return state, [(weights, found._replace(dual=0.0))]
         last = state.sums / (alpha * t)
         average = (t * state.sums - state.late) * (2.0 / (alpha * t * (t + 1.0)))
-        at_last = problem.evaluate(last)
+        at_last = problem.evaluate(last, oracle=state.oracle)
         if not len(state.pending):  # whole passes only: see the module's description
             at_last = at_last._replace(dual=state.concave / t - problem.penalty(last))
-        return state, [(last, at_last), (average, problem.evaluate(average))]
+        return state, [(last, at_last), (average, problem.evaluate(average, oracle=state.oracle))]

@@ -26,6 +26,7 @@ from .._kernels.protocol import add_row, drain_row, prefetch_rows, score_rows
 from .._kernels.vector import add_scaled
 from ..features.arcs import ArcRows
 from ..features.rows import DenseRows, SparseRows
+from .traits import Traits
 
 # Pieces of the loss floor that a line search looks at: see arborescence_max_min.
 MOST_PIECES = 16
@@ -44,10 +45,14 @@ class Arborescence(NamedTuple):
     costs: np.ndarray  # of a wrong head, for each word
     allowed: np.ndarray  # for each arc; empty: all but those from a word to itself
 
-    @property
-    def sparse_outputs(self) -> bool:
-        """Whether an output has far fewer parts than there are: one of m + 1 a word."""
-        return True
+    traits = Traits(
+        sparse_outputs=True,  # one part of m + 1 for each word
+        saddle="trees",
+        no_oracle={
+            "crf": "the entropy of given marginals, which trees do not have in closed form "
+            "(solver='auto' or 'lbfgs')"
+        },
+    )
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: one for each feature of an arc."""

@@ -27,6 +27,7 @@ from .._kernels.vector import add_scaled, combine_rows, copy, dot, prefetch
 from .._kernels.viterbi import viterbi
 from ..features.rows import products_within
 from .losses import LabelLoss
+from .traits import Traits
 
 # Gram matrices of sequences up to this length are kept: at most 8 * 64 / 2 bytes a position.
 KEEP_PRODUCTS_UP_TO = 64
@@ -50,10 +51,16 @@ class Chain(NamedTuple):
     products: np.ndarray  # packed lower triangles x_s @ x_t within a sequence
     products_indptr: np.ndarray
 
-    @property
-    def sparse_outputs(self) -> bool:
-        """Whether outputs have few of the parts of a block, which has no exact maximum."""
-        return True
+    traits = Traits(
+        sparse_outputs=True,
+        flows=True,
+        entropy_apart=True,
+        saddle="positions",
+        no_oracle={
+            "max-min": "an exact max-min oracle, which label sequences do not have (solver='auto' "
+            "or 'flow', BlockFrankWolfe(oracle=MirrorProx()), or surrogate='max-margin')"
+        },
+    )
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs, transitions, first, last."""

@@ -10,20 +10,23 @@ The dual of n sequences takes ``sum_i (T_i K + K^2 + 1)`` numbers.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import implements
 from .._kernels.vector import dot
-from .chain import Chain
+from .chain import Chain, pack_products
+from .traits import Traits
 
 
 class EntropyChain(NamedTuple):
     """A chain whose blocks end with a bound on their entropy."""
 
     chain: Chain
+
+    traits = Traits()
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: that of the chain."""
@@ -32,6 +35,12 @@ class EntropyChain(NamedTuple):
     def output_space(self) -> bytes:
         """What decides which outputs are possible."""
         return self.chain.output_space()
+
+
+def entropy_chain(chain: Chain, rows: Any) -> EntropyChain:
+    """The same sequences with the products of rows that steps in a block need, and an entropy."""
+    products, indptr = pack_products(rows, chain.indptr)
+    return EntropyChain(chain._replace(products=products, products_indptr=indptr))
 
 
 @implements(generic.n_blocks, EntropyChain)

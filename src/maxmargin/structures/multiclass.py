@@ -27,6 +27,7 @@ from .._kernels.protocol import (
 from .._kernels.simplex import lower_envelope_step, project
 from .._kernels.vector import add_scaled, dot
 from .losses import LabelLoss
+from .traits import Traits
 
 
 class Multiclass(NamedTuple):
@@ -35,6 +36,8 @@ class Multiclass(NamedTuple):
     truth: np.ndarray
     n_classes: int
     loss: LabelLoss
+
+    traits = Traits(exact_blocks=True, order="active")
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector."""

@@ -25,6 +25,7 @@ from .._kernels.exponential import entropy_line, entropy_of_row, exp_row
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, prefetch_rows, score_rows
 from .._kernels.vector import add_scaled, dot, prefetch
+from .traits import Traits
 
 _HALF = np.sqrt(0.5)
 HIDDEN = 2
@@ -36,6 +37,8 @@ class Multilabel(NamedTuple):
     truth: np.ndarray  # 0, 1 or HIDDEN
     n_labels: int
     costs: np.ndarray  # (2, L): of a mistake on a label that is absent, that is present
+
+    traits = Traits(exact_blocks=True, order="active")
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector."""

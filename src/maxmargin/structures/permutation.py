@@ -31,6 +31,7 @@ from .._kernels.saddle import (
 )
 from .._kernels.simplex import lower_envelope_step
 from .._kernels.vector import add_scaled, copy, dot
+from .traits import Traits
 
 # Pieces of the loss floor that a line search looks at before it is content.
 _MOST_PIECES = 16
@@ -39,12 +40,20 @@ _ITERATIONS = 10
 _ACCURACY = 1e-9
 
 
+_NO_LIKELIHOOD = {
+    "crf": "permutations. Its partition function is the permanent of a matrix, which no algorithm "
+    "is known to compute fast. Use surrogate='max-min' or 'max-margin'."
+}
+
+
 class Ranking(NamedTuple):
     """Packed rankings: ``truth[i * n_items + item]`` is the position of an item."""
 
     truth: np.ndarray
     indptr: np.ndarray
     n_items: int
+
+    traits = Traits(saddle="pairs", order="active", refuses=_NO_LIKELIHOOD)
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs by pairs of item and position."""
@@ -68,6 +77,8 @@ class Matching(NamedTuple):
     pairs_indptr: np.ndarray
     n_items: int  # of the largest example
     curvature: np.ndarray
+
+    traits = Traits(saddle="pairs", refuses=_NO_LIKELIHOOD)
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: one for each feature of a pair."""

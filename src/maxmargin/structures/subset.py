@@ -34,6 +34,7 @@ from .._kernels.subsets import (
     sum_of_largest,
 )
 from .._kernels.vector import add_scaled, copy, dot
+from .traits import Traits
 
 # Steps of the search along a line: the answer is right to this power of 1/2.
 _HALVINGS = 40
@@ -51,6 +52,13 @@ class Subset(NamedTuple):
     elements: np.ndarray
     most_elements: int
     most_chosen: int
+
+    traits = Traits(
+        no_oracle={
+            "crf": "the entropy of given marginals, which subsets do not have in closed form "
+            "(solver='auto' or 'lbfgs')"
+        }
+    )
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: one for each feature of an element."""

@@ -45,10 +45,10 @@ class Crf(NamedTuple):
 
     slope: float = 1.0
 
-    @property
-    def fills_blocks(self) -> bool:
-        """No part of a best response is zero: the dual is stored whole."""
-        return True
+    name = "crf"
+    linear = False
+    smooth = True
+    fills_blocks = True  # no part of a best response is zero: the dual is stored whole
 
 
 class BoundedCrf(NamedTuple):
@@ -56,10 +56,10 @@ class BoundedCrf(NamedTuple):
 
     slope: float = 1.0
 
-    @property
-    def fills_blocks(self) -> bool:
-        """No part of a best response is zero: the dual is stored whole."""
-        return True
+    name = "crf"
+    linear = False
+    smooth = True
+    fills_blocks = True  # no part of a best response is zero: the dual is stored whole
 
 
 @implements(generic.best_response, (Crf, BoundedCrf))

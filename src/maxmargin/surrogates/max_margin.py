@@ -17,6 +17,11 @@ class MaxMargin(NamedTuple):
 
     slope: float = 1.0  # a NamedTuple of nothing has no type; H is this times the expected loss
 
+    name = "max-margin"
+    linear = True  # H is linear: answers of the oracle are single outputs
+    smooth = False
+    fills_blocks = False  # whether no part of a best response is zero
+
 
 @implements(generic.best_response, MaxMargin)
 def _best_response(surrogate, structure, i, scores, work, labels, mu):

@@ -22,6 +22,11 @@ class MaxMin(NamedTuple):
 
     slope: float = 1.0
 
+    name = "max-min"
+    linear = False
+    smooth = False
+    fills_blocks = False
+
 
 @implements(generic.best_response, MaxMin)
 def _best_response(surrogate, structure, i, scores, work, labels, mu):

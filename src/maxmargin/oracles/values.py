@@ -1,0 +1,192 @@
+"""The oracles that solvers can be given, and the one that suits a problem."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .._kernels.saddle import MirrorProx as MirrorProxSteps
+from .._kernels.saddle import Proximal as ProximalSteps
+from .._validation import check_choice, check_integer, check_number
+from .base import Oracle
+from .closed_form import Formula
+from .double_oracle import TreeGame
+from .mirror_prox import chain_pairs
+from .saddle import saddle_pairs
+
+PROJECTIONS = ("sinkhorn", "quadratic")
+# Share of the tolerance of a fit that the bracket of an inexact oracle may take in evaluations.
+_SHARE = 0.02
+# Iterations of mirror-prox on permutations, unless they are given.
+_ON_PAIRS = 10
+
+
+class ClosedForm(Oracle):
+    """The formula, or the argmax, that a structure has for a surrogate.
+
+    Parameters
+    ----------
+    blocks : bool, default=True
+        Take the exact maximum of a whole block where the structure has one.
+    """
+
+    def __init__(self, blocks: bool = True):
+        self.blocks = blocks
+
+    def missing(self, problem):
+        return [problem.no_oracle] if problem.no_oracle else []
+
+    def init(self, problem):
+        return Formula(bool(self.blocks))
+
+
+class _Iterative(Oracle):
+    """Oracles of max-min alone."""
+
+    iterations: Any
+    spaces: tuple[str, ...]  # where saddle points may lie
+    made_for: str
+
+    def validate(self):
+        if isinstance(self.iterations, str):
+            check_choice("iterations", self.iterations, ("auto",))
+        else:
+            check_integer("iterations", self.iterations, 1)
+
+    def missing(self, problem):
+        found = []
+        if problem.surrogate.name != "max-min":
+            found.append("surrogate='max-min', the only one with saddle points (or oracle='auto')")
+        if problem.traits.saddle not in self.spaces:
+            found.append(f"{self.made_for} (or oracle='auto')")
+        return found
+
+
+class MirrorProx(_Iterative):
+    """Saddle-point mirror-prox, the method of the max-min paper, on sequences and permutations.
+
+    It starts where the example was left last, and the certificate includes what its answer lacks.
+
+    Parameters
+    ----------
+    iterations : int or "auto", default="auto"
+        Iterations in every step and every evaluation. "auto" is that of the paper on sequences, 10
+        times the length, and 10 on permutations.
+    projection : {"sinkhorn", "quadratic"}, default="sinkhorn"
+        Geometry on permutations: entropy of the marginals, or Euclidean distance, whose answers
+        are sparse.
+
+    References
+    ----------
+    Nowak-Vila, Bach, Rudi. Consistent structured prediction with max-min margin Markov networks.
+    ICML 2020.
+    """
+
+    spaces = ("positions", "pairs")
+    made_for = "label sequences, rankings or matchings"
+
+    def __init__(self, iterations: int | str = "auto", projection: str = "sinkhorn"):
+        self.iterations = iterations
+        self.projection = projection
+
+    def validate(self):
+        super().validate()
+        check_choice("projection", self.projection, PROJECTIONS)
+
+    def init(self, problem):
+        given = 0 if isinstance(self.iterations, str) else int(self.iterations)
+        if problem.traits.saddle == "positions":
+            return chain_pairs(problem.structure, given)
+        method = MirrorProxSteps(given or _ON_PAIRS, self.projection == "sinkhorn")
+        return saddle_pairs(np.diff(problem.structure.indptr), method)
+
+
+class Proximal(_Iterative):
+    """Proximal steps to the saddle points of permutations, exact in most blocks.
+
+    They start where the example was left last, and the certificate includes what the answer lacks.
+
+    Parameters
+    ----------
+    iterations : int, default=10
+        Proximal steps at most in an evaluation; a step of the solver takes one.
+    accuracy : float or "auto", default="auto"
+        Width of the bracket at which an evaluation ends. "auto" is a small share of the tolerance
+        of the fit.
+    """
+
+    spaces = ("pairs",)
+    made_for = "rankings or matchings"
+
+    def __init__(self, iterations: int = 10, accuracy: float | str = "auto"):
+        self.iterations = iterations
+        self.accuracy = accuracy
+
+    def validate(self):
+        check_integer("iterations", self.iterations, 1)
+        _check_accuracy(self.accuracy)
+
+    def init(self, problem):
+        method = ProximalSteps(int(self.iterations), _accuracy(self.accuracy, problem))
+        return saddle_pairs(np.diff(problem.structure.indptr), method)
+
+
+class DoubleOracle(_Iterative):
+    """Exact saddle points of trees: a mixture of trees on either side, which grows by best answers.
+
+    Parameters
+    ----------
+    iterations : int, default=100
+        Trees mixed at most; the certificate includes what an answer then lacks.
+    accuracy : float or "auto", default="auto"
+        Width of the bracket at which an evaluation ends. "auto" is a small share of the tolerance
+        of the fit.
+    """
+
+    spaces = ("trees",)
+    made_for = "trees"
+
+    def __init__(self, iterations: int = 100, accuracy: float | str = "auto"):
+        self.iterations = iterations
+        self.accuracy = accuracy
+
+    def validate(self):
+        check_integer("iterations", self.iterations, 1)
+        _check_accuracy(self.accuracy)
+
+    def init(self, problem):
+        return TreeGame(int(self.iterations), _accuracy(self.accuracy, problem))
+
+
+def _check_accuracy(accuracy: Any) -> None:
+    if isinstance(accuracy, str):
+        check_choice("accuracy", accuracy, ("auto",))
+    else:
+        check_number("accuracy", accuracy, at_least=0)
+
+
+def _accuracy(accuracy: Any, problem: Any) -> float:
+    return _SHARE * problem.tolerance if isinstance(accuracy, str) else float(accuracy)
+
+
+_BY_SPACE = {"pairs": Proximal, "trees": DoubleOracle}
+
+
+def make_oracle(oracle: Oracle | str, problem: Any, blocks: bool = True) -> Oracle:
+    """An oracle for a problem; "auto" is the one that suits it."""
+    if not isinstance(oracle, str):
+        return oracle
+    if problem.surrogate.name == "max-min" and problem.traits.saddle in _BY_SPACE:
+        return _BY_SPACE[problem.traits.saddle]()
+    return ClosedForm(blocks)
+
+
+def check_oracle(oracle: Any) -> None:
+    """Refuse what is neither "auto" nor an oracle with usable parameters."""
+    if isinstance(oracle, Oracle):
+        oracle.validate()
+    elif not (isinstance(oracle, str) and oracle == "auto"):
+        raise ValueError(
+            f"oracle must be 'auto' or an oracle such as MirrorProx(); received {oracle!r}."
+        )

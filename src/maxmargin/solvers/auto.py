@@ -1,0 +1,140 @@
+"""Which solver a name means for a problem; "auto" is the one that measured best.
+
+A problem answers what the choice depends on: its surrogate, the traits of its structure, whether
+weights are coefficients of a kernel, and sizes (see :class:`~maxmargin.solvers.problem.Outline`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import clone
+
+from ..graphs.soft import SoftAgreement
+from .acceleration import Accelerated
+from .averaging import Averaged
+from .base import Solver
+from .checked import Checked
+from .flow import Flow
+from .frank_wolfe import BlockFrankWolfe
+from .lbfgs import LBFGS
+from .subgradient import Subgradient
+
+# Weights of the iterates in averages: of steps, and of rounds.
+_STEP_POWER, _ROUND_POWER = 3.0, 8.0
+
+
+def choose(problem: Any) -> Solver:
+    """The solver that measured best for a problem."""
+    if problem.traits.graph:
+        return _soft(problem)
+    if problem.surrogate.smooth:
+        hidden = problem.clamped is not None and not problem.in_kernel_space
+        by_gradients = problem.no_oracle or hidden or problem.suits_gradients
+        return LBFGS() if by_gradients else _plain(problem)
+    if problem.no_oracle:
+        return _flow(problem)
+    # Acceleration moves all weights in every round: too many where features are hashed.
+    return _plain(problem) if problem.hashes_features else _accelerated(problem)
+
+
+def _averaged(solver: Solver, problem: Any) -> Solver:
+    """With a kernel no average: it would keep every row that ever moved, and gains little."""
+    return solver if problem.in_kernel_space else Averaged(solver, _ROUND_POWER)
+
+
+def _accelerated(problem: Any) -> Solver:
+    # Where a block has an exact maximum, steps between outputs are worth nothing.
+    pairwise = problem.has_outputs and not problem.traits.exact_blocks
+    steps = "pairwise" if pairwise else "plain"
+    return _averaged(Accelerated(BlockFrankWolfe(problem.order, steps)), problem)
+
+
+def _flow(problem: Any) -> Solver:
+    return _averaged(Accelerated(Flow(problem.order)), problem)
+
+
+def _plain(problem: Any, steps: str = "plain") -> Solver:
+    power = None if problem.in_kernel_space else _STEP_POWER
+    return BlockFrankWolfe(problem.order, steps, step_average=power)
+
+
+def _soft(problem: Any) -> Solver:
+    power = None if problem.in_kernel_space else _STEP_POWER
+    return Accelerated(SoftAgreement(order=problem.order, average=power))
+
+
+_MEANINGS: dict[str, Callable[[Any], Solver]] = {
+    "auto": choose,
+    "accelerated": _accelerated,
+    "bcfw": _plain,
+    "pairwise": lambda problem: _plain(problem, "pairwise"),
+    "flow": _flow,
+    "subgradient": lambda problem: Subgradient(),
+    "lbfgs": lambda problem: LBFGS(),
+    "soft": _soft,
+}
+
+
+def make_solver(solver: Solver | str, problem: Any) -> Solver:
+    """The solver that a name or a value means for a problem; names within wrappers, too.
+
+    A wrapper around a name takes the place of that solver's own wrapper of this kind:
+    ``Averaged("auto", power=2)`` has one average.
+    """
+    if isinstance(solver, str):
+        return _MEANINGS[solver](problem)
+    if isinstance(solver, Checked):
+        return make_solver(solver.solver, problem)
+    inner = solver.get_params(deep=False).get("solver")
+    if inner is None:
+        return clone(solver)
+    if isinstance(inner, Checked):
+        raise ValueError(
+            f"Checked goes around all other wrappers: write Checked({type(solver).__name__}(...), "
+            f"every={inner.every!r}); received {solver!r}."
+        )
+    found = make_solver(inner, problem)
+    if isinstance(inner, str):
+        found = _without(found, type(solver))
+    return clone(solver).set_params(solver=found)
+
+
+def _without(solver: Solver, kind: type) -> Solver:
+    """What is left of a solver inside its wrapper of a kind, if it has one."""
+    wrapped = solver
+    while wrapped is not None:
+        inner = wrapped.get_params(deep=False).get("solver")
+        if type(wrapped) is kind:
+            return inner
+        wrapped = inner
+    return solver
+
+
+def refuse_missing(given: Solver | str, problem: Any, owner: str) -> Solver:
+    """The solver for a problem, if the two go together.
+
+    Parameters
+    ----------
+    given : Solver or str
+        As the user wrote it.
+    problem : Outline
+        A problem, or what is known of it before a look at the data.
+    owner : str
+        The estimator, for errors.
+    """
+    surrogate = problem.surrogate.name
+    if surrogate in problem.traits.refuses:
+        raise ValueError(
+            f"surrogate={surrogate!r} is not available for {problem.traits.refuses[surrogate]}"
+        )
+    solver = make_solver(given, problem)
+    missing = solver.missing(problem)
+    if missing:
+        space = ", a kernel" if problem.in_kernel_space else ""
+        raise ValueError(
+            f"solver={given!r} does not go with this {owner}: it needs {' and '.join(missing)}; "
+            f"received surrogate={surrogate!r}{space}."
+        )
+    return solver

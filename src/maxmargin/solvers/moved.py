@@ -1,0 +1,144 @@
+"""Parameters that estimators once had and solvers have now: the new spelling of an old one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..graphs.soft import SoftAgreement
+from ..oracles.values import DoubleOracle, MirrorProx, Proximal
+from .acceleration import Accelerated
+from .averaging import Averaged
+from .base import Solver
+from .checked import Checked
+from .flow import Flow
+from .frank_wolfe import BlockFrankWolfe
+
+# Names and default values, before they moved; some estimators had others.
+MOVED: dict[str, Any] = {
+    "order": "permutation",
+    "average": True,
+    "check_every": None,
+    "agreement": "multipliers",
+    "rho": "auto",
+    "smoothing": 0.0,
+    "steps": "exact",
+    "oracle": "proximal",
+    "oracle_iterations": 10,
+    "line_search": True,
+    "projection": "sinkhorn",
+}
+_ACTIVE = {"order": "active"}
+_OWN_DEFAULTS: dict[str, dict[str, Any]] = {
+    "MulticlassClassifier": _ACTIVE,
+    "OrdinalClassifier": _ACTIVE,
+    "MultiLabelClassifier": _ACTIVE,
+    "LabelRanker": _ACTIVE,
+    "SequenceLabeler": {"oracle": None, "oracle_iterations": "auto"},
+    "TreeParser": {"oracle_iterations": 100},
+}
+_GRAPHS = ("GraphLabeler", "GridLabeler")
+_FLAT = ("MulticlassClassifier", "OrdinalClassifier", "MultiLabelClassifier")
+_SOFT = ("agreement", "rho", "smoothing", "steps")
+
+
+def refuse_moved(
+    error: type[Exception], estimator: str, changed: Mapping[str, Any], params: Mapping[str, Any]
+) -> None:
+    """Refuse old parameters among those ``changed``, with their new spelling.
+
+    ``params`` are all parameters of the estimator, which the new spelling depends on.
+    """
+    names = [name for name in MOVED if name in changed]
+    if names:
+        given = {name: changed[name] for name in names}
+        solver = " ".join(repr(_translated(estimator, params, given)).split())
+        old = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise error(f"{estimator}({old}) moved into the solver: write solver={solver}")
+
+
+def with_solver(cls: type, params: dict[str, Any]) -> dict[str, Any]:
+    """Parameters for an estimator, those that moved into the solver as a solver."""
+    own = cls._get_param_names()  # type: ignore[attr-defined]
+    old = [name for name in MOVED if name in params and name not in own]
+    if not old or "solver" not in own:
+        return params
+    kept = {name: value for name, value in params.items() if name not in old}
+    return {**kept, "solver": translated(cls.__name__, params)}
+
+
+def translated(estimator: str, params: Mapping[str, Any]) -> Solver | str:
+    """The solver that the parameters of an estimator meant before they moved."""
+    own = {**MOVED, **_OWN_DEFAULTS.get(estimator, {})}
+    given = {
+        name: params[name]
+        for name, default in own.items()
+        if name in params and not (type(params[name]) is type(default) and params[name] == default)
+    }
+    return _translated(estimator, params, given)
+
+
+def _translated(estimator: str, params: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+    solver = params.get("solver", "auto")
+    if isinstance(solver, str) and set(given) - {"check_every"}:
+        solver = _value(estimator, solver, params, given)
+    every = given.get("check_every")
+    return solver if every is None else Checked(solver, every)
+
+
+def _value(estimator: str, name: str, params: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+    """A solver by its name, with old parameters."""
+    order = given.get("order", _OWN_DEFAULTS.get(estimator, MOVED).get("order", "permutation"))
+    surrogate = params.get("surrogate", "max-margin")
+    steps, rounds = _powers(given.get("average", True), params.get("kernel", "linear"))
+    if name == "soft" or (name == "auto" and _has_graph(estimator, surrogate, params, given)):
+        soft = {key: given[key] for key in _SOFT if key in given}
+        return Accelerated(SoftAgreement(**soft, order=order, average=steps))
+    if name in ("subgradient", "lbfgs"):
+        return name
+    oracle = _oracle(estimator, given)
+    line_search = given.get("line_search", True)
+    if name == "auto" and (surrogate == "crf" or "mirror-prox" in given.values()):
+        name = "bcfw"
+    if name in ("bcfw", "pairwise"):
+        pairwise = "pairwise" if name == "pairwise" else "plain"
+        return BlockFrankWolfe(
+            order, pairwise, step_average=steps, oracle=oracle, line_search=line_search
+        )
+    if name == "flow" or (estimator == "SequenceLabeler" and surrogate == "max-min"):
+        inner: Solver = Flow(order)
+    else:
+        in_python = estimator == "StructuredPredictor"
+        has_outputs = surrogate == "max-margin" and estimator not in _FLAT and not in_python
+        inner = BlockFrankWolfe(order, "pairwise" if has_outputs else "plain", oracle=oracle)
+    return Accelerated(inner) if rounds is None else Averaged(Accelerated(inner), rounds)
+
+
+def _powers(average: Any, kernel: Any) -> tuple[float | None, float | None]:
+    """Powers of the averages of steps and of rounds."""
+    if not isinstance(average, bool):
+        return average, average
+    linear = isinstance(kernel, str) and kernel == "linear"
+    return (3.0, 8.0) if average and linear else (None, None)
+
+
+def _has_graph(
+    estimator: str, surrogate: str, params: Mapping[str, Any], given: Mapping[str, Any]
+) -> bool:
+    if estimator == "MultiLabelClassifier":
+        edges = params.get("edges", "auto")
+        none = surrogate == "crf" or (isinstance(edges, str) and edges == "none")
+        return not none or any(name in given for name in _SOFT)
+    return estimator in _GRAPHS
+
+
+def _oracle(estimator: str, given: Mapping[str, Any]) -> Any:
+    iterations = given.get("oracle_iterations")
+    if given.get("oracle") == "mirror-prox" or "projection" in given:
+        projection = given.get("projection", "sinkhorn")
+        return MirrorProx("auto" if iterations is None else iterations, projection)
+    if iterations is None:
+        return "auto"
+    if estimator == "SequenceLabeler":
+        return MirrorProx(iterations)
+    return DoubleOracle(iterations) if estimator == "TreeParser" else Proximal(iterations)
