@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from maxmargin import SequenceLabeler
+from maxmargin import Checked, SequenceLabeler
 
 from . import crfsuite
 from .data import Words, words
@@ -24,8 +24,9 @@ ALGORITHM, NAME = "lbfgs", "CRFsuite lbfgs"
 def fit_ours(train: Words, test: Words, passes: int) -> Fitted:
     """Fit with a fixed number of passes; the test is not timed."""
     model = SequenceLabeler(
-        "crf", alpha=2.0 / len(train.X), tol=0, max_iter=passes, check_every=passes, random_state=0
-    )
+        "crf", alpha=2.0 / len(train.X), tol=0, max_iter=passes, random_state=0,
+        solver=Checked("auto", every=passes),
+    )  # fmt: skip
     began = time.perf_counter()
     model.fit(train.X, train.y)
     return Fitted(time.perf_counter() - began, test.error(model.predict(test.X)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from maxmargin import SequenceLabeler
+from maxmargin import Checked, SequenceLabeler
 
 from .data import Words, words
 from .harness import Line, Target, alternate
@@ -35,7 +35,7 @@ def to_gap(data: Words, what: str, gap: float, most: float, repeats: int) -> Lin
 
     def frank_wolfe(number: int) -> float:
         spent, model = fit(
-            data, number, solver="bcfw", tol=0.0, max_iter=PLAIN_PASSES, check_every=PLAIN_PASSES
+            data, number, solver=Checked("bcfw", PLAIN_PASSES), tol=0.0, max_iter=PLAIN_PASSES
         )
         plain.append(model)
         return spent

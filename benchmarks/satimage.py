@@ -64,6 +64,6 @@ def run(repeats: int) -> list[Line]:
             target=Target("ratio", 0.5),
             note=f"passes of the last run: max-min {passes['max-min']}, max-margin "
             f"{passes['max-margin']}; primal {last['max-min'].primal_:.5f} and "
-            f"{last['max-margin'].primal_:.5f}; order={last['max-min'].order!r}",
+            f"{last['max-margin'].primal_:.5f}",
         )
     ]

@@ -10,7 +10,7 @@ from the optimum. Callbacks see all of it while training goes on, and can stop i
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 
-from maxmargin import MulticlassClassifier
+from maxmargin import Checked, MulticlassClassifier
 
 X, y = load_digits(return_X_y=True)
 X = X / 16
@@ -18,7 +18,8 @@ X = X / 16
 # %%
 # Train with a check after every pass, until the objective is within 0.1 % of the best.
 
-model = MulticlassClassifier(tol=1e-3, check_every=1, random_state=0).fit(X, y)
+each_pass = Checked("auto", every=1)
+model = MulticlassClassifier(tol=1e-3, solver=each_pass, random_state=0).fit(X, y)
 print(f"{model.status_} after {model.n_iter_} passes")
 print(f"primal {model.primal_:.6f}, dual {model.dual_:.6f}, gap {model.gap_:.1e}")
 
@@ -31,9 +32,9 @@ def good_enough(check):
     return check.gap > 0.1 * check.primal
 
 
-early = MulticlassClassifier(tol=1e-3, check_every=1, callbacks=[good_enough], random_state=0).fit(
-    X, y
-)
+early = MulticlassClassifier(
+    tol=1e-3, solver=each_pass, callbacks=[good_enough], random_state=0
+).fit(X, y)
 print(
     f"{early.status_} after {early.n_iter_} passes with a gap of {early.gap_ / early.primal_:.1%}"
 )

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from benchmarks.data import words as ocr_words
 from benchmarks.report import machine
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin as mm
@@ -79,10 +80,10 @@ def curves_of_words(passes: int) -> dict[str, dict[str, list[float]]]:
     """The same for handwritten words (fold 0), where every method is the library's."""
     X, y = ocr_words("test")
     base = {"surrogate": "max-min", "alpha": 1.0 / len(X)}
-    paper = {**base, "oracle": "mirror-prox", "oracle_iterations": OCR_ITERATIONS}
+    paper = mm.BlockFrankWolfe(oracle=mm.MirrorProx(OCR_ITERATIONS), step_average=3.0)
     models = {
-        PAPER: mm.SequenceLabeler(**paper, line_search=False),
-        EXACT: mm.SequenceLabeler(**paper),
+        PAPER: mm.SequenceLabeler(**base, solver=clone(paper).set_params(line_search=False)),
+        EXACT: mm.SequenceLabeler(**base, solver=paper),
         LIBRARY: mm.SequenceLabeler(**base),
     }
     return {what: _trace(model, X, y, passes) for what, model in models.items()}
@@ -96,7 +97,8 @@ def _relative_gaps(primal: np.ndarray, dual: np.ndarray) -> list[float]:
 
 def _trace(model: Any, X: Any, y: Any, passes: int) -> dict[str, list[float]]:
     """Relative gap after each pass of an estimator."""
-    model.set_params(check_every=1, max_iter=passes, tol=1e-9, random_state=0)
+    each_pass = mm.Checked(model.solver, every=1)
+    model.set_params(solver=each_pass, max_iter=passes, tol=1e-9, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)

@@ -78,7 +78,7 @@ def _check_entropies(state: Any, chain: Any) -> np.ndarray:
 
 def _needs_indices(problem: Any) -> bool:
     """Whether the kernel is the one for outputs with few parts, which knows no whole blocks."""
-    return problem.traits.sparse_outputs and not problem.surrogate.fills_blocks
+    return problem.traits.sparse_outputs and not problem.cost.fills_blocks
 
 
 def _sums(pool: Any, values: np.ndarray) -> np.ndarray:

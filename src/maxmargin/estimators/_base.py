@@ -88,14 +88,13 @@ class StructuredEstimator(BaseEstimator):
 
     _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
     _traits: Traits | None  # of the structure; None if they depend on the data
-    _in_kernel_space = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls):
             cls.fit = _all_or_nothing(cls.fit)
         if "__init__" in vars(cls):
-            cls.__init__ = _without_moved(cls.__init__)
+            cls.__init__ = _without_moved(cls.__init__)  # type: ignore[method-assign]
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, those of the solver by ``solver__name``."""
@@ -133,7 +132,12 @@ class StructuredEstimator(BaseEstimator):
         return check_integer("max_iter", self.max_iter, 1)
 
     @property
-    def _cost(self) -> Any:
+    def _in_kernel_space(self) -> bool:
+        """Whether weights are coefficients of training rows."""
+        return False
+
+    @property
+    def _surrogate(self) -> Any:
         """The surrogate."""
         return SURROGATES[self.surrogate]()
 
@@ -142,7 +146,7 @@ class StructuredEstimator(BaseEstimator):
 
     def _check_solver(self, traits: Traits) -> None:
         """Refuse a solver that does not go with the surrogate, the structure or the kernel."""
-        outline = Outline(self._cost, traits, self._in_kernel_space)
+        outline = Outline(self._surrogate, traits, self._in_kernel_space)
         refuse_missing(self.solver, outline, type(self).__name__)
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
@@ -250,7 +254,7 @@ class StructuredEstimator(BaseEstimator):
         self.history_ = result.history
         self.bounds_ = dict(result.bounds)
         for name in _OF_HIDDEN:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         in_weights = isinstance(result.dual_state, np.ndarray)
         self.dual_nbytes_ = 0 if in_weights else getattr(result.dual_state, "nbytes", 0)
         self._dual = None

@@ -48,19 +48,8 @@ PARAMETERS = """\
         and uses ``n_jobs`` threads.%(solver_note)s "auto" is %(auto)s; for a CRF
         it is "lbfgs" if there are no more features than rows, otherwise "bcfw". A solver is a value
         such as ``Averaged(Accelerated(BlockFrankWolfe(order="active")))``, whose parameters can be
-        searched over (``solver__power``); ``order`` and ``average`` are then its own.
-    order : {"permutation", "active", "uniform", "gap"}, default="%(order)s"
-        How "bcfw" and "pairwise" choose examples: in a new random order each pass; the same, with
-        most rounds only over examples that still have a gap; uniformly; or in proportion to their
-        last known gap. The subgradient method always takes a new random order each pass.
-    average : bool or float, default=True
-        Also keep the average of the iterates, the t-th weighted by ``t ** average``, and return it
-        when it is better. True is 8 where rounds are averaged ("accelerated", "flow") and 3 where
-        single steps are. With a kernel, True counts as False: the average would keep
-        every example that ever moved, and gains little; a number asks for it all the same.
-    check_every : int, optional
-        Passes between two true evaluations of primal, dual and gap; by default increasingly
-        rarely, and when the estimated gap is small enough.
+        searched over (``solver__power``); ``Checked("auto", every=5)`` evaluates the certificate
+        every five passes.
     fit_intercept : bool, default=True
         Whether each class has a constant term; it is penalised like a weight of a feature that
         is always 1.
@@ -84,23 +73,6 @@ PARAMETERS = """\
         1 shows progress: a bar on a terminal, log messages elsewhere.
     callbacks : callable or list of callables, optional
         Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops."""
-
-AGREEMENT = """\
-    agreement : {"multipliers", "soft", "annealed"}, default="multipliers"
-        A graph is trained without solving it: variables and factors move one at a time, and
-        messages make them agree. With "multipliers" (an augmented Lagrangian) they agree in the
-        end, and the optimum does not depend on ``rho``. "soft" only charges ``rho/2 |message|^2``
-        an example, as Meshi et al. (2015); ``primal_``, ``dual_`` and ``gap_`` are then those of
-        that softer problem. "annealed" is soft with a ``rho`` that shrinks every pass.
-    rho : float or "auto", default="auto"
-        Strength of the penalty on messages, for one example (n times this in the notation of
-        Meshi et al., so that it means the same for any number of examples). "auto" is in
-        proportion to loss and features.
-    smoothing : float, default=0.0
-        Smooths the maxima: each is that of ``scores @ mu - smoothing/2 |mu|^2``.
-    steps : {"exact", "frank-wolfe"}, default="exact"
-        The exact maximum of a variable and moves within a table, or Frank-Wolfe steps everywhere:
-        slower, for comparison."""
 
 ATTRIBUTES = """\
     primal_, dual_, gap_ : float
@@ -126,10 +98,11 @@ AGREEMENT_ATTRIBUTES = """\
     bounds_ : dict
         %(bounds_note)sWhat is certified, by name. ``hard_primal - hard_dual = hard_gap`` bounds the
         distance to the optimum of the problem in which variables and factors agree, with every
-        ``agreement``; the softer ones add ``soft_primal``, ``soft_dual``, ``soft_gap`` and ``rho``,
-        and two bounds known in advance, usually far larger: ``agreement_bound`` on what the
-        softness changes, and ``hard_suboptimality``; both are infinite where there are counts.
-        After a fit with hidden labels all belong to the last convex problem."""
+        ``agreement`` of :class:`~maxmargin.SoftAgreement`; the softer ones add ``soft_primal``,
+        ``soft_dual``, ``soft_gap`` and ``rho``, and two bounds known in advance, usually far
+        larger: ``agreement_bound`` on what the softness changes, and ``hard_suboptimality``; both
+        are infinite where there are counts. After a fit with hidden labels all belong to the last
+        convex problem."""
 
 HIDDEN = """\
     hidden : {"auto", True, False}, default="auto"
@@ -169,7 +142,6 @@ _PARTS = {
     "attributes": ATTRIBUTES,
     "kernel": KERNEL,
     "kernel_attributes": KERNEL_ATTRIBUTES,
-    "agreement": AGREEMENT,
     "agreement_attributes": AGREEMENT_ATTRIBUTES,
 }
 _PRECOMPUTED = """, and
@@ -182,12 +154,11 @@ def _leave_out(parameters: str, names: tuple[str, ...]) -> str:
     return "\n".join(entry for entry in entries if entry.split(" :")[0].strip() not in names)
 
 
-def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str):
+def documented(*, without: tuple[str, ...] = (), **values: str):
     """Class decorator: fill the shared parts into a docstring."""
 
     def fill(cls):
         parts = {
-            "order": "permutation",
             "auto": '"accelerated"',
             "solvers": '"auto", "accelerated", "bcfw", "pairwise", "subgradient", "lbfgs"',
             "solver_note": "",
@@ -209,8 +180,6 @@ def documented(*, without: tuple[str, ...] = (), extra: str = "", **values: str)
         text = cls.__doc__
         for name, part in _PARTS.items():
             part = _leave_out(part % parts, without)
-            if extra and name == "parameters":
-                part = part.replace("    warm_start :", f"{extra}\n    warm_start :")
             text = text.replace(f"    %({name})s", part)
         cls.__doc__ = text
         return cls

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,12 +17,13 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted, validat
 from .._labels import LabelCodes, as_label_array, class_costs, warn_unseen
 from .._validation import (
     check_finite,
+    check_loss_matrix,
     check_rows_of_numbers,
     check_sample_weight,
     refuse_times_and_texts,
 )
 from ..solvers.problem import Problem
-from ..structures.losses import LabelLoss
+from ..structures.losses import LabelLoss, MatrixLoss
 from ..structures.multiclass import Multiclass
 from ..structures.traits import Traits
 from ._base import StructuredEstimator
@@ -51,19 +55,99 @@ def take_labels(y: Any, n_rows: int) -> np.ndarray:
     return labels
 
 
+def with_defaults(init: Callable[..., None], **defaults: Any) -> Any:
+    """The same constructor with other default values."""
+    signature = inspect.signature(init)
+    parameters = [
+        parameter.replace(default=defaults.get(name, parameter.default))
+        for name, parameter in signature.parameters.items()
+    ]
+    signature = signature.replace(parameters=parameters)
+
+    @functools.wraps(init)
+    def other(self, *args, **kwargs):
+        found = signature.bind(self, *args, **kwargs)
+        found.apply_defaults()
+        init(*found.args, **found.kwargs)
+
+    other.__signature__ = signature  # type: ignore[attr-defined]
+    return other
+
+
 class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, StructuredEstimator):
     """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
 
-    _traits: Traits | None = Multiclass.traits
+    max_iter: Any
+    _loss_name: str
+    _traits: Traits | None = Multiclass.traits()
+
+    def __init__(
+        self,
+        surrogate: str = "max-margin",
+        *,
+        loss: Any = "0-1",
+        kernel: Any = "linear",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        cache_size: float = 200,
+        alpha: float | str = "auto",
+        tol: float = 1e-2,
+        max_iter: int = 1000,
+        solver: Any = "auto",
+        fit_intercept: bool = True,
+        class_weight: Any = None,
+        classes: Any = None,
+        warm_start: bool = False,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 5,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ):
+        self.surrogate = surrogate
+        self.loss = loss
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.classes = classes
+        self.warm_start = warm_start
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callbacks = callbacks
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not self._precomputed
         return tags
 
+    def _named_loss(self, n_classes: int) -> LabelLoss:
+        """The loss that the estimator has by name."""
+        raise TypeError(f"{type(self).__name__} does not say what a mistake costs")
+
     def _make_loss(self, n_classes: int) -> LabelLoss:
         """The loss of the estimator for so many classes."""
-        raise TypeError(f"{type(self).__name__} does not say what a mistake costs")
+        if not isinstance(self.loss, str):
+            return MatrixLoss(check_loss_matrix(self.loss, n_classes))
+        if self.loss != self._loss_name:
+            raise ValueError(
+                f"loss must be {self._loss_name!r} or a matrix; received {self.loss!r}."
+            )
+        return self._named_loss(n_classes)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FlatClassifier:
         """Train on examples and labels.
@@ -99,7 +183,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         rows = self._training_rows(X, train)
         problem = Problem(
             Multiclass(known[train], K, self._make_loss(K)),
-            self._cost,
+            self._surrogate,
             rows,
             self._alpha_for(weights[train].sum()),
             weights[train],

@@ -81,7 +81,7 @@ class HiddenSequences(HiddenLabels):
             return self._stepper(problem, settings, dual_state=dual_state)
 
         model = HiddenChains(problem, known, make_stepper)
-        if problem.surrogate.smooth:
+        if problem.cost.smooth:
             return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, problem, data, settings)
         return self._solve_latent(model, starts, problem, settings, validate)

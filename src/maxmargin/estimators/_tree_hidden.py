@@ -72,7 +72,7 @@ class HiddenHeads(HiddenLabels):
             return self._stepper(problem, settings, dual_state=dual_state)
 
         model = HiddenTrees(problem, known_arcs(heads, lengths), make_stepper)
-        if problem.surrogate.smooth:
+        if problem.cost.smooth:
             return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, heads, settings)
         return self._solve_latent(model, starts, problem, settings, validate)

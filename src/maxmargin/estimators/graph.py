@@ -102,7 +102,6 @@ class GraphLabeler(KernelModel, HiddenNodes):
         count them. (A hidden node is something else: it stays in the graph, and its neighbours
         see it.)
     %(hidden)s
-    %(agreement)s
     %(kernel)s
     %(parameters)s
 
@@ -325,7 +324,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
             loss[parts.nodes],
             alpha=self._alpha_for(weights.sum(), mean_size),
             sample_weight=weights,
-            max_min=not self._cost.linear,
+            max_min=not self._surrogate.cost.linear,
             n_threads=settings.n_threads,
         )
         solver = make_solver(self.solver, problem)

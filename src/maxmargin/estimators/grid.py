@@ -59,7 +59,6 @@ class GridLabeler(GraphLabeler):
         count them. (A hidden cell is something else: it stays in the grid, and its neighbours
         see it.)
     %(hidden)s
-    %(agreement)s
     %(kernel)s
     %(parameters)s
 

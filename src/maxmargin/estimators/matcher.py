@@ -73,7 +73,7 @@ default="squared-difference"
     """
 
     _switches = ("warm_start", "early_stopping")
-    _traits = Matching.traits
+    _traits = Matching.traits()
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ default="squared-difference"
         part, shares = pairs.take(train), weights[train]
         problem = Problem(
             _pack(part, _take(truth, pairs.indptr, train)),
-            self._cost,
+            self._surrogate,
             pack_rows(part.X, fit_intercept=False),
             self._alpha_for(shares.sum(), float(np.average(part.sides, weights=shares))),
             shares,

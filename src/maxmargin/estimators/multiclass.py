@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from .._validation import check_loss_matrix
-from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
+from ..structures.losses import LabelLoss, ZeroOneLoss
 from ._docs import documented
 from ._flat import FlatClassifier
 
 
-@documented(order="active")
+@documented()
 class MulticlassClassifier(FlatClassifier):
     """Multiclass classifier, linear or with a kernel, with a certificate.
 
@@ -58,58 +55,7 @@ class MulticlassClassifier(FlatClassifier):
     ('converged', True)
     """
 
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        loss: Any = "0-1",
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _loss_name = "0-1"
 
-    def _make_loss(self, n_classes: int) -> LabelLoss:
-        if isinstance(self.loss, str):
-            if self.loss != "0-1":
-                raise ValueError(f"loss must be '0-1' or a matrix; received {self.loss!r}.")
-            return ZeroOneLoss(np.ones(n_classes), True)
-        return MatrixLoss(check_loss_matrix(self.loss, n_classes))
+    def _named_loss(self, n_classes: int) -> LabelLoss:
+        return ZeroOneLoss(np.ones(n_classes), True)

@@ -44,7 +44,6 @@ _INTERACTING = GRAPH._replace(
 
 
 @documented(
-    order="active",
     auto='"soft" if labels interact and "accelerated" otherwise',
     solvers='"auto", "accelerated", "bcfw", "pairwise", "subgradient", "lbfgs", "soft"',
     solver_note="""
@@ -111,7 +110,6 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         and "tree" above. Interactions make whole sets right more often; for the share of right
         labels alone they matter less.
     %(hidden)s
-    %(agreement)s
     %(kernel)s
     %(parameters)s
 
@@ -237,7 +235,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             usual = usual_state(indicator, weights)
         costs = self._costs(classes, indicator, weights)
         edges = find_edges(self.edges, classes, usual, weights, self.surrogate)
-        self._check_solver(_INTERACTING if len(edges) else Multilabel.traits)
+        self._check_solver(_INTERACTING if len(edges) else Multilabel.traits())
         if self.max_iter is None and len(edges):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
         used = np.flatnonzero(weights > 0)
@@ -245,7 +243,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         train, held_out = used[train], used[held_out]
         rows = self._training_rows(X, train)
         # The margins of a mean over labels are L times smaller, those of a likelihood are not.
-        positions = 1.0 if self._cost.smooth else len(classes)
+        positions = 1.0 if self._surrogate.cost.smooth else len(classes)
         alpha = self._alpha_for(weights[train].sum(), positions)
         make = self._graph_problem if len(edges) else self._separable_problem
         common = rows, alpha, weights[train], settings.n_threads
@@ -274,7 +272,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _separable_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         structure = Multilabel(indicator.ravel(), indicator.shape[1], costs)
-        return Problem(structure, self._cost, rows, alpha, weights, n_threads)
+        return Problem(structure, self._surrogate, rows, alpha, weights, n_threads)
 
     def _graph_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         n, L = indicator.shape
@@ -286,7 +284,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             np.where(indicator == HIDDEN, 0.0, np.where(indicator, costs[1], costs[0])).ravel(),
             alpha=alpha,
             sample_weight=weights,
-            max_min=not self._cost.linear,
+            max_min=not self._surrogate.cost.linear,
             n_threads=n_threads,
         )
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_loss_matrix
-from ..structures.losses import AbsoluteLoss, LabelLoss, MatrixLoss
+from ..structures.losses import AbsoluteLoss, LabelLoss
 from ._docs import documented
-from ._flat import FlatClassifier
+from ._flat import FlatClassifier, with_defaults
 
 
 @documented(
@@ -60,61 +59,11 @@ class OrdinalClassifier(FlatClassifier):
     0.0
     """
 
-    def __init__(
-        self,
-        surrogate: str = "max-min",
-        *,
-        loss: Any = "absolute",
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _loss_name = "absolute"
+    __init__ = with_defaults(FlatClassifier.__init__, surrogate="max-min", loss="absolute")
 
-    def _make_loss(self, n_classes: int) -> LabelLoss:
-        if isinstance(self.loss, str):
-            if self.loss != "absolute":
-                raise ValueError(f"loss must be 'absolute' or a matrix; received {self.loss!r}.")
-            return AbsoluteLoss(np.ones(n_classes), True)
-        return MatrixLoss(check_loss_matrix(self.loss, n_classes))
+    def _named_loss(self, n_classes: int) -> LabelLoss:
+        return AbsoluteLoss(np.ones(n_classes), True)
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         distance = np.abs(self._best(X) - codes)

@@ -23,7 +23,6 @@ _SCORES_AT_ONCE = 1 << 23
 
 @documented(
     without=("class_weight", "classes"),
-    order="active",
     auto='"accelerated"',
     alpha_note="""C = 1 for the loss summed over the items: ``n_items / total weight``.""",
 )
@@ -84,7 +83,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
     [['tea', 'juice', 'ale']]
     """
 
-    _traits = Ranking.traits
+    _traits = Ranking.traits()
 
     def __init__(
         self,
@@ -177,7 +176,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
         rows = self._training_rows(X, train)
         problem = Problem(
             _pack(positions[train]),
-            self._cost,
+            self._surrogate,
             rows,
             self._alpha_for(weights[train].sum(), M),
             weights[train],

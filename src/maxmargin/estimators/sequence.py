@@ -127,7 +127,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     """
 
     _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
-    _traits = Chain.traits
+    _traits = Chain.traits()
 
     def __init__(
         self,
@@ -221,7 +221,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         self
         """
         settings = self._check_settings()
-        if self._cost.smooth:
+        if self._surrogate.cost.smooth:
             self._refuse_losses(position_weight)
         data, classes, self.vectorizer_ = take_labelled(
             X, y, self.classes, sample_weight, self.hidden
@@ -238,11 +238,12 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         positions = data.positions(used[train])
         rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
-        is_mean = self.normalize_loss and not self._cost.smooth
-        in_steps = None if self._cost.smooth else rows  # a CRF gets products if blocks climb
+        is_mean = self.normalize_loss and not self._surrogate.cost.smooth
+        # Steps in blocks need products of rows; those of a CRF are computed if blocks climb.
+        in_steps = None if self._surrogate.cost.smooth else rows
         problem = Problem(
             self._chain(part.indptr, masks, part.allowed, in_steps, loss, part),
-            self._cost,
+            self._surrogate,
             rows,
             self._alpha_for(part.weights.sum(), mean_length if is_mean else 1.0),
             part.weights,

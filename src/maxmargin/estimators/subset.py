@@ -113,7 +113,7 @@ class SubsetSelector(StructuredEstimator):
     """
 
     _switches = ("warm_start", "early_stopping")
-    _traits = Subset.traits
+    _traits = Subset.traits()
 
     def __init__(
         self,
@@ -178,10 +178,10 @@ class SubsetSelector(StructuredEstimator):
         rows = pack_rows(stacked[at] if len(train) < len(chosen) else stacked, fit_intercept=False)
         # A likelihood is one number for the whole subset.
         mean_size = np.average(sizes[train], weights=weights[train])
-        mean_size = 1.0 if self._cost.smooth else mean_size
+        mean_size = 1.0 if self._surrogate.cost.smooth else mean_size
         problem = Problem(
             _pack([chosen[i] for i in train], np.diff(elements)[train]),
-            self._cost,
+            self._surrogate,
             rows,
             self._alpha_for(weights[train].sum(), mean_size),
             weights[train],

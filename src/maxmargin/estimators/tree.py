@@ -95,7 +95,7 @@ class TreeParser(HiddenHeads):
     """
 
     _switches = ("warm_start", "early_stopping", "single_root")
-    _traits = Arborescence.traits
+    _traits = Arborescence.traits()
 
     def __init__(
         self,
@@ -206,9 +206,9 @@ class TreeParser(HiddenHeads):
         mean_length = float(np.average(part.lengths, weights=shares))
         problem = Problem(
             structure,
-            self._cost,
+            self._surrogate,
             part.rows(spec),
-            self._alpha_for(shares.sum(), 1.0 if self._cost.smooth else mean_length),
+            self._alpha_for(shares.sum(), 1.0 if self._surrogate.cost.smooth else mean_length),
             shares,
             settings.n_threads,
         )

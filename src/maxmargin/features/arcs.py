@@ -69,7 +69,10 @@ class ArcRows(NamedTuple):
     shift: np.uint64
     n_inputs: int
 
-    weighs = HASHED
+    @property
+    def weighs(self) -> str:
+        """What weights belong to."""
+        return HASHED
 
     @property
     def for_reading(self) -> ArcRows:

@@ -44,7 +44,10 @@ class GramRows(NamedTuple):
     bias: float
     n_inputs: int
 
-    weighs = COEFFICIENTS
+    @property
+    def weighs(self) -> str:
+        """What weights belong to."""
+        return COEFFICIENTS
 
     @property
     def without_bias(self) -> GramRows:
@@ -76,7 +79,10 @@ class KernelRows(NamedTuple):
     bias: float
     n_inputs: int
 
-    weighs = COEFFICIENTS
+    @property
+    def weighs(self) -> str:
+        """What weights belong to."""
+        return COEFFICIENTS
 
     @property
     def without_bias(self) -> KernelRows:

@@ -51,7 +51,10 @@ class DenseRows(NamedTuple):
     bias: float
     n_inputs: int
 
-    weighs = FEATURES
+    @property
+    def weighs(self) -> str:
+        """What weights belong to."""
+        return FEATURES
 
     @property
     def for_reading(self) -> DenseRows:
@@ -69,7 +72,10 @@ class SparseRows(NamedTuple):
     bias: float
     n_inputs: int
 
-    weighs = FEATURES
+    @property
+    def weighs(self) -> str:
+        """What weights belong to."""
+        return FEATURES
 
     @property
     def for_reading(self) -> SparseRows:

@@ -56,7 +56,7 @@ class _Iterative(Oracle):
 
     def missing(self, problem):
         found = []
-        if problem.surrogate.name != "max-min":
+        if problem.cost.name != "max-min":
             found.append("surrogate='max-min', the only one with saddle points (or oracle='auto')")
         if problem.traits.saddle not in self.spaces:
             found.append(f"{self.made_for} (or oracle='auto')")
@@ -177,7 +177,7 @@ def make_oracle(oracle: Oracle | str, problem: Any, blocks: bool = True) -> Orac
     """An oracle for a problem; "auto" is the one that suits it."""
     if not isinstance(oracle, str):
         return oracle
-    if problem.surrogate.name == "max-min" and problem.traits.saddle in _BY_SPACE:
+    if problem.cost.name == "max-min" and problem.traits.saddle in _BY_SPACE:
         return _BY_SPACE[problem.traits.saddle]()
     return ClosedForm(blocks)
 

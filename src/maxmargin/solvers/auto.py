@@ -29,7 +29,7 @@ def choose(problem: Any) -> Solver:
     """The solver that measured best for a problem."""
     if problem.traits.graph:
         return _soft(problem)
-    if problem.surrogate.smooth:
+    if problem.cost.smooth:
         hidden = problem.clamped is not None and not problem.in_kernel_space
         by_gradients = problem.no_oracle or hidden or problem.suits_gradients
         return LBFGS() if by_gradients else _plain(problem)
@@ -124,7 +124,7 @@ def refuse_missing(given: Solver | str, problem: Any, owner: str) -> Solver:
     owner : str
         The estimator, for errors.
     """
-    surrogate = problem.surrogate.name
+    surrogate = problem.cost.name
     if surrogate in problem.traits.refuses:
         raise ValueError(
             f"surrogate={surrogate!r} is not available for {problem.traits.refuses[surrogate]}"

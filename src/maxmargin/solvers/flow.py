@@ -39,7 +39,7 @@ def loss_curvature(problem) -> Curvature:
     structure = problem.structure
     matrix = dense_matrix(structure.loss, structure.n_labels)
     cost = max(float(np.abs(matrix).max()), 1e-300)
-    if problem.surrogate.linear:
+    if problem.cost.linear:
         return Curvature(np.zeros_like(matrix), cost)
     centred = matrix - matrix.mean(axis=0)
     squares = (centred**2).sum(axis=0)
@@ -64,7 +64,7 @@ class Flow(BlockAscent):
     def missing(self, problem):
         if not problem.traits.flows:
             return ["label sequences"]
-        if problem.surrogate.smooth:
+        if problem.cost.smooth:
             return ["a loss (surrogate='max-margin' or 'max-min')"]
         return []
 
@@ -96,7 +96,7 @@ class Flow(BlockAscent):
     def evaluate(self, problem, state, point, dual_weights):
         """Upper and lower bounds on the surrogate: max-min has no closed form on chains."""
         weights, predictions = point
-        bracketed = not problem.surrogate.linear
+        bracketed = not problem.cost.linear
         rounds = _CHECK_ROUNDS if bracketed else 0
         gaps = np.empty(problem.n_examples) if dual_weights is None else state.gaps
 

@@ -246,7 +246,7 @@ class BlockFrankWolfe(BlockAscent):
         if self.steps == "pairwise":
             return _pairwise_kernel.pairwise_steps
         # An exact step towards one output, of which there are few parts to touch.
-        if problem.surrogate.linear and problem.traits.sparse_outputs and self.line_search:
+        if problem.cost.linear and problem.traits.sparse_outputs and self.line_search:
             return _vertex_kernel.vertex_steps
         return _bcfw_kernel.bcfw_steps
 

@@ -162,7 +162,7 @@ class LBFGS(Solver):
 
     def missing(self, problem):
         found = []
-        if not problem.surrogate.smooth:
+        if not problem.cost.smooth:
             found.append("a smooth surrogate (surrogate='crf')")
         if problem.in_kernel_space:
             found.append("weights of features (kernel='linear')")

@@ -23,6 +23,7 @@ from ..features.rows import COEFFICIENTS, FEATURES, HASHED, Rows
 from ..oracles.values import make_oracle
 from ..structures.entropy_chain import entropy_chain
 from ..structures.traits import Traits
+from ..surrogates.cost import Cost
 from ..surrogates.crf import BoundedCrf
 
 # Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
@@ -75,14 +76,19 @@ class Outline:
         self.in_kernel_space = in_kernel_space
 
     @property
+    def cost(self) -> Cost:
+        """Answers of the surrogate."""
+        return self.surrogate.cost
+
+    @property
     def no_oracle(self) -> str:
         """What blocks lack to climb: an oracle, or the value of marginals; "" if nothing."""
-        return self.traits.no_oracle.get(self.surrogate.name, "")
+        return self.traits.no_oracle.get(self.cost.name, "")
 
     @property
     def has_outputs(self) -> bool:
         """Whether oracles answer with single outputs that can be stored."""
-        return self.surrogate.linear and self.traits.stores_outputs
+        return self.cost.linear and self.traits.stores_outputs
 
     @property
     def order(self) -> str:
@@ -183,7 +189,7 @@ class Problem(Regularised):
     def __init__(self, structure, surrogate, rows, alpha, sample_weight, n_threads=1):
         self.structure = structure
         self.surrogate = surrogate
-        self.traits = getattr(structure, "traits", Traits())
+        self.traits = getattr(structure, "traits", Traits)()
         self.rows: Rows | GramRows | KernelRows = rows
         # For passes in threads: rows that remember what they computed must not change there.
         self.shared_rows = rows.for_reading
@@ -212,11 +218,11 @@ class Problem(Regularised):
 
     def in_blocks(self) -> Problem:
         """The same problem; blocks of sequences get their entropy if that is what they maximise."""
-        if not (self.surrogate.smooth and self.traits.entropy_apart):
+        if not (self.cost.smooth and self.traits.entropy_apart):
             return self
         changed = copy.copy(self)
         changed.structure = entropy_chain(self.structure, self.rows)
-        changed.traits = changed.structure.traits
+        changed.traits = changed.structure.traits()
         changed.surrogate = BoundedCrf()
         return changed
 
@@ -228,7 +234,7 @@ class Problem(Regularised):
 
     def start(self) -> Blocks:
         """Dual blocks at the truth: w = 0."""
-        if self.surrogate.fills_blocks:
+        if self.cost.fills_blocks:
             room = whole_blocks(passes.block_sizes(self.structure))
         else:
             room = empty_blocks(self.n_examples, 4 * self.n_examples)

@@ -45,14 +45,17 @@ class Arborescence(NamedTuple):
     costs: np.ndarray  # of a wrong head, for each word
     allowed: np.ndarray  # for each arc; empty: all but those from a word to itself
 
-    traits = Traits(
-        sparse_outputs=True,  # one part of m + 1 for each word
-        saddle="trees",
-        no_oracle={
-            "crf": "the entropy of given marginals, which trees do not have in closed form "
-            "(solver='auto' or 'lbfgs')"
-        },
-    )
+    @staticmethod
+    def traits() -> Traits:
+        """What solvers may count on."""
+        return Traits(
+            sparse_outputs=True,  # one part of m + 1 for each word
+            saddle="trees",
+            no_oracle={
+                "crf": "the entropy of given marginals, which trees do not have in closed form "
+                "(solver='auto' or 'lbfgs')"
+            },
+        )
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: one for each feature of an arc."""

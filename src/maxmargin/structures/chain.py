@@ -51,16 +51,20 @@ class Chain(NamedTuple):
     products: np.ndarray  # packed lower triangles x_s @ x_t within a sequence
     products_indptr: np.ndarray
 
-    traits = Traits(
-        sparse_outputs=True,
-        flows=True,
-        entropy_apart=True,
-        saddle="positions",
-        no_oracle={
-            "max-min": "an exact max-min oracle, which label sequences do not have (solver='auto' "
-            "or 'flow', BlockFrankWolfe(oracle=MirrorProx()), or surrogate='max-margin')"
-        },
-    )
+    @staticmethod
+    def traits() -> Traits:
+        """What solvers may count on."""
+        return Traits(
+            sparse_outputs=True,
+            flows=True,
+            entropy_apart=True,
+            saddle="positions",
+            no_oracle={
+                "max-min": "an exact max-min oracle, which label sequences do not have "
+                "(solver='auto' or 'flow', BlockFrankWolfe(oracle=MirrorProx()), or "
+                "surrogate='max-margin')"
+            },
+        )
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs, transitions, first, last."""

@@ -26,7 +26,10 @@ class EntropyChain(NamedTuple):
 
     chain: Chain
 
-    traits = Traits()
+    @staticmethod
+    def traits() -> Traits:
+        """What solvers may count on."""
+        return Traits()
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: that of the chain."""

@@ -37,7 +37,10 @@ class Multiclass(NamedTuple):
     n_classes: int
     loss: LabelLoss
 
-    traits = Traits(exact_blocks=True, order="active")
+    @staticmethod
+    def traits() -> Traits:
+        """What solvers may count on."""
+        return Traits(exact_blocks=True, order="active")
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector."""

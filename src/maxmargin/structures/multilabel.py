@@ -38,7 +38,10 @@ class Multilabel(NamedTuple):
     n_labels: int
     costs: np.ndarray  # (2, L): of a mistake on a label that is absent, that is present
 
-    traits = Traits(exact_blocks=True, order="active")
+    @staticmethod
+    def traits() -> Traits:
+        """What solvers may count on."""
+        return Traits(exact_blocks=True, order="active")
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector."""

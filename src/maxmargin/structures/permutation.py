@@ -53,7 +53,10 @@ class Ranking(NamedTuple):
     indptr: np.ndarray
     n_items: int
 
-    traits = Traits(saddle="pairs", order="active", refuses=_NO_LIKELIHOOD)
+    @staticmethod
+    def traits() -> Traits:
+        """What solvers may count on."""
+        return Traits(saddle="pairs", order="active", refuses=_NO_LIKELIHOOD)
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs by pairs of item and position."""
@@ -78,7 +81,10 @@ class Matching(NamedTuple):
     n_items: int  # of the largest example
     curvature: np.ndarray
 
-    traits = Traits(saddle="pairs", refuses=_NO_LIKELIHOOD)
+    @staticmethod
+    def traits() -> Traits:
+        """What solvers may count on."""
+        return Traits(saddle="pairs", refuses=_NO_LIKELIHOOD)
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: one for each feature of a pair."""

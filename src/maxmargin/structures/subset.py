@@ -53,12 +53,15 @@ class Subset(NamedTuple):
     most_elements: int
     most_chosen: int
 
-    traits = Traits(
-        no_oracle={
-            "crf": "the entropy of given marginals, which subsets do not have in closed form "
-            "(solver='auto' or 'lbfgs')"
-        }
-    )
+    @staticmethod
+    def traits() -> Traits:
+        """What solvers may count on."""
+        return Traits(
+            no_oracle={
+                "crf": "the entropy of given marginals, which subsets do not have in closed form "
+                "(solver='auto' or 'lbfgs')"
+            }
+        )
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: one for each feature of an element."""

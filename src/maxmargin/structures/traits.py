@@ -10,7 +10,7 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Traits(NamedTuple):
-    """Answers of a class of structures: its attribute ``traits``; without one, these defaults.
+    """Answers of a class of structures: its static method ``traits``; without it, these defaults.
 
     Attributes
     ----------

@@ -32,6 +32,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import implements
+from .cost import Cost
 
 # Newton doubles the digits with every step: after one as small as this, compared with the distance
 # to both ends, six are right.
@@ -45,10 +46,10 @@ class Crf(NamedTuple):
 
     slope: float = 1.0
 
-    name = "crf"
-    linear = False
-    smooth = True
-    fills_blocks = True  # no part of a best response is zero: the dual is stored whole
+    @property
+    def cost(self) -> Cost:
+        """What solvers ask."""
+        return Cost("crf", smooth=True, fills_blocks=True)
 
 
 class BoundedCrf(NamedTuple):
@@ -56,10 +57,10 @@ class BoundedCrf(NamedTuple):
 
     slope: float = 1.0
 
-    name = "crf"
-    linear = False
-    smooth = True
-    fills_blocks = True  # no part of a best response is zero: the dual is stored whole
+    @property
+    def cost(self) -> Cost:
+        """What solvers ask."""
+        return Cost("crf", smooth=True, fills_blocks=True)
 
 
 @implements(generic.best_response, (Crf, BoundedCrf))

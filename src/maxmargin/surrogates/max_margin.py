@@ -10,6 +10,7 @@ from typing import NamedTuple
 from .._kernels import protocol as generic
 from .._kernels.jit import implements
 from .._kernels.vector import copy
+from .cost import Cost
 
 
 class MaxMargin(NamedTuple):
@@ -17,10 +18,10 @@ class MaxMargin(NamedTuple):
 
     slope: float = 1.0  # a NamedTuple of nothing has no type; H is this times the expected loss
 
-    name = "max-margin"
-    linear = True  # H is linear: answers of the oracle are single outputs
-    smooth = False
-    fills_blocks = False  # whether no part of a best response is zero
+    @property
+    def cost(self) -> Cost:
+        """What solvers ask."""
+        return Cost("max-margin", linear=True)
 
 
 @implements(generic.best_response, MaxMargin)

@@ -15,6 +15,7 @@ from .._kernels.jit import implements
 from .._kernels.maxima import largest
 from .._kernels.simplex import project
 from .._kernels.vector import copy, dot
+from .cost import Cost
 
 
 class MaxMin(NamedTuple):
@@ -22,10 +23,10 @@ class MaxMin(NamedTuple):
 
     slope: float = 1.0
 
-    name = "max-min"
-    linear = False
-    smooth = False
-    fills_blocks = False
+    @property
+    def cost(self) -> Cost:
+        """What solvers ask."""
+        return Cost("max-min")
 
 
 @implements(generic.best_response, MaxMin)
