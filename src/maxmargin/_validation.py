@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,16 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {listed}; received {value!r}.")
     return value
+
+
+def is_name(value: Any, name: str) -> bool:
+    """Whether a parameter is this name; it may be an array, which == would go through."""
+    return isinstance(value, str) and value == name
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value is a list of something: neither a text nor a mapping, and with a length."""
+    return not isinstance(value, (str, bytes, Mapping)) and hasattr(value, "__len__")
 
 
 def check_n_jobs(n_jobs: int | None) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from .._validation import (
     check_n_jobs,
     check_number,
     check_switch,
+    is_name,
 )
 from ..solvers.auto import refuse_missing
 from ..solvers.base import check_inner
@@ -75,9 +77,12 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
     """A constructor that shows the new spelling of parameters that moved into solvers."""
 
+    own = inspect.signature(init).parameters  # subclasses may have parameters of these names
+
     @functools.wraps(init)
     def checked(self, *args, **kwargs):
-        refuse_moved(TypeError, type(self).__name__, kwargs, kwargs)
+        others = {name: value for name, value in kwargs.items() if name not in own}
+        refuse_moved(TypeError, type(self).__name__, others, kwargs)
         init(self, *args, **kwargs)
 
     return checked
@@ -98,8 +103,9 @@ class StructuredEstimator(BaseEstimator):
 
     def set_params(self, **params: Any) -> Any:
         """Set parameters, those of the solver by ``solver__name``."""
-        own = type(self).__name__
-        refuse_moved(ValueError, own, params, {**self.get_params(deep=False), **params})
+        present = self.get_params(deep=False)
+        others = {name: value for name, value in params.items() if name not in present}
+        refuse_moved(ValueError, type(self).__name__, others, {**present, **params})
         return super().set_params(**params)
 
     def _check_settings(self) -> Settings:
@@ -111,7 +117,7 @@ class StructuredEstimator(BaseEstimator):
         self._check_kernel()
         if self._traits is not None:
             self._check_solver(self._traits)
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+        if not is_name(self.alpha, "auto"):
             check_number("alpha", self.alpha, above=0)
         if self.early_stopping:
             fraction = check_number("validation_fraction", self.validation_fraction, above=0)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._validation import is_name
 from ..features.kernel_values import (
     AT_ONCE,
     Kernel,
@@ -71,11 +72,11 @@ class KernelModel:
 
     @property
     def _precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return is_name(self.kernel, "precomputed")
 
     @property
     def _in_kernel_space(self) -> bool:
-        return not (isinstance(self.kernel, str) and self.kernel == "linear")
+        return not is_name(self.kernel, "linear")
 
     def _training_rows(self, X: Any, train: np.ndarray) -> Rows | GramRows | KernelRows:
         """Pack the rows ``train`` of ``X`` for training, and forget the model of an earlier fit."""

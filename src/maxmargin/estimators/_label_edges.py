@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._labels import plain
+from .._validation import is_list, is_name
 from ..graphs.factor_graph import check_memory
 from ..graphs.label_graph import all_pairs, chow_liu_tree
 
@@ -34,7 +35,7 @@ def find_edges(
 ) -> np.ndarray:
     """Pairs of numbers of labels that interact, shape (n_edges, 2)."""
     L, n = len(classes), int((weights > 0).sum())
-    if isinstance(edges, str) and edges == "auto":
+    if is_name(edges, "auto"):
         n_pairs = L * (L - 1) // 2
         small = L <= _MOST_LABELS and state_bytes(n_pairs, L, n) <= _MOST_BYTES
         edges = "none" if surrogate == "crf" else "full" if small else "tree"
@@ -57,7 +58,7 @@ def _named_pairs(pairs: list, classes: np.ndarray) -> np.ndarray:
     found = np.empty((len(pairs), 2), np.int64)
     seen: dict[tuple[int, int], int] = {}
     for e, pair in enumerate(pairs):
-        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+        if not is_list(pair) or len(pair) != 2:
             raise ValueError(f"edges[{e}] must be a pair of labels; received {pair!r}.")
         for end, label in enumerate(pair):
             label = plain(label)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, find_classes, plain
+from .._validation import is_list
 from ._permutations import as_integers, first_difference
 
 FORMATS = ("ranks", "orderings")
@@ -33,7 +34,7 @@ def take_rows(y: Any, n_rows: int) -> list:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     y = getattr(y, "values", y) if hasattr(y, "columns") else y
-    if sp.issparse(y) or isinstance(y, (str, bytes, dict)) or not hasattr(y, "__len__"):
+    if sp.issparse(y) or not is_list(y):
         raise ValueError(
             "y must be an array of shape (n_examples, n_items), one ranking a row; received "
             f"{type(y).__name__}."
@@ -48,7 +49,7 @@ def take_rows(y: Any, n_rows: int) -> list:
         )
     rows = list(y)
     for i, row in enumerate(rows):
-        if isinstance(row, (str, bytes)) or not hasattr(row, "__len__"):
+        if not is_list(row):
             raise ValueError(f"y[{i}] must be a ranking of all items; received {row!r}.")
         if len(row) != len(rows[0]):
             raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.passes import decode_blocks
-from .._validation import first_unusable, unusable
+from .._validation import first_unusable, is_list, unusable
 from ..conllu import Sentence, find_cycle
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
 from ..features.rows import Rows, pack_rows
@@ -234,7 +234,7 @@ def take_heads(
     """Heads of all words, one sentence after another, checked; ``HIDDEN`` where not known."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
+    if not is_list(y):
         raise ValueError(f"{name} must be a list of lists of heads; received {type(y).__name__}.")
     if len(y) != len(lengths):
         raise ValueError(
@@ -256,7 +256,7 @@ def take_heads(
 
 
 def _take_row(row: Any, where: str) -> np.ndarray:
-    if isinstance(row, (str, bytes, Mapping)) or not hasattr(row, "__len__"):
+    if not is_list(row):
         raise ValueError(f"{where} must be a list of heads; received {row!r}.")
     heads = np.empty(len(row), np.int64)
     for place, value in enumerate(row):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_choice
+from .._validation import check_choice, is_list
 from ..graphs.features import NodeGraph, check_widths, node_features, take_graphs
 from ._docs import documented
 from .graph import GRAPH_DOCS, GraphLabeler
@@ -191,7 +191,7 @@ class GridLabeler(GraphLabeler):
 
     def _flat(self, values: Any, graphs: list[NodeGraph], name: str) -> Any:
         optional = name == "partial_y"
-        if not hasattr(values, "__len__") or len(values) != len(graphs):
+        if not is_list(values) or len(values) != len(graphs):
             return values  # refused with the reason where it is used
         flat: list[Any] = []
         for i, (entry, graph) in enumerate(zip(values, graphs, strict=True)):
@@ -214,7 +214,7 @@ class GridLabeler(GraphLabeler):
 
 def _as_cells(rows: Any) -> np.ndarray:
     """A matrix of labels, whatever hashables they are."""
-    if isinstance(rows, str) or not hasattr(rows, "__len__") or not len(rows):
+    if not is_list(rows) or not len(rows):
         return np.empty(0)
     widths = {len(row) if hasattr(row, "__len__") else -1 for row in rows}
     if len(widths) > 1 or -1 in widths:

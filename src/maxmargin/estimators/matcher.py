@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._kernels.assignment import assign_each
-from .._validation import check_sample_weight
+from .._validation import check_sample_weight, is_list
 from ..features.pairs import PackedPairs, check_pair_features, pack_pairs
 from ..features.rows import pack_rows
 from ..solvers.problem import Problem
@@ -199,7 +199,7 @@ def take_matchings(y: Any, sides: np.ndarray) -> np.ndarray:
     """Permutations of all examples, one after another, checked."""
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
-    if isinstance(y, (str, bytes, dict)) or not hasattr(y, "__len__"):
+    if not is_list(y):
         raise ValueError(f"y must be a list of permutations; received {type(y).__name__}.")
     if len(y) != len(sides):
         raise ValueError(

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_n_jobs, check_sample_weight
+from .._validation import check_n_jobs, check_sample_weight, is_name
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.inference.plan import make_plan
 from ..graphs.label_graph import effect_of_presence, label_graphs
@@ -289,7 +289,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         )
 
     def _keep_weights(self, problem: Any, weights: np.ndarray, X: Any, train: np.ndarray) -> None:
-        if isinstance(problem, GraphProblem):
+        if problem.traits.graph:
             matrix, tables = problem.split(weights)
             self.interactions_ = tables.reshape(-1, 2, 2).copy()
             self._keep_columns(matrix[:, 1::2] - matrix[:, ::2], X, train)
@@ -299,7 +299,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
-        balanced = isinstance(self.class_weight, str) and self.class_weight == "balanced"
+        balanced = is_name(self.class_weight, "balanced")
         if not balanced:
             factors = class_costs(self.class_weight, classes, np.ones(len(classes)))
             return np.stack([factors, factors])

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._kernels.subsets import best_subsets, marginals_of_subsets
-from .._validation import check_sample_weight
+from .._validation import check_sample_weight, is_list
 from ..features.rows import pack_rows
 from ..features.sequences import learn_sequences, open_sequences, take_list
 from ..solvers.problem import Problem
@@ -21,7 +21,7 @@ from ._sequence_data import cut
 
 def take_choices(y: Any, sizes: np.ndarray) -> list[np.ndarray]:
     """Chosen elements of each example, increasing; refuse what is no subset of its elements."""
-    if y is None or isinstance(y, (str, bytes)) or not hasattr(y, "__len__"):
+    if not is_list(y):
         raise ValueError(
             "y must be a list with the chosen elements of each example; received "
             f"{type(y).__name__}."

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_integer, check_number
+from .._validation import check_choice, check_integer, check_number, is_name
 from ..solvers._centre_kernel import mix_in
 from ..solvers.base import Candidate, Momentum, check_power
 from ..solvers.frank_wolfe import BlockAscent
@@ -92,9 +92,14 @@ class SoftAgreement(BlockAscent):
     Parameters
     ----------
     agreement : {"multipliers", "soft", "annealed"}, default="multipliers"
+        With "multipliers" (an augmented Lagrangian) variables and factors agree in the end, and the
+        optimum does not depend on ``rho``. "soft" only charges ``rho/2 |message|^2`` per example,
+        as Meshi et al.; primal, dual and gap are then those of that softer problem. "annealed" is
+        soft with a ``rho`` that shrinks every pass.
     rho : "auto" or float, default="auto"
-        Strength of the penalty on messages, in units of one example: ``rho / n`` in the notation
-        of Meshi et al. is the same whatever n is. "auto" is from the size of loss and features.
+        Strength of the penalty on messages, in units of one example: n times the ``rho`` of Meshi
+        et al., so that it means the same for any number of examples. "auto" is in proportion to
+        loss and features.
     smoothing : float, default=0.0
         Smooths the maxima: each is that of ``theta @ mu - smoothing/2 |mu|^2``. Counts and trees
         are not smoothed. The hard values reported are those without smoothing.
@@ -173,7 +178,7 @@ class SoftAgreement(BlockAscent):
         super().validate()
         check_choice("agreement", self.agreement, AGREEMENTS)
         check_choice("steps", self.steps, STEPS)
-        if not (isinstance(self.rho, str) and self.rho == "auto"):
+        if not (is_name(self.rho, "auto")):
             check_number("rho", self.rho, above=0)
         check_number("smoothing", self.smoothing, at_least=0)
         check_integer("rounds", self.rounds, 1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels.saddle import MirrorProx as MirrorProxSteps
 from .._kernels.saddle import Proximal as ProximalSteps
-from .._validation import check_choice, check_integer, check_number
+from .._validation import check_choice, check_integer, check_number, is_name
 from .base import Oracle
 from .closed_form import Formula
 from .double_oracle import TreeGame
@@ -186,7 +186,7 @@ def check_oracle(oracle: Any) -> None:
     """Refuse what is neither "auto" nor an oracle with usable parameters."""
     if isinstance(oracle, Oracle):
         oracle.validate()
-    elif not (isinstance(oracle, str) and oracle == "auto"):
+    elif not is_name(oracle, "auto"):
         raise ValueError(
             f"oracle must be 'auto' or an oracle such as MirrorProx(); received {oracle!r}."
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from .._validation import is_name
 from ..graphs.soft import SoftAgreement
 from ..oracles.values import DoubleOracle, MirrorProx, Proximal
 from .acceleration import Accelerated
@@ -118,7 +119,7 @@ def _powers(average: Any, kernel: Any) -> tuple[float | None, float | None]:
     """Powers of the averages of steps and of rounds."""
     if not isinstance(average, bool):
         return average, average
-    linear = isinstance(kernel, str) and kernel == "linear"
+    linear = is_name(kernel, "linear")
     return (3.0, 8.0) if average and linear else (None, None)
 
 
@@ -127,7 +128,7 @@ def _has_graph(
 ) -> bool:
     if estimator == "MultiLabelClassifier":
         edges = params.get("edges", "auto")
-        none = surrogate == "crf" or (isinstance(edges, str) and edges == "none")
+        none = surrogate == "crf" or is_name(edges, "none")
         return not none or any(name in given for name in _SOFT)
     return estimator in _GRAPHS
 
