@@ -23,7 +23,7 @@ from maxmargin._kernels.subsets import best_subsets
 from maxmargin._validation import LARGEST
 from maxmargin.solvers import loop
 from maxmargin.solvers.problem import Evaluation
-from maxmargin.solvers.rounds import run_latent
+from maxmargin.solvers.rounds import run_rounds
 
 CASES = hostile.cases()
 # Compiled by other tests, too; the others are for `make test-all`.
@@ -164,6 +164,7 @@ class Stepper:
 
     class problem:
         n_examples = 1
+        certifies = "global"
 
     between_rounds = True
     dual_state = None
@@ -184,6 +185,9 @@ class Stepper:
 
     def refresh(self):
         return False
+
+    def bounds(self):
+        return {}
 
 
 def run(*checks, **params):
@@ -229,14 +233,13 @@ def test_of_equal_scores_the_weights_nearer_to_the_optimum_are_kept():
 class Rounds:
     """A latent model whose objective falls from round to round."""
 
+    problem = Stepper.problem
+
     def __init__(self):
         self.primals = iter([0.9, 0.7, 0.6, 0.6])
 
     def complete(self, weights, before):
         return before
-
-    def truth_score(self, weights, completion):
-        return 0.0
 
     def stepper(self, completion, dual_state):
         primal = next(self.primals)
@@ -244,7 +247,7 @@ class Rounds:
 
 
 def test_hidden_labels_with_a_validation_report_the_round_they_return():
-    result = run_latent(
+    result = run_rounds(
         Rounds(), [0], tol=0.01, max_iter=5, validate=lambda weights: float(weights[0])
     )
     assert result.primal == result.weights[0] == 0.9

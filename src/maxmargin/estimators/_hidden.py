@@ -16,7 +16,7 @@ from ..solvers.climb import Climb
 from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
-from ..solvers.rounds import LatentModel, LatentResult, run_latent
+from ..solvers.rounds import HiddenParts, run_rounds
 from ._base import Settings, StructuredEstimator, warn_failure
 
 
@@ -104,31 +104,17 @@ class HiddenLabels(StructuredEstimator):
 
     def _solve_latent(
         self,
-        model: LatentModel,
+        model: HiddenParts,
         starts: Iterable[Any],
         problem: Any,
         settings: Settings,
         validate: Any = None,
-    ) -> LatentResult:
+    ) -> Result:
         """Train with hidden labels, and keep the certificate of the last convex problem."""
         before = self._dual_for(problem)
-        result = run_latent(
-            model,
-            starts,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            check_every=self.check_every,
-            callbacks=settings.callbacks,
-            validate=validate,
-            patience=self.n_iter_no_change,
-            verbose=settings.verbose,
-            name=type(self).__name__,
-            dual_state=before,
-        )
-        self._keep_certificate(result, problem)
-        self._keep_rounds(result.objective, result.rounds, result.objectives)
-        self._warn_unless_done(result.status, settings)
-        return result
+        options = self._run_options(settings, validate)
+        result = run_rounds(model, starts, dual_state=before, **options)
+        return self._keep_rounds(result, problem, settings)
 
     def _solve_likelihood(
         self, problem: Any, clamped: Any, settings: Settings, validate: Any = None
@@ -136,21 +122,21 @@ class HiddenLabels(StructuredEstimator):
         """Train a CRF on the likelihood of the known labels, which ``clamped`` holds fixed."""
         problem.clamped = clamped
         stepper = Climb(LBFGS(), problem, rng=settings.rng, start=self._dual_for(problem))
-        result = run(
-            stepper,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            check_every=self.check_every,
-            callbacks=settings.callbacks,
-            validate=validate,
-            patience=self.n_iter_no_change,
-            verbose=settings.verbose,
-            name=type(self).__name__,
-        )
-        self._keep_certificate(result, problem)
-        self._keep_rounds(result.primal, [], [result.primal])
-        self._warn_unless_done(result.status, settings)
-        return result
+        result = run(stepper, **self._run_options(settings, validate))
+        result.objective, result.objectives = result.primal, [result.primal]
+        return self._keep_rounds(result, problem, settings)
+
+    def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
+        return {
+            "tol": settings.tol,
+            "max_iter": settings.max_iter,
+            "check_every": self.check_every,
+            "callbacks": settings.callbacks,
+            "validate": validate,
+            "patience": self.n_iter_no_change,
+            "verbose": settings.verbose,
+            "name": type(self).__name__,
+        }
 
     def _with_noise(
         self, weights: np.ndarray, settings: Settings, only_used: bool = False
@@ -163,14 +149,15 @@ class HiddenLabels(StructuredEstimator):
                 noise *= weights != 0.0
             yield weights + size * noise
 
-    def _keep_rounds(self, objective: float, rounds: list, objectives: list) -> None:
-        if self.status_ == CONVERGED:  # of the last convex problem
+    def _keep_rounds(self, result: Result, problem: Any, settings: Settings) -> Result:
+        """Keep the certificate and the rounds; warn unless all went well."""
+        self._keep_certificate(result, problem)
+        status = result.status
+        if status == CONVERGED:  # of the last convex problem
             self.status_ = STATIONARY
-        self.objective_ = objective
-        self.rounds_ = list(rounds)
-        self.start_objectives_ = np.array(objectives)
-
-    def _warn_unless_done(self, status: str, settings: Settings) -> None:
+        self.objective_ = result.objective
+        self.rounds_ = list(result.rounds)
+        self.start_objectives_ = np.array(result.objectives)
         if status == FAILED:
             warn_failure(type(self).__name__, self.primal_, self.dual_, _caller())
         if status == MAX_ITER and settings.tol > 0:
@@ -182,3 +169,4 @@ class HiddenLabels(StructuredEstimator):
                 ConvergenceWarning,
                 stacklevel=_caller(),
             )
+        return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from ..features.kernels import GramRows, KernelRows
 from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
 from ..solvers.problem import Problem, for_groups
+from ..solvers.rounds import HiddenParts
 from ..structures.chain import Chain, pack_products
 from ..structures.chain_sums import score_labellings
 from ._base import Settings
@@ -22,14 +22,7 @@ from ._sequence_data import LabelledSequences, decode_all
 _START_TOL = 0.1
 
 
-def with_truth(problem: Problem, truth: np.ndarray) -> Problem:
-    """The same problem with other true labels."""
-    changed = copy.copy(problem)
-    changed.structure = problem.structure._replace(truth=truth)
-    return changed
-
-
-class HiddenChains:
+class HiddenChains(HiddenParts):
     """The latent model of chains: a completion is the codes of all labels.
 
     Parameters
@@ -43,9 +36,8 @@ class HiddenChains:
     """
 
     def __init__(self, problem: Problem, known: np.ndarray, make_stepper: Callable):
-        self.problem = problem
+        super().__init__(problem, make_stepper)
         self.clamped: Chain = problem.structure._replace(masked=True, allowed=known)
-        self._make_stepper = make_stepper
 
     def complete(self, weights: np.ndarray, before: Any) -> np.ndarray:
         """The best labels that agree with those known: Viterbi's algorithm."""
@@ -53,8 +45,8 @@ class HiddenChains:
         labels = decode_all(self.clamped, problem.shared_rows, weights, problem.n_threads)
         return before if before is not None and np.array_equal(labels, before) else labels
 
-    def truth_score(self, weights: np.ndarray, completion: np.ndarray) -> float:
-        """Mean score of some labels."""
+    def truth_scores(self, weights: np.ndarray, completion: np.ndarray) -> np.ndarray:
+        """Scores of some labels."""
         problem = self.problem
         values = np.empty(problem.n_examples)
 
@@ -64,11 +56,7 @@ class HiddenChains:
             )
 
         for_groups(work, problem.n_examples, problem.n_threads)
-        return float(values @ problem.sample_weight) / problem.total_weight
-
-    def stepper(self, completion: np.ndarray, dual_state: Any) -> Any:
-        """The solver of the convex problem."""
-        return self._make_stepper(with_truth(self.problem, completion), dual_state)
+        return values
 
 
 class HiddenSequences(HiddenLabels):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from ..solvers.problem import Problem, for_groups
+from ..solvers.rounds import HiddenParts
 from ..structures.arborescence import choose_heads, score_trees
 from ._base import Settings
 from ._hidden import HiddenLabels
@@ -18,7 +18,7 @@ from ._tree_data import known_arcs, parse
 _START_PASSES = 3
 
 
-class HiddenTrees:
+class HiddenTrees(HiddenParts):
     """The latent model of trees: a completion is the heads of all words.
 
     Parameters
@@ -32,9 +32,8 @@ class HiddenTrees:
     """
 
     def __init__(self, problem: Problem, allowed: np.ndarray, make_stepper: Callable):
-        self.problem = problem
+        super().__init__(problem, make_stepper)
         self.clamped = problem.structure._replace(allowed=allowed)
-        self._make_stepper = make_stepper
 
     def complete(self, weights: np.ndarray, before: Any) -> np.ndarray:
         """The best trees that agree with the heads known."""
@@ -42,8 +41,8 @@ class HiddenTrees:
         heads = parse(self.clamped, problem.rows, weights, problem.n_threads)
         return before if before is not None and np.array_equal(heads, before) else heads
 
-    def truth_score(self, weights: np.ndarray, completion: np.ndarray) -> float:
-        """Mean score of some trees."""
+    def truth_scores(self, weights: np.ndarray, completion: np.ndarray) -> np.ndarray:
+        """Scores of some trees."""
         problem = self.problem
         values = np.empty(problem.n_examples)
 
@@ -51,13 +50,7 @@ class HiddenTrees:
             score_trees(problem.structure, problem.rows, weights, first, last, completion, values)
 
         for_groups(work, problem.n_examples, problem.n_threads)
-        return float(values @ problem.sample_weight) / problem.total_weight
-
-    def stepper(self, completion: np.ndarray, dual_state: Any) -> Any:
-        """The solver of the convex problem."""
-        changed = copy.copy(self.problem)
-        changed.structure = self.problem.structure._replace(truth=completion)
-        return self._make_stepper(changed, dual_state)
+        return values
 
 
 class HiddenHeads(HiddenLabels):

@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._validation import check_usable
+from ..structures.take import ragged
 from .kernels.chain import best_paths, sample_paths
 from .problem import INDICATOR, LISTED, SLACK, Found, LatentProblem, Random, Rows
 from .spaces.labels import LabelSequence
@@ -68,6 +69,13 @@ class ChainProblem(LatentProblem):
         self.gamma = float(np.hypot(sums, lengths - 1).max())
         self.n_structures = float(self.n_all) ** float(lengths.max())
         self.n_superset = float(n_sub) ** float(lengths.max())
+
+    def take(self, examples: np.ndarray) -> ChainProblem:
+        positions, indptr = ragged(self.indptr, examples)
+        X, truth = self.X[positions], self.truth[positions]
+        part = ChainProblem(self.n_labels, self.n_sub, X, indptr, truth)
+        part.width = self.width  # rows of features have one shape in all parts
+        return part
 
     def _scores(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         cut = self.X.shape[1] * self.n_all

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_usable
+from ..structures.take import ragged
 from .kernels.matching import (
     MatchData,
     best_matches,
@@ -148,6 +149,17 @@ class MatchProblem(LatentProblem):
         self.n_structures = float(math.factorial(largest)) * n_latent
         self.n_superset = float(len(maps))
         self.gamma = self._largest_norm()
+
+    def take(self, examples: np.ndarray) -> MatchProblem:
+        data = self.data
+        found: dict[str, Any] = {}
+        for name in ("fixed", "moved"):
+            values = getattr(data, name)
+            indptr = np.append(getattr(data, f"{name}_start"), len(values))
+            places, after = ragged(indptr, examples)
+            found |= {name: values[places], f"{name}_start": after[:-1]}
+        part = data._replace(sizes=data.sizes[examples], **found)
+        return MatchProblem(part, self.maps, self.n_latent, self.Y[examples])
 
     def _largest_norm(self) -> float:
         """Bound of the norm of the features: each is at most its largest pair times the points."""

@@ -94,6 +94,9 @@ class PairProblem(LatentProblem):
         self.n_structures = float(n_outputs) * n_latent
         self.n_superset = float(math.comb(math.comb(n, 2), 2) if has_superset else n_latent)
 
+    def take(self, examples: np.ndarray) -> PairProblem:
+        return PairProblem(self.structure, self.has_superset, self.X[examples], self.Y[examples])
+
     def _listed(self) -> Any:
         """The space with the list of all outputs."""
         if not hasattr(self, "_table"):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .kernels.pair_map import INDICATOR, MARGIN, SCORE, SLACK
+from .kernels.working_set import Rows
 
 __all__ = [
     "EXACT",
@@ -37,18 +38,6 @@ class Random(NamedTuple):
     greedy: bool = True
 
 
-class Rows(NamedTuple):
-    """Features, sparse: row i has ``counts[i]`` entries; values beyond are 0."""
-
-    indices: np.ndarray  # (n, width) int32
-    values: np.ndarray
-    counts: np.ndarray  # (n,) int32
-
-    def scores(self, weights: np.ndarray) -> np.ndarray:
-        """Inner products with the weights."""
-        return (self.values * weights[self.indices]).sum(axis=1)
-
-
 class Found(NamedTuple):
     """Structures: outputs and latent variables in packed form, distortion against the truth."""
 
@@ -67,6 +56,11 @@ class LatentProblem:
     n_structures: float  # bound of the number of (y, h) of an example
     n_superset: float  # bound of the number of latent variables, those of the superset included
     has_superset: bool
+    n_searches: int = 0  # of single examples, so far, in training
+
+    def take(self, examples: np.ndarray) -> Any:
+        """Some of the examples."""
+        raise NotImplementedError
 
     def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
         """True outputs with their best explanations, over the superset if ``relaxed``."""

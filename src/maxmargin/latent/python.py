@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -67,6 +68,15 @@ class PythonLatentProblem(LatentProblem):
             self._check_moves(i)
         self.n_structures = math.inf
         self.n_superset = float(max(len(relaxed) for relaxed in self.relaxed))
+
+    def take(self, examples: np.ndarray) -> PythonLatentProblem:
+        part = copy.copy(self)
+        part.n_examples = len(examples)
+        for name in ("X", "spaces", "hidden", "relaxed", "truth"):
+            values = getattr(self, name)
+            if values is not None:
+                setattr(part, name, [values[i] for i in examples])
+        return part
 
     @property
     def gamma(self) -> float:  # type: ignore[override]

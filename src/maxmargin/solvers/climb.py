@@ -80,8 +80,3 @@ class Climb:
     def weights(self) -> np.ndarray:
         """The iterate."""
         return self.state.weights
-
-    @property
-    def local_bounds(self) -> bool:
-        """Whether a dual value holds only with the weights it came with."""
-        return self.problem.clamped is not None

@@ -10,9 +10,8 @@ A solver is a *stepper*: an object that moves a little when asked and can say wh
 - ``between_rounds``: whether it has finished what it had planned, so that a guess makes sense;
 - ``refresh() -> bool``: rebuild the weights from the dual state, so that rounding does not add up;
   False if they are fresh;
-- ``problem``, ``oracle_calls``, ``dual_state``;
-- ``local_bounds``, if True: a dual value holds only together with the weights it came with (of an
-  objective that is not convex).
+- ``bounds() -> dict``: more certified values, by name;
+- ``problem`` (which says what its dual values certify), ``oracle_calls``, ``dual_state``.
 """
 
 from __future__ import annotations
@@ -26,6 +25,7 @@ import numpy as np
 
 from .._progress import ProgressReporter
 from .interrupt import InterruptGuard
+from .problem import GLOBAL, LOCAL, NOTHING
 from .result import CONVERGED, EARLY_STOPPED, FAILED, INTERRUPTED, MAX_ITER, STOPPED, Check, Result
 
 # Work between two looks at Ctrl-C and the progress bar.
@@ -42,11 +42,22 @@ _GUESS_GROWTH = 1.05
 _ROUNDING = 1e-6
 
 
-class Best:
-    """The best weights, dual value and validation score seen so far."""
+def heard_by_all(callbacks: Sequence[Callable[[Check], Any]], check: Check) -> bool:
+    """Call all callbacks, also when one of them wants to stop; returns whether to go on.
 
-    def __init__(self, local_bounds: bool = False) -> None:
-        self._local = local_bounds
+    A callback stops by returning False, or ``np.False_``: what a comparison of numpy numbers gives.
+    """
+    answers = [callback(check) for callback in callbacks]
+    return not any(isinstance(answer, (bool, np.bool_)) and not answer for answer in answers)
+
+
+class Best:
+    """The best weights, dual value and validation score seen so far; where values at other weights
+    cannot be compared, because nothing is certified, those of the last check."""
+
+    def __init__(self, certifies: str = GLOBAL) -> None:
+        self._local = certifies == LOCAL
+        self._certified = certifies != NOTHING
         self.weights = np.empty(0)  # none yet
         self.primal = np.inf  # at these weights
         self.lowest_primal = np.inf  # at any weights seen; the same unless a validation chooses
@@ -81,7 +92,7 @@ class Best:
 
     def _is_better(self, weights, primal: float, validate: Callable | None) -> bool:
         if validate is None:
-            return primal < self.primal or not np.isfinite(self.primal)
+            return primal < self.primal or not (self._certified and np.isfinite(self.primal))
         score = validate(weights)
         higher = self.validation_score is None or score > self.validation_score
         self.checks_without_progress = 0 if higher else self.checks_without_progress + 1
@@ -98,7 +109,7 @@ class Best:
         """Whether the best weights are: with a validation they may be others than the nearest."""
         return _within(self.primal, self.dual, tol)
 
-    def certificate(self) -> dict[str, float]:
+    def certificate(self) -> dict[str, Any]:
         """Values of the best weights, as they are reported.
 
         The dual is lowered to the primal where rounding has put it above: a lower bound stays one,
@@ -110,6 +121,12 @@ class Best:
         error = min(self.bracket, gap)
         values = {"primal": self.primal, "dual": dual, "gap": gap, "oracle_error": error}
         return {name: float(value) for name, value in values.items()}
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a value is missing that the problem could have."""
+        values = (self.primal, self.dual) if self._certified else (self.primal,)
+        return not np.isfinite(values).all()
 
 
 def _is_finite(weights: np.ndarray, found: Any) -> bool:
@@ -155,7 +172,7 @@ def run(
         after ``patience`` checks without a better score.
     """
     began = time.perf_counter()
-    best = Best(getattr(stepper, "local_bounds", False))
+    best = Best(stepper.problem.certifies)
     history: list[Check] = []
     n = stepper.problem.n_examples
     passes = stepper.oracle_calls / n  # of an earlier run, if there was one
@@ -179,15 +196,12 @@ def run(
         step = check_every or (1.0 if validate else np.floor((_CHECK_GROWTH - 1.0) * passes))
         next_check = passes + max(1.0, step)
         progress.update(record)
-        # Every callback hears of every check, also when one of them wants to stop.
-        # np.False_ is what a comparison of numpy numbers gives.
-        answers = [callback(record) for callback in callbacks]
-        asked_to_stop = [isinstance(a, (bool, np.bool_)) and not a for a in answers]
+        goes_on = heard_by_all(callbacks, record)
         if best.failed:
             return FAILED
         if best.near(tol):
             return CONVERGED if best.converged(tol) else EARLY_STOPPED
-        if any(asked_to_stop):
+        if not goes_on:
             return STOPPED
         if validate is not None and best.checks_without_progress >= patience:
             return EARLY_STOPPED
@@ -224,7 +238,7 @@ def run(
             status = INTERRUPTED
         if not len(best.weights):  # interrupted before the first check was through
             best.update(stepper.check(), None)
-    if best.failed or not np.isfinite([best.primal, best.dual]).all():
+    if best.failed or best.incomplete:
         status = FAILED
     return Result(
         weights=best.weights,
@@ -235,5 +249,5 @@ def run(
         status=status,
         history=history,
         dual_state=stepper.dual_state,
-        bounds=stepper.bounds() if hasattr(stepper, "bounds") else {},
+        bounds=stepper.bounds(),
     )

@@ -1,4 +1,7 @@
-"""A training problem: packed data, a structure, a surrogate and a strength of regularisation.
+"""Training problems: what all of them answer, and the one of the compiled structures.
+
+:class:`TrainingProblem` lists the questions; :class:`Regularised` answers those that are the same
+everywhere. The problem of a structure and a surrogate, :class:`Problem`, is
 
 primal   P(w)  = alpha/2 |w|^2 + (1/W) sum_i s_i [ max_mu { H_i(mu) + v_i @ mu } - v_i @ phi(y_i) ]
 dual     D(mu) = (1/W) sum_i s_i H_i(mu_i) - alpha/2 |w(mu)|^2
@@ -10,7 +13,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -24,6 +27,7 @@ from ..structures.chain import Chain
 from ..structures.multiclass import Multiclass
 from ..structures.multilabel import Multilabel
 from ..structures.subset import Subset
+from ..structures.take import take_examples, take_rows, take_surrogate
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
@@ -61,17 +65,104 @@ def best_share(slope: float, curvature: float) -> float:
     return 1.0 if slope >= curvature else slope / curvature
 
 
-class Regularised:
-    """What every problem can say of its quadratic term: subclasses have ``alpha``, ``scales`` and
-    ``squared_norm``."""
+# What dual values certify.
+GLOBAL = "global"  # no weights have a smaller primal value
+LOCAL = "local"  # the same of a convex problem that touches the objective at the weights checked
+NOTHING = "nothing"  # there are none, and primal values at different weights cannot be compared
 
+
+@runtime_checkable
+class TrainingProblem(Protocol):
+    """What the loop, the wrappers around solvers and the estimators ask of a problem.
+
+    Problems whose blocks are marginals (``has_oracle``) also have ``start()``, ``concave(dual)``
+    and ``evaluate(weights, dual, gaps, dual_weights)``; a solver asks for whatever else it needs
+    through :meth:`~maxmargin.solvers.base.Solver.missing`.
+    """
+
+    n_examples: int
+    n_weights: int
     alpha: float
-    scales: np.ndarray
-    in_kernel_space = False  # whether weights are coefficients of rows
-    clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
-    has_outputs = False  # whether oracles answer with single outputs that can be stored
-    has_oracle = True  # whether blocks can climb: there is an oracle and a value of marginals
-    has_exact_blocks = False  # whether max-margin blocks have an exact maximum
+    sample_weight: np.ndarray  # s_i
+    total_weight: float  # W = sum_i s_i
+    scales: np.ndarray  # s_i / (alpha W): how far the mass of a block moves the weights
+    certifies: str
+    surrogate: Any  # None where there is only one
+    clamped: Any  # structure of the outputs that agree with what is known, if some is hidden
+    in_kernel_space: bool  # whether weights are coefficients of rows
+    has_oracle: bool  # whether blocks can climb: there is an oracle and a value of marginals
+    has_outputs: bool  # whether oracles answer with single outputs that can be stored
+    has_exact_blocks: bool  # whether max-margin blocks have an exact maximum
+
+    def signature(self) -> bytes | None:
+        """Hash of the output spaces of all examples: a dual state is feasible wherever it agrees.
+
+        Features, weights, losses, truths and alpha may change: the weights are rebuilt from the
+        state. None: no other problem can use a state of this one.
+        """
+
+    def weights_of(self, dual: Any) -> np.ndarray:
+        """``w(mu)``, from scratch."""
+
+    def mean_square(self) -> float:
+        """Mean over examples of the squared norms of all their rows of features."""
+
+    def squared_norm(self, weights: np.ndarray) -> float:
+        """``|w|^2``."""
+
+    def penalty(self, weights: np.ndarray) -> float:
+        """``alpha/2 |w|^2``."""
+
+    def dual_value(self, point: DualPoint) -> float:
+        """The dual at a feasible point."""
+
+    def better_mixture(self, old: DualPoint | None, new: DualPoint) -> DualPoint:
+        """The best mixture of two feasible points."""
+
+    def with_inertia(self, inertia: float) -> Any:
+        """The same problem with ``inertia * alpha / 2 |w - c|^2`` added."""
+
+    def with_truth(self, truth: Any) -> Any:
+        """The same problem with other true outputs: dual points stay feasible."""
+
+    def subset(self, examples: np.ndarray) -> Any:
+        """The problem of some of the examples, with the weights of the whole.
+
+        ``alpha W`` is that of the whole, so that ``scales`` and every step of a block are, too:
+        with parts p of a partition, ``w(mu) = sum_p w_p(mu_p)``, and values times ``W_p`` without
+        the penalty sum to that of the whole times W.
+        """
+
+
+class Regularised:
+    """What every problem can say of its weights, its examples and its quadratic term."""
+
+    surrogate: Any = None
+    in_kernel_space = False
+    clamped: Any = None
+    has_outputs = False
+    has_oracle = True
+    has_exact_blocks = False
+    n_weights: int
+
+    def __init__(self, alpha: float, sample_weight: np.ndarray):
+        self.alpha = float(alpha)
+        self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        self.total_weight = float(self.sample_weight.sum())
+        self.n_examples = len(self.sample_weight)
+        self.scales = self.sample_weight / (self.alpha * self.total_weight)
+
+    @property
+    def certifies(self) -> str:
+        """What dual values certify."""
+        return GLOBAL if self.clamped is None else LOCAL
+
+    def share(self, examples: np.ndarray) -> tuple[float, np.ndarray]:
+        """``alpha`` and weights of a subset of the examples."""
+        weights = self.sample_weight[examples]
+        if not weights.sum() > 0.0:
+            raise ValueError("the examples of a subset have no weight; expected some that have.")
+        return self.alpha * self.total_weight / float(weights.sum()), weights
 
     def squared_norm(self, weights: np.ndarray) -> float:
         """``|w|^2``."""
@@ -144,22 +235,18 @@ class Problem(Regularised):
     """
 
     def __init__(self, structure, surrogate, rows, alpha, sample_weight, n_threads=1):
+        super().__init__(alpha, sample_weight)
         self.structure = structure
         self.surrogate = surrogate
         self.rows: Rows | GramRows | KernelRows = rows
         # For passes in threads: rows that remember what they computed must not change there.
         self.shared_rows = getattr(rows, "for_reading", rows)
-        self.alpha = float(alpha)
-        self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-        self.total_weight = float(self.sample_weight.sum())
         self.n_threads = n_threads
         self.in_kernel_space = isinstance(rows, (GramRows, KernelRows))
         self.has_outputs = isinstance(surrogate, MaxMargin)
         self.has_exact_blocks = isinstance(structure, (Multiclass, Multilabel))
         self.has_oracle = not isinstance(surrogate, _WITHOUT_ORACLE.get(type(structure), ()))
-        self.n_examples = len(self.sample_weight)
         self.n_weights = structure.n_weights(rows.n_inputs)
-        self.scales = self.sample_weight / (self.alpha * self.total_weight)
         # Stands in where there is no dual state: passes are compiled for one kind of state.
         self._no_dual: Blocks | Atoms = empty_blocks(0, 0)
 
@@ -178,13 +265,24 @@ class Problem(Regularised):
         return truth_atoms(self.structure, self.structure.truth, atoms)
 
     def signature(self) -> bytes:
-        """Hash of the output spaces of all examples: a dual state is feasible wherever it agrees.
-
-        Features, weights, losses and alpha may change: the weights are rebuilt from the state.
-        """
+        """Hash of the output spaces of all examples."""
         digest = hashlib.sha256(repr(type(self.structure)).encode())
         digest.update(self.structure.output_space())
         return digest.digest()
+
+    def with_truth(self, truth: np.ndarray) -> Problem:
+        """The same problem with other true outputs."""
+        changed = copy.copy(self)
+        changed.structure = self.structure._replace(truth=truth)
+        return changed
+
+    def subset(self, examples: np.ndarray) -> Problem:
+        """The problem of some of the examples."""
+        examples = np.asarray(examples)
+        structure, positions = take_examples(self.structure, examples)
+        rows = take_rows(self.rows, positions, examples)
+        surrogate = take_surrogate(self.surrogate)
+        return Problem(structure, surrogate, rows, *self.share(examples), self.n_threads)
 
     def weights_of(self, blocks: Blocks | Atoms) -> np.ndarray:
         """``w(mu)``, from scratch."""
