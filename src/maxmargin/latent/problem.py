@@ -1,4 +1,4 @@
-"""What trainers ask of packed examples with latent variables: explanations, and searches.
+"""The questions about packed examples with latent variables: explanations, searches, features.
 
 Everything is for a list of examples at once; results are arrays with a row for every example, of
 which only those asked for are filled.
@@ -75,6 +75,24 @@ class LatentProblem:
         how: Any,
     ) -> Found:
         """The structures that maximise ``worth`` (``latent/kernels/pair_map.py``)."""
+        found = self._empty()
+        data = (found, weights, references, objective, examples)
+        if isinstance(how, Random):
+            self._draw(*data, how)
+        else:
+            self._maximise(*data, how == LISTED)
+        return found
+
+    def _empty(self) -> Found:
+        """Structures that are still to be filled in."""
+        raise NotImplementedError
+
+    def _draw(self, found, weights, references, objective, examples, how: Random) -> None:
+        """Fill in the best of random structures."""
+        raise NotImplementedError
+
+    def _maximise(self, found, weights, references, objective, examples, listed: bool) -> None:
+        """Fill in the best structures; ``listed``: by going through all outputs and latents."""
         raise NotImplementedError
 
     def rows(self, found: Found, examples: np.ndarray) -> Rows:

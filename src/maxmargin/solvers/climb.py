@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .base import Candidate, Solver
+from .loop import Best
 
 
 class Climb:
@@ -56,6 +57,10 @@ class Climb:
         changed = fresh is not self.state
         self.state = fresh
         return changed
+
+    def new_best(self) -> Best:
+        """Nothing seen yet."""
+        return Best(self.problem.certifies)
 
     def bounds(self) -> dict[str, float]:
         """More certified values, by name."""

@@ -11,7 +11,8 @@ A solver is a *stepper*: an object that moves a little when asked and can say wh
 - ``refresh() -> bool``: rebuild the weights from the dual state, so that rounding does not add up;
   False if they are fresh;
 - ``bounds() -> dict``: more certified values, by name;
-- ``problem`` (which says what its dual values certify), ``oracle_calls``, ``dual_state``.
+- ``new_best() -> Best``: where the run keeps the best it has seen;
+- ``problem``, ``oracle_calls``, ``dual_state``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,63 +52,77 @@ def heard_by_all(callbacks: Sequence[Callable[[Check], Any]], check: Check) -> b
     return not any(isinstance(answer, (bool, np.bool_)) and not answer for answer in answers)
 
 
-class Best:
-    """The best weights, dual value and validation score seen so far; where values at other weights
-    cannot be compared, because nothing is certified, those of the last check."""
+class Seen(NamedTuple):
+    """The best weights, dual value and validation score of the checks so far."""
 
-    def __init__(self, certifies: str = GLOBAL) -> None:
+    weights: np.ndarray = np.empty(0)  # none yet
+    primal: float = np.inf  # at these weights
+    lowest_primal: float = np.inf  # at any weights seen; the same unless a validation chooses
+    dual: float = -np.inf
+    bracket: float = 0.0  # of inexact oracles, at these weights
+    size: float = np.nan  # of the objective where the run began
+    validation_score: float | None = None
+    checks_without_progress: int = 0
+
+
+class Best:
+    """Takes in the candidates of checks; where values at other weights cannot be compared, because
+    nothing is certified, the best weights are those of the last check."""
+
+    def __init__(self, certifies: str = GLOBAL, seen: Seen | None = None) -> None:
         self._local = certifies == LOCAL
         self._certified = certifies != NOTHING
-        self.weights = np.empty(0)  # none yet
-        self.primal = np.inf  # at these weights
-        self.lowest_primal = np.inf  # at any weights seen; the same unless a validation chooses
-        self.dual = -np.inf
-        self.bracket = 0.0  # of inexact oracles, at these weights
-        self.validation_score: float | None = None
-        self.checks_without_progress = 0
+        self.seen = seen or Seen()
         self.failed = False  # whether numbers overflowed, or contradict each other
-        self._size: float | None = None  # of the objective where the run began
 
     def update(self, candidates, validate: Callable[[np.ndarray], float] | None) -> None:
         """Take in the candidates of a check; those that are not finite only count as a failure."""
         finite = [(weights, found) for weights, found in candidates if _is_finite(weights, found)]
         self.failed |= len(finite) < len(candidates)
         if not finite:
-            if not len(self.weights):  # there is nothing else to return
-                self.weights = candidates[0][0].copy()
+            if candidates and not len(self.seen.weights):  # there is nothing else to return
+                self.seen = self.seen._replace(weights=candidates[0][0].copy())
             return
-        weights, evaluation = min(finite, key=lambda candidate: candidate[1].primal)
+        weights, found = min(finite, key=lambda candidate: candidate[1].primal)
+        seen = self.seen._replace(lowest_primal=min(self.seen.lowest_primal, found.primal))
         if not self._local:
-            self.dual = max(self.dual, *(found.dual for _, found in finite))
-        self.lowest_primal = min(self.lowest_primal, evaluation.primal)
-        self._size = abs(evaluation.primal) if self._size is None else self._size
-        if self._is_better(weights, evaluation.primal, validate):
-            self.weights = weights.copy()
-            self.primal = evaluation.primal
+            seen = seen._replace(dual=max(seen.dual, *(found.dual for _, found in finite)))
+        if np.isnan(seen.size):
+            seen = seen._replace(size=abs(found.primal))
+        score = None if validate is None else validate(weights)
+        if self._is_better(found.primal, score):
+            seen = seen._replace(
+                weights=weights.copy(), primal=found.primal, bracket=found.oracle_error
+            )
             if self._local:
-                self.dual = evaluation.dual
-            self.bracket = evaluation.oracle_error
-        lowest = self.primal if self._local else self.lowest_primal
-        self.failed |= self.dual - lowest > _ROUNDING * max(self._size, abs(lowest))
+                seen = seen._replace(dual=found.dual)
+        if score is not None:
+            known = seen.validation_score
+            higher = known is None or score > known
+            stale = 0 if higher else seen.checks_without_progress + 1
+            known = score if higher else known
+            seen = seen._replace(validation_score=known, checks_without_progress=stale)
+        self.seen = seen
+        lowest = seen.primal if self._local else seen.lowest_primal
+        self.failed |= seen.dual - lowest > _ROUNDING * max(seen.size, abs(lowest))
 
-    def _is_better(self, weights, primal: float, validate: Callable | None) -> bool:
-        if validate is None:
-            return primal < self.primal or not (self._certified and np.isfinite(self.primal))
-        score = validate(weights)
-        higher = self.validation_score is None or score > self.validation_score
-        self.checks_without_progress = 0 if higher else self.checks_without_progress + 1
-        if higher:
-            self.validation_score = score
+    def _is_better(self, primal: float, score: float | None) -> bool:
+        seen = self.seen
+        if score is None:
+            return primal < seen.primal or not (self._certified and np.isfinite(seen.primal))
+        if seen.validation_score is None or score > seen.validation_score:
+            return True
         # Of weights with equal scores, those nearer to the optimum.
-        return higher or (score == self.validation_score and primal < self.primal)
+        return score == seen.validation_score and primal < seen.primal
 
     def near(self, tol: float) -> bool:
         """Whether some weights seen are within the relative tolerance of the optimum."""
-        return _within(self.primal if self._local else self.lowest_primal, self.dual, tol)
+        seen = self.seen
+        return _within(seen.primal if self._local else seen.lowest_primal, seen.dual, tol)
 
     def converged(self, tol: float) -> bool:
         """Whether the best weights are: with a validation they may be others than the nearest."""
-        return _within(self.primal, self.dual, tol)
+        return _within(self.seen.primal, self.seen.dual, tol)
 
     def certificate(self) -> dict[str, Any]:
         """Values of the best weights, as they are reported.
@@ -115,17 +130,17 @@ class Best:
         The dual is lowered to the primal where rounding has put it above: a lower bound stays one,
         and the gap is never negative.
         """
-        dual = min(self.dual, self.primal)
-        gap = self.primal - dual
+        primal, dual = self.seen.primal, min(self.seen.dual, self.seen.primal)
+        gap = primal - dual
         # Inexact oracles: the true primal value is not below the dual either.
-        error = min(self.bracket, gap)
-        values = {"primal": self.primal, "dual": dual, "gap": gap, "oracle_error": error}
+        error = min(self.seen.bracket, gap)
+        values = {"primal": primal, "dual": dual, "gap": gap, "oracle_error": error}
         return {name: float(value) for name, value in values.items()}
 
     @property
     def incomplete(self) -> bool:
         """Whether a value is missing that the problem could have."""
-        values = (self.primal, self.dual) if self._certified else (self.primal,)
+        values = self.seen.primal, self.seen.dual if self._certified else 0.0
         return not np.isfinite(values).all()
 
 
@@ -172,7 +187,7 @@ def run(
         after ``patience`` checks without a better score.
     """
     began = time.perf_counter()
-    best = Best(stepper.problem.certifies)
+    best = stepper.new_best()
     history: list[Check] = []
     n = stepper.problem.n_examples
     passes = stepper.oracle_calls / n  # of an earlier run, if there was one
@@ -189,7 +204,7 @@ def run(
             passes=passes,
             seconds=time.perf_counter() - began,
             oracle_calls=stepper.oracle_calls,
-            validation_score=best.validation_score,
+            validation_score=best.seen.validation_score,
             **best.certificate(),
         )
         history.append(record)
@@ -201,9 +216,11 @@ def run(
             return FAILED
         if best.near(tol):
             return CONVERGED if best.converged(tol) else EARLY_STOPPED
+        if guard.requested:
+            return INTERRUPTED
         if not goes_on:
             return STOPPED
-        if validate is not None and best.checks_without_progress >= patience:
+        if validate is not None and best.seen.checks_without_progress >= patience:
             return EARLY_STOPPED
         return None
 
@@ -221,7 +238,7 @@ def run(
                     check_every is None
                     and stepper.between_rounds
                     and passes >= max(last_check + 1.0, _GUESS_GROWTH * last_check)
-                    and stepper.estimate() <= tol * abs(best.lowest_primal)
+                    and stepper.estimate() <= tol * abs(best.seen.lowest_primal)
                 )
                 if guard.requested:
                     check()
@@ -236,12 +253,12 @@ def run(
             if guard.requested:  # the second one: the user means it
                 raise
             status = INTERRUPTED
-        if not len(best.weights):  # interrupted before the first check was through
+        if not len(best.seen.weights):  # interrupted before the first check was through
             best.update(stepper.check(), None)
     if best.failed or best.incomplete:
         status = FAILED
     return Result(
-        weights=best.weights,
+        weights=best.seen.weights,
         **best.certificate(),
         passes=passes,
         oracle_calls=stepper.oracle_calls,

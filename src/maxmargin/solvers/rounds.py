@@ -120,17 +120,11 @@ class _Run:
     def seconds(self) -> float:
         return time.perf_counter() - self.began
 
-    def tell(self, check: Check) -> bool:
+    def tell(self, check: Check, callbacks: Sequence[Callable] | None = None) -> bool:
         """Record a check; returns whether to go on."""
         self.history.append(check)
         self.progress.update(check)
-        return heard_by_all(self._callbacks, check)
-
-    def tell_round(self, convex: Result, objective: float, calls: int) -> bool:
-        """Record a round: ``passes`` are rounds, the primal value is the objective."""
-        values = (objective, convex.dual, convex.gap, convex.oracle_error)
-        done = float(len(self.history))
-        return self.tell(Check(done, self.seconds(), *values, self.oracle_calls + calls))
+        return heard_by_all(self._callbacks if callbacks is None else callbacks, check)
 
     def solve(self, stepper: Any, tol: float) -> Result:
         """Run a convex solver; its checks are counted from the start of the fit."""
@@ -191,7 +185,7 @@ class _Descent:
             elif ended is None and tol <= common.tol:
                 self._keep(found)
                 ended = STATIONARY
-            stopped = common.each_round and not self._tell()
+            stopped = common.each_round and not self._tell(ended == INTERRUPTED)
         if ended is not None or guard.requested or stopped:
             return ended or (INTERRUPTED if guard.requested else STOPPED)
         small = accepted and (not changed or fall <= common.least_fall * abs(self.objective))
@@ -234,10 +228,14 @@ class _Descent:
         self.completion = after
         return True, value
 
-    def _tell(self) -> bool:
+    def _tell(self, interrupted: bool) -> bool:
+        """Record the round; returns whether to go on."""
         assert self.convex is not None
-        calls = 0 if self._stepper is None else self._stepper.oracle_calls
-        return self.common.tell_round(self.convex, self.objective, calls)
+        common, convex = self.common, self.convex
+        values = (self.objective, convex.dual, convex.gap, convex.oracle_error)
+        calls = common.oracle_calls + self._stepper.oracle_calls
+        check = Check(float(len(common.history)), common.seconds(), *values, calls)
+        return common.tell(check, () if interrupted else None)
 
     def retire(self) -> None:
         """Done with the solver of this completion."""
