@@ -77,7 +77,7 @@ def sequences():
 
 def rankings():
     y = np.array([RANDOM.permutation(4) for _ in range(N)])
-    return packed(LabelRanker("max-margin", alpha=0.1), RANDOM.randn(N, 3), y)
+    return packed(LabelRanker(alpha=0.1, y_format="ranks"), RANDOM.randn(N, 3), y)
 
 
 def matchings():
@@ -246,5 +246,5 @@ def test_subsets_that_cannot_be_are_refused():
     with pytest.raises(ValueError, match="have no weight"):
         problem.subset([1])
     kernel = packed(MulticlassClassifier(alpha=0.1, kernel="rbf"), RANDOM.randn(N, 4), np.arange(N))
-    with pytest.raises(TypeError, match="coefficients of all of them"):
+    with pytest.raises(TypeError, match="coefficients of all rows"):
         kernel.subset([0, 1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -125,6 +125,10 @@ class HiddenLabels(StructuredEstimator):
         result = run(stepper, **self._run_options(settings, validate))
         result.objective, result.objectives = result.primal, [result.primal]
         return self._keep_rounds(result, problem, settings)
+
+    def _make_stepper(self, settings: Settings) -> Callable[[Any, Any], Any]:
+        """Solvers of the convex problems, each from a dual state or afresh from None."""
+        return lambda problem, dual: self._stepper(problem, settings, dual_state=dual)
 
     def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
         return {

@@ -117,7 +117,27 @@ class HiddenGraphs(HiddenParts):
         return self._values(unary, tables, completion)
 
 
-class HiddenNodes(HiddenLabels):
+class HiddenGraphLabels(HiddenLabels):
+    """What estimators of graphs with hidden labels share."""
+
+    def _solve_graphs(
+        self, model: HiddenGraphs, start: tuple, settings: Settings, validate: Any
+    ) -> Any:
+        """Train from completions by scores of states and tables, then by these with noise."""
+
+        def starts():
+            unary, tables = start
+            yield model.complete_scores(unary, tables, None)
+            for _ in range(1, self.hidden_starts):
+                noise = settings.rng.standard_normal(unary.shape)
+                yield model.complete_scores(unary + unary.std() * noise, tables, None)
+
+        result = self._solve_latent(model, starts(), model.problem, settings, validate)
+        self.unproven_completions_ = model.unproven
+        return result
+
+
+class HiddenNodes(HiddenGraphLabels):
     """The part of :class:`GraphLabeler` that trains with hidden labels."""
 
     classes_: np.ndarray
@@ -173,22 +193,9 @@ class HiddenNodes(HiddenLabels):
             self._set_weights(problem, weights, X, rows_used)
             return self._training_scores(parts, X)
 
-        def make_stepper(problem, dual_state):
-            return self._stepper(problem, settings, dual_state=dual_state)
-
         packed = pack_graphs(free, self.layout_)[0]
         model = HiddenGraphs(
-            problem, known, scores_of, make_stepper, train, packed,
+            problem, known, scores_of, self._make_stepper(settings), train, packed,
             lambda table: kinds.flat(table, of_node),
         )  # fmt: skip
-
-        def starts():
-            unary, tables = start
-            yield model.complete_scores(unary, tables, None)
-            for _ in range(1, self.hidden_starts):
-                noise = settings.rng.standard_normal(unary.shape)
-                yield model.complete_scores(unary + unary.std() * noise, tables, None)
-
-        result = self._solve_latent(model, starts(), problem, settings, validate)
-        self.unproven_completions_ = model.unproven
-        return result
+        return self._solve_graphs(model, start, settings, validate)

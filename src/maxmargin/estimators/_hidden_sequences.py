@@ -77,11 +77,7 @@ class HiddenSequences(HiddenLabels):
         self, problem: Problem, data: LabelledSequences, settings: Settings, validate: Any
     ) -> Any:
         known = data.known_labels(len(self.classes_))
-
-        def make_stepper(problem, dual_state):
-            return self._stepper(problem, settings, dual_state=dual_state)
-
-        model = HiddenChains(problem, known, make_stepper)
+        model = HiddenChains(problem, known, self._make_stepper(settings))
         if self.surrogate == "crf":
             return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, problem, data, settings)

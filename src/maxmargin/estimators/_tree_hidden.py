@@ -60,11 +60,7 @@ class HiddenHeads(HiddenLabels):
         self, problem: Problem, heads: np.ndarray, settings: Settings, validate: Any
     ) -> Any:
         lengths = np.diff(problem.structure.indptr)
-
-        def make_stepper(problem: Problem, dual_state: Any) -> Any:
-            return self._stepper(problem, settings, dual_state=dual_state)
-
-        model = HiddenTrees(problem, known_arcs(heads, lengths), make_stepper)
+        model = HiddenTrees(problem, known_arcs(heads, lengths), self._make_stepper(settings))
         if self.surrogate == "crf":
             return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, heads, settings)

@@ -115,10 +115,10 @@ class WorkingSetAscent(Solver):
 
 
 class LatentSubgradientState(NamedTuple):
-    """``mean`` is the average of the iterates, the t-th weighted by t."""
+    """``average`` is that of the iterates, the t-th weighted by t."""
 
     weights: np.ndarray
-    mean: np.ndarray
+    average: np.ndarray
     calls: int
     pending: np.ndarray
     rng: np.random.RandomState
@@ -142,7 +142,7 @@ class LatentSubgradient(Solver):
         order, pending = pending[:steps], pending[steps:]
         for step, i in enumerate(order, state.calls + 1):
             self._step(problem, state, step, i)
-            state.mean[:] += (state.weights - state.mean) * 2.0 / (step + 1.0)
+            state.average[:] += (state.weights - state.average) * 2.0 / (step + 1.0)
         return state._replace(calls=state.calls + len(order), pending=pending)
 
     def _step(self, problem, state, step: int, i: int) -> None:
@@ -162,9 +162,9 @@ class LatentSubgradient(Solver):
             np.add.at(weights, rows.indices[i], -size * rows.values[i])
 
     def check(self, problem, state, at=None, dual_weights=None):
-        mean = state.mean.copy()
-        value = problem.search(mean, state.rng).value
-        return state, [(mean, Evaluation(value, -np.inf, 0.0))]
+        average = state.average.copy()
+        value = problem.search(average, state.rng).value
+        return state, [(average, Evaluation(value, -np.inf, 0.0))]
 
 
 def _missing(problem: Any, kind: type, what: str) -> list[str]:

@@ -27,7 +27,7 @@ from ..structures.chain import Chain
 from ..structures.multiclass import Multiclass
 from ..structures.multilabel import Multilabel
 from ..structures.subset import Subset
-from ..structures.take import take_examples, take_rows, take_surrogate
+from ..structures.take import take_problem
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
@@ -279,10 +279,8 @@ class Problem(Regularised):
     def subset(self, examples: np.ndarray) -> Problem:
         """The problem of some of the examples."""
         examples = np.asarray(examples)
-        structure, positions = take_examples(self.structure, examples)
-        rows = take_rows(self.rows, positions, examples)
-        surrogate = take_surrogate(self.surrogate)
-        return Problem(structure, surrogate, rows, *self.share(examples), self.n_threads)
+        data = take_problem(self.structure, self.surrogate, self.rows, examples)
+        return Problem(*data, *self.share(examples), self.n_threads)
 
     def weights_of(self, blocks: Blocks | Atoms) -> np.ndarray:
         """``w(mu)``, from scratch."""

@@ -178,7 +178,7 @@ class _Descent:
         found = common.solve(self._stepper, tol)
         self.dual_state = found.dual_state
         ended = found.status if found.status in (FAILED, INTERRUPTED, STOPPED, MAX_ITER) else None
-        accepted, changed, fall = found.primal <= self.objective, False, np.inf
+        accepted, changed, fall = not found.primal > self.objective, False, np.inf
         with InterruptGuard() as guard:
             if accepted:
                 changed, fall = self._accept(found)
@@ -337,7 +337,7 @@ def _descend(
     """All rounds from one start; also the validation score."""
     status = None
     score, kept, stale = -np.inf, None, 0
-    while status is None:
+    for _ in range(max_rounds):
         before = len(descent.rounds)
         status = descent.round()
         if validate is not None and len(descent.rounds) > before:
@@ -347,8 +347,9 @@ def _descend(
                 score, kept = now, descent.result()
             elif stale >= patience:
                 status = status or EARLY_STOPPED
-        if status is None and len(descent.rounds) >= max_rounds:
-            status = MAX_ITER
+        if status is not None:
+            break
+    status = status or MAX_ITER
     descent.retire()
     found = kept or descent.result()
     if stale and status == STATIONARY:  # the weights kept are those of an earlier round

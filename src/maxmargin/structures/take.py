@@ -1,16 +1,15 @@
 """Some of the examples of packed data: structures, and the rows of features that go with them.
 
-:func:`take_examples` and :func:`take_rows` dispatch on the class of their first argument; a
-structure or a store of features of your own registers its answer with ``register``.
+:data:`PACKINGS` tells for each class which of its fields are packed how; a structure or a store of
+features of your own adds its entry.
 """
 
 from __future__ import annotations
 
-import functools
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..features.arcs import ArcRows
 from ..features.rows import DenseRows, SparseRows
@@ -23,6 +22,62 @@ from .permutation import Matching, Ranking
 from .subset import Subset
 
 
+class Packing(NamedTuple):
+    """How the fields of a NamedTuple are packed. Arrays without entries stay as they are.
+
+    ``flat`` fields have an entry per example, ``tables`` as many as the size that they are mapped
+    to, one example after the other. ``ragged`` maps each array of offsets to the fields
+    that it cuts into examples, ``longest`` a size to the offsets whose largest difference it is.
+    ``rows`` are the offsets of the rows of features, None if there is one row per example.
+    ``inside`` is the field that holds everything.
+    """
+
+    flat: tuple[str, ...] = ()
+    tables: Mapping[str, str] = {}
+    ragged: Mapping[str, tuple[str, ...]] = {}
+    longest: Mapping[str, str] = {}
+    rows: str | None = None
+    inside: str | None = None
+
+
+PACKINGS: dict[type, Packing] = {
+    Multiclass: Packing(("truth",)),
+    Multilabel: Packing(tables={"truth": "n_labels"}),
+    Chain: Packing(
+        ragged={"indptr": ("truth", "loss_scale", "allowed"), "products_indptr": ("products",)},
+        longest={"longest": "indptr"},
+        rows="indptr",
+    ),
+    EntropyChain: Packing(inside="chain"),
+    Ranking: Packing(ragged={"indptr": ("truth",)}),
+    Matching: Packing(
+        ("curvature",),
+        ragged={"indptr": ("truth",), "pairs_indptr": ()},
+        longest={"n_items": "indptr"},
+        rows="pairs_indptr",
+    ),
+    Arborescence: Packing(
+        ragged={"indptr": ("truth", "costs"), "parts_indptr": ("allowed",)},
+        longest={"longest": "indptr"},
+        rows="parts_indptr",
+    ),
+    Subset: Packing(
+        ragged={"indptr": ("truth",), "elements": ()},
+        longest={"most_elements": "elements", "most_chosen": "indptr"},
+        rows="elements",
+    ),
+    # Stores of features: their examples are rows, but for arcs, which know sentences.
+    DenseRows: Packing(("values", "squares")),
+    SparseRows: Packing(("squares",), ragged={"indptr": ("data", "indices")}),
+    ArcRows: Packing(
+        ragged={
+            "nodes_indptr": ("head_keys", "dependent_keys", "between_keys", "tags"),
+            "rows_indptr": (),
+        }
+    ),
+}
+
+
 def ragged(indptr: np.ndarray, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions of some examples in an array packed by ``indptr``, and the ``indptr`` of these."""
     lengths = np.diff(indptr)[examples]
@@ -31,142 +86,53 @@ def ragged(indptr: np.ndarray, examples: np.ndarray) -> tuple[np.ndarray, np.nda
     return np.arange(after[-1]) + shifts, after
 
 
-@functools.singledispatch
-def take_examples(structure: Any, examples: np.ndarray) -> tuple[Any, np.ndarray]:
-    """The structure of some examples, and the positions of their rows of features."""
-    raise TypeError(
-        f"{type(structure).__name__} has no subsets of its examples; register a function with "
-        "maxmargin.structures.take.take_examples."
-    )
+def take(packed: Any, examples: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The packed data of some examples, and the positions of their rows of features."""
+    packing = PACKINGS.get(type(packed))
+    if packing is None:
+        raise TypeError(
+            f"{type(packed).__name__} cannot be cut into examples: maxmargin.structures.take does "
+            "not know how it is packed, or, with a kernel, weights are coefficients of all rows."
+        )
+    if packing.inside is not None:
+        part, positions = take(getattr(packed, packing.inside), examples)
+        return packed._replace(**{packing.inside: part}), positions
+    fields = {name: _entries(getattr(packed, name), examples) for name in packing.flat}
+    for name, size in packing.tables.items():
+        columns = np.arange(getattr(packed, size))
+        places = np.asarray(examples)[:, None] * len(columns) + columns
+        fields[name] = _entries(getattr(packed, name), places.ravel())
+    positions = examples
+    for name, cut in packing.ragged.items():
+        places, fields[name] = ragged(getattr(packed, name), examples)
+        fields |= {other: _entries(getattr(packed, other), places) for other in cut}
+        positions = places if name == packing.rows else positions
+    sizes = {name: int(np.diff(fields[at]).max()) for name, at in packing.longest.items()}
+    return packed._replace(**fields, **sizes), positions
 
 
-@take_examples.register(Multiclass)
-@take_examples.register(Multilabel)
-def _take_flat(structure, examples):
-    return structure._replace(truth=structure.truth[examples]), examples
+def _entries(array: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Some entries, as writeable as all: numba compiles read-only arrays as a type of their own."""
+    if not len(array):
+        return array
+    found = np.ascontiguousarray(array[places])
+    found.flags.writeable = array.flags.writeable
+    return found
 
 
-@take_examples.register(Chain)
-def _take_chains(structure, examples):
-    positions, indptr = ragged(structure.indptr, examples)
-    products, products_indptr = ragged(structure.products_indptr, examples)
-    allowed = structure.allowed
-    part = structure._replace(
-        truth=structure.truth[positions],
-        indptr=indptr,
-        longest=int(np.diff(indptr).max()),
-        loss_scale=structure.loss_scale[positions],
-        allowed=allowed[positions] if len(allowed) else allowed,
-        products=structure.products[products],
-        products_indptr=products_indptr,
-    )
-    return part, positions
-
-
-@take_examples.register(EntropyChain)
-def _take_entropy_chains(structure, examples):
-    chain, positions = take_examples(structure.chain, examples)
-    return EntropyChain(chain), positions
-
-
-@take_examples.register(Ranking)
-def _take_rankings(structure, examples):
-    items, indptr = ragged(structure.indptr, examples)
-    return structure._replace(truth=structure.truth[items], indptr=indptr), examples
-
-
-@take_examples.register(Matching)
-def _take_matchings(structure, examples):
-    points, indptr = ragged(structure.indptr, examples)
-    pairs, pairs_indptr = ragged(structure.pairs_indptr, examples)
-    part = structure._replace(
-        truth=structure.truth[points],
-        indptr=indptr,
-        pairs_indptr=pairs_indptr,
-        n_items=int(np.diff(indptr).max()),
-        curvature=structure.curvature[examples],
-    )
-    return part, pairs
-
-
-@take_examples.register(Arborescence)
-def _take_trees(structure, examples):
-    words, indptr = ragged(structure.indptr, examples)
-    arcs, parts_indptr = ragged(structure.parts_indptr, examples)
-    allowed = structure.allowed
-    part = structure._replace(
-        truth=structure.truth[words],
-        indptr=indptr,
-        parts_indptr=parts_indptr,
-        longest=int(np.diff(indptr).max()),
-        costs=structure.costs[words],
-        allowed=allowed[arcs] if len(allowed) else allowed,
-    )
-    return part, arcs
-
-
-@take_examples.register(Subset)
-def _take_subsets(structure, examples):
-    chosen, indptr = ragged(structure.indptr, examples)
-    rows, elements = ragged(structure.elements, examples)
-    part = structure._replace(
-        truth=structure.truth[chosen],
-        indptr=indptr,
-        elements=elements,
-        most_elements=int(np.diff(elements).max()),
-        most_chosen=int(np.diff(indptr).max()),
-    )
-    return part, rows
-
-
-@functools.singledispatch
-def take_rows(rows: Any, positions: np.ndarray, examples: np.ndarray) -> Any:
-    """Some rows of features: those of some examples."""
-    raise TypeError(
-        f"{type(rows).__name__} has no subsets of its rows: weights are coefficients of all of "
-        "them. Use kernel='linear'."
-    )
-
-
-@take_rows.register(DenseRows)
-def _take_dense(rows, positions, examples):
-    values = rows.values[positions]
-    values.flags.writeable = False  # as in all other feature stores: see pack_rows
-    return rows._replace(values=values, squares=rows.squares[positions])
-
-
-@take_rows.register(SparseRows)
-def _take_sparse(rows, positions, examples):
-    width = int(rows.indices.max(initial=-1)) + 1
-    shape = (len(rows.indptr) - 1, width)
-    part = sp.csr_array((rows.data, rows.indices, rows.indptr), shape=shape)[positions]
-    part.data.flags.writeable = False
-    return rows._replace(
-        data=part.data,
-        indices=part.indices.astype(np.int32, copy=False),
-        indptr=part.indptr.astype(np.int64),
-        squares=rows.squares[positions],
-    )
-
-
-@take_rows.register(ArcRows)
-def _take_arcs(rows, positions, examples):
-    nodes, nodes_indptr = ragged(rows.nodes_indptr, examples)
-    between = rows.between_keys
-    return rows._replace(
-        head_keys=rows.head_keys[nodes],
-        dependent_keys=rows.dependent_keys[nodes],
-        between_keys=between[nodes] if len(between) else between,
-        tags=rows.tags[nodes],
-        nodes_indptr=nodes_indptr,
-        rows_indptr=ragged(rows.rows_indptr, examples)[1],
-    )
-
-
-def take_surrogate(surrogate: Any) -> Any:
-    """The surrogate, if it knows nothing about single examples."""
+def take_problem(
+    structure: Any, surrogate: Any, rows: Any, examples: np.ndarray
+) -> tuple[Any, Any, Any]:
+    """Structure, surrogate and rows of some examples."""
     if any(isinstance(value, np.ndarray) for value in surrogate):
         raise TypeError(
             f"{type(surrogate).__name__} remembers answers for all examples, and has no subsets."
         )
-    return surrogate
+    part, positions = take(structure, examples)
+    return part, surrogate, take_rows(rows, positions, examples)
+
+
+def take_rows(rows: Any, positions: np.ndarray, examples: np.ndarray) -> Any:
+    """Rows of features at some positions: those of some examples."""
+    by_example = isinstance(rows, ArcRows)
+    return take(rows, examples if by_example else positions)[0]
