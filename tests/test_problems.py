@@ -226,8 +226,11 @@ def test_parts_of_a_latent_problem_sum_to_the_whole(name):
 def test_every_problem_answers_all_questions():
     drawn = DrawnProblem(latent("own").oracle, 0.1, WEIGHTS, False, draw=lambda w, rng: EXACT)
     for problem in (rows(), sequences(), small_problem("pairs"), interpreted(), latent("own")):
-        assert isinstance(problem, TrainingProblem)
         assert problem.certifies == "global"
+        for name in ("signature", "weights_of", "mean_square", "with_truth", "subset"):
+            assert getattr(type(problem), name) is not getattr(TrainingProblem, name)
+        for name in set(dir(TrainingProblem)) | {"n_weights", "n_examples", "scales", "alpha"}:
+            assert hasattr(problem, name)
     assert drawn.certifies == "nothing" and drawn.subset(PARTS[0]).certifies == "nothing"
 
 

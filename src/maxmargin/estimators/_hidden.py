@@ -15,6 +15,7 @@ from .._validation import check_integer
 from ..solvers.climb import Climb
 from ..solvers.lbfgs import LBFGS
 from ..solvers.loop import run
+from ..solvers.problem import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
 from ._base import Settings, StructuredEstimator, warn_failure
@@ -88,6 +89,48 @@ def warn_without_labels(indices: np.ndarray, unit: str) -> None:
             UserWarning,
             stacklevel=_caller(),
         )
+
+
+class HiddenOutputs(HiddenParts):
+    """Hidden parts of a compiled structure: a completion is the true outputs of all examples.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a loss that is 0 where the truth is hidden.
+    clamped : structure
+        Its outputs are those that agree with what is known.
+    make_stepper : callable
+    decode : callable
+        The best outputs of a structure, from rows, weights and the number of threads.
+    score : callable
+        Writes the scores of given outputs of a range of examples.
+    """
+
+    def __init__(
+        self, problem: Any, clamped: Any, make_stepper: Callable, decode: Callable, score: Callable
+    ):
+        super().__init__(problem, make_stepper)
+        self.clamped = clamped
+        self._decode, self._score = decode, score
+
+    def complete(self, weights: np.ndarray, before: Any) -> np.ndarray:
+        """The best outputs that agree with what is known."""
+        problem = self.problem
+        found = self._decode(self.clamped, problem.shared_rows, weights, problem.n_threads)
+        return before if before is not None and np.array_equal(found, before) else found
+
+    def truth_scores(self, weights: np.ndarray, completion: np.ndarray) -> np.ndarray:
+        """Scores of some outputs."""
+        problem = self.problem
+        values = np.empty(problem.n_examples)
+        data = (problem.structure, problem.shared_rows, weights)
+
+        def work(first: int, last: int) -> None:
+            self._score(*data, first, last, completion, values)
+
+        for_groups(work, problem.n_examples, problem.n_threads)
+        return values
 
 
 class HiddenLabels(StructuredEstimator):

@@ -27,9 +27,9 @@ from ..latent.variables import Latent
 from ..solvers.base import Solver
 from ..solvers.climb import Climb
 from ..solvers.loop import run
-from ..solvers.result import CONVERGED, MAX_ITER, STATIONARY, Result
+from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import run_rounds
-from ._base import _all_or_nothing
+from ._base import _all_or_nothing, warn_failure
 
 TRAINERS = ("random", "all", "lssvm")
 SOLVERS = ("cccp", "subgradient")
@@ -127,7 +127,7 @@ class LatentPredictor(BaseEstimator):
     certificate_ : str
         What ``primal_``, ``dual_`` and ``gap_`` are about, or why two of them are NaN.
     status_ : str
-        "converged", "max_iter", "stopped" or "interrupted".
+        "converged", "max_iter", "stopped", "interrupted" or "failed".
     n_iter_ : int
     n_searches_ : int
         Searches for the worst structure of an example.
@@ -226,9 +226,11 @@ class LatentPredictor(BaseEstimator):
         self.certificate_ = _RANDOM if is_random else _CONVEX
         self.oracle_error_ = math.nan if is_random else 0.0
         self.status_ = result.status
-        if self.status_ == STATIONARY:  # unless rounds gain nothing, but leave a convex problem
+        if self.status_ == STATIONARY:  # which is not to say that the convex problem was solved
             solved = self.gap_ <= self.tol * abs(self.primal_)
             self.status_ = CONVERGED if solved else MAX_ITER
+        if self.status_ == FAILED:
+            warn_failure(type(self).__name__, self.primal_, self.dual_, stacklevel=3)
         self.history_ = result.history
         self.n_iter_ = max(1, round(result.history[-1].passes))
         self.n_searches_ = problem.n_searches

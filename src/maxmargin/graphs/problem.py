@@ -16,7 +16,7 @@ import numpy as np
 from experiments.baselines.dlpw_kernel import tighten_messages
 
 from ..features.kernels import GramRows, KernelRows, squared_combination
-from ..solvers.problem import DualPoint, Regularised, for_groups
+from ..solvers.problem import DualPoint, TrainingProblem, for_groups
 from ..structures.take import ragged, take_rows
 from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
@@ -26,7 +26,7 @@ from .kernels.agreement import Beliefs
 from .packing import with_short_potts
 
 
-class GraphProblem(Regularised):
+class GraphProblem(TrainingProblem):
     """The compiled problem on graphs.
 
     Parameters

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..solvers.problem import NOTHING, Evaluation, Regularised
+from ..solvers.problem import NOTHING, Evaluation, TrainingProblem
 from ..solvers.rounds import HiddenParts
 from .kernels.working_set import WorkingSet, add_working_set, ascend, empty_working_set, remember
 from .problem import EXACT, MARGIN, SLACK, Found, LatentProblem, Rows
@@ -41,7 +41,7 @@ class Search(NamedTuple):
     rows: Rows  # features of what was found
 
 
-class LatentObjective(Regularised):
+class LatentObjective(TrainingProblem):
     """What both kinds of problems share.
 
     Parameters
@@ -101,7 +101,7 @@ class LatentObjective(Regularised):
     def subset(self, examples: np.ndarray) -> Any:
         """The problem of some of the examples; see :class:`~.solvers.problem.TrainingProblem`."""
         part = copy.copy(self)
-        Regularised.__init__(part, *self.share(examples))
+        TrainingProblem.__init__(part, *self.share(examples))
         part.oracle = self.oracle.take(np.asarray(examples))
         part.counted = np.flatnonzero(part.sample_weight)
         part.truths = Rows(*(array[examples] for array in self.truths))

@@ -19,7 +19,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from .problem import Evaluation, Regularised
+from .problem import Evaluation, TrainingProblem
 
 
 @runtime_checkable
@@ -44,7 +44,7 @@ class MeanBlocks:
         self.losses = losses
 
 
-class PythonProblem(Regularised):
+class PythonProblem(TrainingProblem):
     """A max-margin problem over a structure in plain Python; solvers see no difference.
 
     Parameters
@@ -80,7 +80,7 @@ class PythonProblem(Regularised):
         """None: mean joint features of other data say nothing about these."""
 
     def with_truth(self, truth: Any) -> PythonProblem:
-        """The same problem with other true outputs."""
+        """The same problem with other true outputs, for which dual blocks have other losses."""
         return PythonProblem(self.structure, self.X, truth, self.alpha, self.sample_weight)
 
     def subset(self, examples: np.ndarray) -> PythonProblem:

@@ -71,7 +71,7 @@ class Best:
 
     def __init__(self, certifies: str = GLOBAL, seen: Seen | None = None) -> None:
         self._local = certifies == LOCAL
-        self._certified = certifies != NOTHING
+        self.certified = certifies != NOTHING
         self.seen = seen or Seen()
         self.failed = False  # whether numbers overflowed, or contradict each other
 
@@ -109,7 +109,7 @@ class Best:
     def _is_better(self, primal: float, score: float | None) -> bool:
         seen = self.seen
         if score is None:
-            return primal < seen.primal or not (self._certified and np.isfinite(seen.primal))
+            return primal < seen.primal or not (self.certified and np.isfinite(seen.primal))
         if seen.validation_score is None or score > seen.validation_score:
             return True
         # Of weights with equal scores, those nearer to the optimum.
@@ -140,7 +140,7 @@ class Best:
     @property
     def incomplete(self) -> bool:
         """Whether a value is missing that the problem could have."""
-        values = self.seen.primal, self.seen.dual if self._certified else 0.0
+        values = self.seen.primal, self.seen.dual if self.certified else 0.0
         return not np.isfinite(values).all()
 
 
@@ -216,8 +216,6 @@ def run(
             return FAILED
         if best.near(tol):
             return CONVERGED if best.converged(tol) else EARLY_STOPPED
-        if guard.requested:
-            return INTERRUPTED
         if not goes_on:
             return STOPPED
         if validate is not None and best.seen.checks_without_progress >= patience:
@@ -241,7 +239,8 @@ def run(
                     and stepper.estimate() <= tol * abs(best.seen.lowest_primal)
                 )
                 if guard.requested:
-                    check()
+                    if best.certified:  # the last steps may have found better weights
+                        check()
                     status = INTERRUPTED
                 elif at_end or likely or stepper.oracle_calls >= goal:
                     if at_end:

@@ -1,7 +1,7 @@
 """Training problems: what all of them answer, and the one of the compiled structures.
 
-:class:`TrainingProblem` lists the questions; :class:`Regularised` answers those that are the same
-everywhere. The problem of a structure and a surrogate, :class:`Problem`, is
+:class:`TrainingProblem` has the questions, and the answers that are the same everywhere. The one of
+a structure and a surrogate, :class:`Problem`, is
 
 primal   P(w)  = alpha/2 |w|^2 + (1/W) sum_i s_i [ max_mu { H_i(mu) + v_i @ mu } - v_i @ phi(y_i) ]
 dual     D(mu) = (1/W) sum_i s_i H_i(mu_i) - alpha/2 |w(mu)|^2
@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -71,79 +71,33 @@ LOCAL = "local"  # the same of a convex problem that touches the objective at th
 NOTHING = "nothing"  # there are none, and primal values at different weights cannot be compared
 
 
-@runtime_checkable
-class TrainingProblem(Protocol):
+class TrainingProblem:
     """What the loop, the wrappers around solvers and the estimators ask of a problem.
 
     Problems whose blocks are marginals (``has_oracle``) also have ``start()``, ``concave(dual)``
     and ``evaluate(weights, dual, gaps, dual_weights)``; a solver asks for whatever else it needs
     through :meth:`~maxmargin.solvers.base.Solver.missing`.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the regularisation.
+    sample_weight : array of shape (n_examples,)
+        Weights ``s_i`` of the examples.
+
+    Attributes
+    ----------
+    scales : array of shape (n_examples,)
+        ``s_i / (alpha W)``: how far the mass of a block moves the weights.
     """
 
-    n_examples: int
     n_weights: int
-    alpha: float
-    sample_weight: np.ndarray  # s_i
-    total_weight: float  # W = sum_i s_i
-    scales: np.ndarray  # s_i / (alpha W): how far the mass of a block moves the weights
-    certifies: str
-    surrogate: Any  # None where there is only one
-    clamped: Any  # structure of the outputs that agree with what is known, if some is hidden
-    in_kernel_space: bool  # whether weights are coefficients of rows
-    has_oracle: bool  # whether blocks can climb: there is an oracle and a value of marginals
-    has_outputs: bool  # whether oracles answer with single outputs that can be stored
-    has_exact_blocks: bool  # whether max-margin blocks have an exact maximum
-
-    def signature(self) -> bytes | None:
-        """Hash of the output spaces of all examples: a dual state is feasible wherever it agrees.
-
-        Features, weights, losses, truths and alpha may change: the weights are rebuilt from the
-        state. None: no other problem can use a state of this one.
-        """
-
-    def weights_of(self, dual: Any) -> np.ndarray:
-        """``w(mu)``, from scratch."""
-
-    def mean_square(self) -> float:
-        """Mean over examples of the squared norms of all their rows of features."""
-
-    def squared_norm(self, weights: np.ndarray) -> float:
-        """``|w|^2``."""
-
-    def penalty(self, weights: np.ndarray) -> float:
-        """``alpha/2 |w|^2``."""
-
-    def dual_value(self, point: DualPoint) -> float:
-        """The dual at a feasible point."""
-
-    def better_mixture(self, old: DualPoint | None, new: DualPoint) -> DualPoint:
-        """The best mixture of two feasible points."""
-
-    def with_inertia(self, inertia: float) -> Any:
-        """The same problem with ``inertia * alpha / 2 |w - c|^2`` added."""
-
-    def with_truth(self, truth: Any) -> Any:
-        """The same problem with other true outputs: dual points stay feasible."""
-
-    def subset(self, examples: np.ndarray) -> Any:
-        """The problem of some of the examples, with the weights of the whole.
-
-        ``alpha W`` is that of the whole, so that ``scales`` and every step of a block are, too:
-        with parts p of a partition, ``w(mu) = sum_p w_p(mu_p)``, and values times ``W_p`` without
-        the penalty sum to that of the whole times W.
-        """
-
-
-class Regularised:
-    """What every problem can say of its weights, its examples and its quadratic term."""
-
-    surrogate: Any = None
-    in_kernel_space = False
-    clamped: Any = None
-    has_outputs = False
-    has_oracle = True
-    has_exact_blocks = False
-    n_weights: int
+    surrogate: Any = None  # None where there is only one
+    clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
+    in_kernel_space = False  # whether weights are coefficients of rows
+    has_oracle = True  # whether blocks can climb: there is an oracle and a value of marginals
+    has_outputs = False  # whether oracles answer with single outputs that can be stored
+    has_exact_blocks = False  # whether max-margin blocks have an exact maximum
 
     def __init__(self, alpha: float, sample_weight: np.ndarray):
         self.alpha = float(alpha)
@@ -156,6 +110,36 @@ class Regularised:
     def certifies(self) -> str:
         """What dual values certify."""
         return GLOBAL if self.clamped is None else LOCAL
+
+    def signature(self) -> bytes | None:
+        """Hash of the output spaces of all examples: a dual state is feasible wherever it agrees.
+
+        Features, weights, losses, truths and alpha may change: the weights are rebuilt from the
+        state. None: no other problem can use a state of this one.
+        """
+        raise NotImplementedError
+
+    def weights_of(self, dual: Any) -> np.ndarray:
+        """``w(mu)``, from scratch."""
+        raise NotImplementedError
+
+    def mean_square(self) -> float:
+        """Mean over examples of the squared norms of all their rows of features."""
+        raise NotImplementedError
+
+    def with_truth(self, truth: Any) -> Any:
+        """The same problem with other true outputs: dual points stay feasible, unless they hold
+        losses (:mod:`~maxmargin.solvers.interpreted`)."""
+        raise NotImplementedError
+
+    def subset(self, examples: np.ndarray) -> Any:
+        """The problem of some of the examples, with the weights of the whole.
+
+        ``alpha W`` is that of the whole, so that ``scales`` and every step of a block are, too:
+        with parts p of a partition, ``w(mu) = sum_p w_p(mu_p)``, and values times ``W_p`` without
+        the penalty sum to that of the whole times W.
+        """
+        raise NotImplementedError
 
     def share(self, examples: np.ndarray) -> tuple[float, np.ndarray]:
         """``alpha`` and weights of a subset of the examples."""
@@ -218,7 +202,7 @@ def in_threads(work, pairs: list, n_threads: int) -> list:
         return list(pool.map(lambda pair: work(*pair), pairs))
 
 
-class Problem(Regularised):
+class Problem(TrainingProblem):
     """The compiled problem that solvers climb.
 
     Parameters
