@@ -159,14 +159,12 @@ def test_early_stopping_reports_the_weights_it_returns(seed):
     assert model.primal_ == pytest.approx(primal, rel=1e-9)
 
 
-class Stepper:
+class Stepper(loop.Stepper):
     """Candidates from a list, one check after another."""
 
     class problem:
         n_examples = 1
-
-    between_rounds = True
-    dual_state = None
+        certifies = "global"
 
     def __init__(self, *checks):
         self.checks = list(checks)
@@ -178,18 +176,6 @@ class Stepper:
     def check(self):
         weights, *values = self.checks.pop(0) if len(self.checks) > 1 else self.checks[0]
         return [(np.array(weights), Evaluation(*values, 0.0))]
-
-    def estimate(self):
-        return np.inf
-
-    def refresh(self):
-        return False
-
-    def bounds(self):
-        return {}
-
-    def new_best(self):
-        return loop.Best()
 
 
 def run(*checks, **params):

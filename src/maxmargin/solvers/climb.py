@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from .base import Candidate, Solver
-from .loop import Best
+from .loop import Stepper
 
 
-class Climb:
+class Climb(Stepper):
     """A solver, a problem, and the state between them.
 
     Parameters
@@ -57,10 +57,6 @@ class Climb:
         changed = fresh is not self.state
         self.state = fresh
         return changed
-
-    def new_best(self) -> Best:
-        """Nothing seen yet."""
-        return Best(self.problem.certifies)
 
     def bounds(self) -> dict[str, float]:
         """More certified values, by name."""

@@ -1,18 +1,7 @@
 """The loop around every solver: when to check, when to stop, what to keep.
 
-A solver is a *stepper*: an object that moves a little when asked and can say where it is.
-
-- ``advance(seconds, most)``: work for about that long, at most so many steps; the clock must not
-  change what the steps do;
-- ``check() -> list of (weights, Evaluation)``: true values of its candidate weights, the best
-  dual value among them;
-- ``estimate() -> float``: a cheap guess of the gap, to decide when a check is worth a pass;
-- ``between_rounds``: whether it has finished what it had planned, so that a guess makes sense;
-- ``refresh() -> bool``: rebuild the weights from the dual state, so that rounding does not add up;
-  False if they are fresh;
-- ``bounds() -> dict``: more certified values, by name;
-- ``new_best() -> Best``: where the run keeps the best it has seen;
-- ``problem``, ``oracle_calls``, ``dual_state``.
+What it drives is a :class:`Stepper`: an object that moves a little when asked and can say where it
+is; usually a solver at work on a problem (:class:`~maxmargin.solvers.climb.Climb`).
 """
 
 from __future__ import annotations
@@ -144,6 +133,41 @@ class Best:
         return not np.isfinite(values).all()
 
 
+class Stepper:
+    """What the loop drives, with answers for those that have nothing to say."""
+
+    problem: Any
+    oracle_calls: Any = 0
+    dual_state: Any = None  # where a later fit can start
+    between_rounds: Any = True  # whether all that was planned is done, so that a guess makes sense
+
+    def advance(self, seconds: float, most: int) -> None:
+        """Work for about that long, at most so many steps; the clock must not change what the steps
+        do."""
+        raise NotImplementedError
+
+    def check(self) -> list:
+        """Pairs of candidate weights and their true values, the best dual value among them."""
+        raise NotImplementedError
+
+    def estimate(self) -> float:
+        """A cheap guess of the gap, to decide when a check is worth a pass."""
+        return np.inf
+
+    def refresh(self) -> bool:
+        """Rebuild the weights from the dual state, so that rounding does not add up; False if they
+        are fresh."""
+        return False
+
+    def bounds(self) -> dict[str, float]:
+        """More certified values, by name."""
+        return {}
+
+    def new_best(self) -> Best:
+        """Where a run keeps the best that it has seen."""
+        return Best(self.problem.certifies)
+
+
 def _is_finite(weights: np.ndarray, found: Any) -> bool:
     """Whether nothing has overflowed; a dual of minus infinity is the absence of a bound."""
     numbers = (found.primal, found.oracle_error)
@@ -156,7 +180,7 @@ def _within(primal: float, dual: float, tol: float) -> bool:
 
 
 def run(
-    stepper: Any,
+    stepper: Stepper | Any,
     *,
     tol: float,
     max_iter: int,
@@ -171,8 +195,7 @@ def run(
 
     Parameters
     ----------
-    stepper : object
-        See the module's description.
+    stepper : Stepper
     tol : float
         Stop when ``gap <= tol * primal``.
     max_iter : int
