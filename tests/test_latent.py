@@ -33,6 +33,7 @@ from maxmargin import (
     SharedPairs,
     Subset,
 )
+from maxmargin.latent.objective import DrawnProblem, ExplainedProblem
 from maxmargin.latent.pairs import shared_pairs
 from maxmargin.latent.problem import (
     EXACT,
@@ -43,7 +44,9 @@ from maxmargin.latent.problem import (
     SLACK,
     Random,
 )
-from maxmargin.latent.trainers import Session, train_random
+from maxmargin.latent.solvers import WorkingSetAscent
+from maxmargin.solvers.climb import Climb
+from maxmargin.solvers.loop import run
 
 
 def problem_of(name, n=6, seed=0, superset=True):
@@ -171,7 +174,7 @@ def test_samples_depend_on_the_order_of_the_scores_only(name):
 def test_objective_and_subgradient(name, trainer, objective):
     problem, X, y = problem_of(name, superset=False)
     shares, alpha = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 3.0]), 0.3
-    session = Session(problem, alpha, shares, objective, 5, np.random.RandomState(0))
+    training = ExplainedProblem(problem, alpha, shares, objective)
     known = [tables(SPACES[name], x) for x in X]
 
     def value(w):
@@ -181,11 +184,9 @@ def test_objective_and_subgradient(name, trainer, objective):
         return 0.5 * alpha * w @ w + shares @ losses / shares.sum()
 
     w = np.random.RandomState(3).randn(problem.n_weights)
-    session.explain(w, False)
-    found_value, found, rows = session.search(w, EXACT)
+    found_value, truths, found, rows = training.with_truth(training.explain(w)).search(w)
     assert found_value == pytest.approx(value(w), abs=1e-12)
     gradient = alpha * w
-    truths = session._truths
     for i in range(6):
         slack = 1.0 - truths.scores(w)[i] + rows.scores(w)[i]
         scale = found.losses[i] * (slack > 0) if objective == SLACK else 1.0
@@ -329,18 +330,16 @@ def test_random_training_over_everything_is_exact_training():
     """So many uniform draws that T(w, x) holds all structures: the same weights, step by step."""
     X, y = matchings(8, seed=1)
     problem = Latent(Permutation(3), SMALL_MAP).pack(X, y)
-    common = {"relaxed": False, "max_iter": 12}
-    start = np.array([0.1, 0.2])
-    results = [
-        train_random(
-            problem, 0.05, np.ones(8), n_samples=lambda w: 3000, greedy=False, how=how,
-            start=start, rng=np.random.RandomState(0), **common,
-        )
-        for how in (None, EXACT)
-    ]  # fmt: skip
+    results = []
+    for how in (Random(3000, 0, greedy=False), EXACT):
+        drawn = DrawnProblem(problem, 0.05, np.ones(8), False, draw=lambda w, rng, how=how: how)
+        solver = WorkingSetAscent(passes=3)
+        start, rng = np.array([0.1, 0.2]), np.random.RandomState(0)
+        climb = Climb(solver, drawn, rng=rng, start=start)
+        results.append(run(climb, tol=0.0, max_iter=12, check_every=1))
     np.testing.assert_allclose(results[0].weights, results[1].weights, atol=1e-10)
-    assert results[0].objective == pytest.approx(results[1].objective, abs=1e-10)
-    assert results[0].objective < 0.5 * results[0].history[0].primal
+    assert results[0].primal == pytest.approx(results[1].primal, abs=1e-10)
+    assert results[0].primal < 0.5 * results[0].history[0].primal
 
 
 @pytest.mark.parametrize("trainer", ["random", "lssvm"])

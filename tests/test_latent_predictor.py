@@ -30,7 +30,8 @@ from maxmargin import (
     Subset,
     certificates,
 )
-from maxmargin.latent.trainers import MARGIN, SLACK, Session
+from maxmargin.latent.objective import ExplainedProblem
+from maxmargin.latent.problem import MARGIN, SLACK
 
 TREES = Latent(SPACES["trees"], SharedPairs(), superset=AnyPairs())
 SETS = Latent(LEARNABLE, SharedPairs(), superset=AnyPairs())
@@ -107,18 +108,15 @@ def test_fitted_attributes_of_every_trainer(trainer, settings, tmp_path):
 def test_certificate_is_that_of_a_convex_problem(trainer):
     """With the latent variables known there is one convex problem: no weights are below dual_."""
     model = LatentPredictor(SETS, trainer, alpha=0.05, tol=1e-6, random_state=0).fit(X, Z)
-    session = Session(
-        SETS.pack(X, Z), 0.05, np.ones(len(X)), MARGIN if trainer == "lssvm" else SLACK, 50,
-        np.random.RandomState(0),
-    )  # fmt: skip
-    session.explain(model.coef_, False)  # they had settled
+    objective = MARGIN if trainer == "lssvm" else SLACK
+    problem = ExplainedProblem(SETS.pack(X, Z), 0.05, np.ones(len(X)), objective)
+    problem = problem.with_truth(problem.explain(model.coef_))  # they had settled
     rng = np.random.RandomState(1)
-    value, _, _ = session.search(model.coef_, "exact")
-    assert value == pytest.approx(model.objective_, abs=1e-9)
+    assert problem.evaluate(model.coef_).primal == pytest.approx(model.objective_, abs=1e-9)
     for size in (0.0, 1e-3, 0.1, 1.0):
         for _ in range(5):
             other = model.coef_ + size * rng.randn(len(model.coef_))
-            assert session.search(other, "exact")[0] >= model.dual_ - 1e-9
+            assert problem.evaluate(other).primal >= model.dual_ - 1e-9
 
 
 def test_reports_and_plots_never_call_it_a_global_bound(fitted):

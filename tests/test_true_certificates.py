@@ -23,7 +23,7 @@ from maxmargin._kernels.subsets import best_subsets
 from maxmargin._validation import LARGEST
 from maxmargin.solvers import loop
 from maxmargin.solvers.problem import Evaluation
-from maxmargin.solvers.rounds import run_latent
+from maxmargin.solvers.rounds import run_rounds
 
 CASES = hostile.cases()
 # Compiled by other tests, too; the others are for `make test-all`.
@@ -159,14 +159,12 @@ def test_early_stopping_reports_the_weights_it_returns(seed):
     assert model.primal_ == pytest.approx(primal, rel=1e-9)
 
 
-class Stepper:
+class Stepper(loop.Stepper):
     """Candidates from a list, one check after another."""
 
     class problem:
         n_examples = 1
-
-    between_rounds = True
-    dual_state = None
+        certifies = "global"
 
     def __init__(self, *checks):
         self.checks = list(checks)
@@ -178,12 +176,6 @@ class Stepper:
     def check(self):
         weights, *values = self.checks.pop(0) if len(self.checks) > 1 else self.checks[0]
         return [(np.array(weights), Evaluation(*values, 0.0))]
-
-    def estimate(self):
-        return np.inf
-
-    def refresh(self):
-        return False
 
 
 def run(*checks, **params):
@@ -229,14 +221,13 @@ def test_of_equal_scores_the_weights_nearer_to_the_optimum_are_kept():
 class Rounds:
     """A latent model whose objective falls from round to round."""
 
+    problem = Stepper.problem
+
     def __init__(self):
         self.primals = iter([0.9, 0.7, 0.6, 0.6])
 
     def complete(self, weights, before):
         return before
-
-    def truth_score(self, weights, completion):
-        return 0.0
 
     def stepper(self, completion, dual_state):
         primal = next(self.primals)
@@ -244,7 +235,7 @@ class Rounds:
 
 
 def test_hidden_labels_with_a_validation_report_the_round_they_return():
-    result = run_latent(
+    result = run_rounds(
         Rounds(), [0], tol=0.01, max_iter=5, validate=lambda weights: float(weights[0])
     )
     assert result.primal == result.weights[0] == 0.9

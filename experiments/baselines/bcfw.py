@@ -21,6 +21,7 @@ import numpy as np
 from maxmargin._kernels.blocks import Blocks
 from maxmargin._kernels.passes import inner_product
 from maxmargin.solvers import _bcfw_kernel
+from maxmargin.solvers.loop import Stepper
 from maxmargin.solvers.problem import Evaluation
 
 ORDERS = ("permutation", "active", "uniform", "gap")
@@ -31,7 +32,7 @@ _ACTIVE_ROUNDS = 9
 _ACTIVE_SHARE = 0.1
 
 
-class BlockStepper:
+class BlockStepper(Stepper):
     """Stepper of block-coordinate Frank-Wolfe.
 
     Parameters

@@ -21,8 +21,9 @@ import numpy as np
 from experiments.baselines.dlpw_kernel import dlpw_steps
 from maxmargin.graphs.graph import TABLE
 from maxmargin.graphs.problem import GraphProblem
-from maxmargin.solvers._visits import PermutedPasses
 from maxmargin.solvers.problem import Evaluation
+
+from .visits import PermutedPasses
 
 
 class DLPW(PermutedPasses):
@@ -43,8 +44,6 @@ class DLPW(PermutedPasses):
         t-th weighted by ``t ** average`` (True is 3).
     rng : numpy.random.RandomState
     """
-
-    dual_state = None  # nothing to continue from
 
     def __init__(
         self,

@@ -11,8 +11,9 @@ import numpy as np
 from experiments.baselines.lp_kernel import add_answer, answer_loss, roof_subgradient_steps
 from experiments.baselines.lp_oracles import make_oracle
 from maxmargin.graphs.problem import GraphProblem
-from maxmargin.solvers._visits import PermutedPasses
 from maxmargin.solvers.problem import Evaluation
+
+from .visits import PermutedPasses
 
 
 class LPSubgradient(PermutedPasses):
@@ -25,8 +26,6 @@ class LPSubgradient(PermutedPasses):
         As in :class:`~experiments.baselines.lp_bcfw.LPBlockFrankWolfe`.
     rng : numpy.random.RandomState
     """
-
-    dual_state = None  # nothing to continue from
 
     def __init__(
         self, problem: GraphProblem, *, oracle: str = "auto", check_oracle: str = "auto", rng

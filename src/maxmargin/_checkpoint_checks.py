@@ -16,11 +16,12 @@ import numpy as np
 from ._dual_checks import check_dual
 from ._indices import check_array, check_finite_array, check_within
 from ._value_checks import list_of, record
+from .solvers.problem import NOTHING
 
 # Integers that grow; all others are settings of the solver.
-_COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale"}
+_COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks"}
 # Best values so far: infinite before there are any.
-_MAY_BE_INFINITE = {"lowest", "soft_primal", "soft_dual", "hard_primal", "least_apart"}
+_MAY_BE_INFINITE = {"lowest", "soft_primal", "soft_dual", "hard_primal", "least_apart", "gap"}
 # What a solver computes once from the problem.
 _CONSTANTS = {"slots", "constants"}
 # Logarithms of what may be forbidden.
@@ -192,6 +193,19 @@ def _check_point(value: Any, fresh: Any, problem: Any) -> None:
     _vector("weights", value.weights, problem.n_weights)
 
 
+def _check_truths(value: Any, fresh: Any, problem: Any) -> None:
+    """Rows of features; where explanations are fixed they are those of the problem."""
+    if type(value) is not type(fresh):
+        raise ValueError("truths must be rows of features")
+    for name, array, known in zip(fresh._fields, value, fresh, strict=True):
+        check_array(f"{name} of truths", array, known.dtype, known.shape)
+    check_within("indices of truths", value.indices, 0, problem.n_weights)
+    check_within("counts of truths", value.counts, 0, value.indices.shape[1] + 1)
+    check_finite_array("values of truths", value.values)
+    if problem.certifies != NOTHING and not all(map(np.array_equal, value, fresh)):
+        raise ValueError("truths are not those of the problem")
+
+
 def _check_centred(value: Any, fresh: Any, problem: Any) -> None:
     if value != -1:
         _check_count("centred_at", value)
@@ -250,6 +264,7 @@ _SPECIAL: dict[str, Callable[[Any, Any, Any], None]] = {
     "dual": _check_state_of_dual,
     "centred_at": _check_centred,
     "oracle": _check_oracle,
+    "truths": _check_truths,
 }
 
 
@@ -311,15 +326,22 @@ def _check_average(found: dict[str, Any]) -> None:
 
 def _check_loop(state: Any, problem: Any) -> None:
     """Best weights and checks so far: what the loop around the solver knows."""
-    if len(state.best) != 4:
-        raise ValueError("best must be weights, primal, dual and oracle error")
-    weights, primal, dual, error = state.best
+    if len(state.best) != 8:
+        raise ValueError("best must be what the loop has seen: eight values")
+    weights, primal, lowest, dual, error, size, score, stale = state.best
     _vector("the best weights", weights, problem.n_weights)
     _check_number("the best primal value", primal)
+    _check_number("the lowest primal value", lowest)
     _check_number("the best dual value", dual, infinite=True)
     _check_number("the oracle error", error)
-    if error < 0.0 or not dual - primal <= _ROUNDING * abs(primal):
-        raise ValueError(f"the dual value {dual} is above the primal value {primal}")
+    _check_number("the size of the objective", size)
+    if score is not None:
+        _check_number("the validation score", score)
+    _check_count("the checks without progress", stale)
+    if error < 0.0 or size < 0.0 or not dual - lowest <= _ROUNDING * abs(lowest):
+        raise ValueError(f"the dual value {dual} is above the primal value {lowest}")
+    if lowest > primal or (score is None and problem.certifies != NOTHING and lowest < primal):
+        raise ValueError(f"the lowest primal value {lowest} is not that of the best weights")
     _check_count("checked_calls", state.checked_calls)
     if state.checked_calls > state.solver.calls:
         raise ValueError("the last check came after the last step")

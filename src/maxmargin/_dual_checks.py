@@ -36,7 +36,7 @@ def _check_pool_arrays(state: Any, n: int | None, used: int) -> int:
 
 def _check_mass(name: str, values: np.ndarray) -> None:
     check_finite_array(name, values)
-    if len(values) and values.min() < -_ROUNDING:
+    if values.size and values.min() < -_ROUNDING:
         raise ValueError(f"{name} must not be negative; received {values.min()}")
 
 
@@ -156,6 +156,25 @@ def _check_means(state: Any, problem: Any) -> None:
     _check_mass("losses", losses)
 
 
+def _check_working_set(state: Any, problem: Any) -> None:
+    n, width = (None, None) if problem is None else (problem.n_examples, problem.oracle.width)
+    shape = check_array("indices", state.indices, np.int32, (n, None, width)).shape
+    check_array("values", state.values, np.float64, shape)
+    check_array("counts", state.counts, np.int32, shape[:2])
+    check_array("used", state.used, np.int32, shape[:1])
+    check_within("indices", state.indices, 0, _NO_LIMIT if problem is None else problem.n_weights)
+    check_within("counts", state.counts, 0, shape[2] + 1)
+    check_within("used", state.used, 0, shape[1] + 1)
+    check_finite_array("values", state.values)
+    for name in ("losses", "factors", "mass"):
+        _check_mass(name, check_array(name, getattr(state, name), np.float64, shape[:2]))
+    if (state.mass.sum(axis=1) > 1.0 + _ROUNDING).any():
+        raise ValueError("the mass of the structures of an example must be at most 1")
+    behind = np.arange(shape[1]) >= state.used[:, None]
+    if state.mass[behind].any():
+        raise ValueError("structures that are not in use have mass")
+
+
 def _check_weights(state: np.ndarray, problem: Any) -> None:
     check_array("weights", state, np.float64, (None if problem is None else problem.n_weights,))
     check_finite_array("weights", state)
@@ -168,6 +187,7 @@ _CHECKS: dict[str, Callable[[Any, Any], None]] = {
     "Flows": _check_flows,
     "Beliefs": _check_beliefs,
     "MeanBlocks": _check_means,
+    "WorkingSet": _check_working_set,
     "ndarray": _check_weights,
 }
 

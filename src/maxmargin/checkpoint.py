@@ -28,7 +28,7 @@ from ._replacing import replacing
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
-# 4: what oracles remember is part of the state of a solver.
+# 4: what oracles remember is part of the state of a solver, what the loop has seen is one value.
 _VERSION = 4
 # What the dual value may be above the primal one, in parts of it.
 _ROUNDING = 1e-6
@@ -50,6 +50,10 @@ _OBJECTS = {
     ("maxmargin.solvers.lbfgs", "Search"),
     ("maxmargin.solvers.problem", "DualPoint"),
     ("maxmargin.graphs.soft", "SoftState"),
+    ("maxmargin.latent.kernels.working_set", "Rows"),
+    ("maxmargin.latent.kernels.working_set", "WorkingSet"),
+    ("maxmargin.latent.solvers", "LatentSubgradientState"),
+    ("maxmargin.latent.solvers", "WorkingSetState"),
     ("maxmargin.solvers.subgradient", "SubgradientState"),
 }
 
@@ -57,13 +61,13 @@ _OBJECTS = {
 class FitState(NamedTuple):
     """A fit in the middle.
 
-    ``solver`` is the state of the solver, ``best`` the best weights with primal, dual and oracle
-    error, ``checked_calls`` the oracle calls at the last check, ``history`` the checks so far,
-    ``seconds`` the time spent.
+    ``solver`` is the state of the solver, ``best`` the values of
+    :class:`~maxmargin.solvers.loop.Seen`, ``checked_calls`` the oracle calls at the last check,
+    ``history`` the checks so far, ``seconds`` the time spent.
     """
 
     solver: Any
-    best: tuple[np.ndarray, float, float, float]
+    best: tuple
     checked_calls: int
     history: list
     seconds: float
@@ -84,8 +88,8 @@ class Recorder:
     Notes
     -----
     The loop asks for a check, then for steps until the next check is due. To start in the middle,
-    the recorder answers with the best weights known until the loop has come to the last check that
-    was recorded; its next answer to "advance" is the recorded state itself.
+    the recorder has no candidates beside the best ones recorded until the loop has come to the last
+    check that was recorded; its next answer to "advance" is the recorded state itself.
     """
 
     def __init__(
@@ -96,7 +100,7 @@ class Recorder:
         self._start = start
         self.history: list = [] if start is None else list(start.history)
         self._before = 0.0 if start is None else start.seconds
-        self._best = None if start is None else start.best
+        self._best: Any = None
         self._checked_calls = 0 if start is None else start.checked_calls
         self._replaying = start is not None
         self._at_check = self._checked_calls == 0  # where the loop begins
@@ -138,22 +142,18 @@ class Recorder:
         if not self._replaying:
             self.history.append(check._replace(seconds=check.seconds + self._before))
 
-    def check(self) -> list:
-        """In the place of the stepper's own: remembers the best weights."""
-        from .solvers.problem import Evaluation
+    def new_best(self) -> Any:
+        """The best that the fit has seen, which goes into the state."""
+        self._best = self._climb.new_best()
+        if self._start is not None:
+            self._best.seen = type(self._best.seen)(*self._start.best)
+        return self._best
 
+    def check(self) -> list:
+        """In the place of the stepper's own: nothing new while replaying."""
         if self._replaying:
-            assert self._best is not None
-            return [(self._best[0], Evaluation(*self._best[1:]))]
+            return []
         candidates = self._climb.check()
-        weights, found = min(candidates, key=lambda candidate: candidate[1].primal)
-        dual = max(candidate[1].dual for candidate in candidates)
-        if self._best is not None:
-            dual = max(dual, self._best[2])
-        if self._best is None or found.primal < self._best[1]:
-            self._best = weights.copy(), found.primal, dual, found.oracle_error
-        else:
-            self._best = (*self._best[:2], dual, self._best[3])
         self._checked_calls = self._climb.oracle_calls
         return candidates
 
@@ -178,10 +178,10 @@ class Recorder:
 
     def state(self) -> FitState:
         """The present state; its arrays are those that the solver works on."""
-        if self._best is None:
+        if self._best is None or not len(self._best.seen.weights):
             raise RuntimeError("a fit has no state before its first check")
         seconds = self._before + time.perf_counter() - self._began
-        best, checked = self._best, self._checked_calls
+        best, checked = tuple(self._best.seen), self._checked_calls
         return FitState(self._climb.state, best, checked, list(self.history), seconds)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from .._labels import as_label_array
 from .._validation import check_integer
 from ..solvers.loop import run
+from ..solvers.problem import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
-from ..solvers.rounds import LatentModel, LatentResult, run_latent
+from ..solvers.rounds import HiddenParts, run_rounds
 from ._base import Settings, StructuredEstimator, warn_failure
 
 
@@ -88,6 +89,48 @@ def warn_without_labels(indices: np.ndarray, unit: str) -> None:
         )
 
 
+class HiddenOutputs(HiddenParts):
+    """Hidden parts of a compiled structure: a completion is the true outputs of all examples.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a loss that is 0 where the truth is hidden.
+    clamped : structure
+        Its outputs are those that agree with what is known.
+    make_stepper : callable
+    decode : callable
+        The best outputs of a structure, from rows, weights and the number of threads.
+    score : callable
+        Writes the scores of given outputs of a range of examples.
+    """
+
+    def __init__(
+        self, problem: Any, clamped: Any, make_stepper: Callable, decode: Callable, score: Callable
+    ):
+        super().__init__(problem, make_stepper)
+        self.clamped = clamped
+        self._decode, self._score = decode, score
+
+    def complete(self, weights: np.ndarray, before: Any) -> np.ndarray:
+        """The best outputs that agree with what is known."""
+        problem = self.problem
+        found = self._decode(self.clamped, problem.shared_rows, weights, problem.n_threads)
+        return before if before is not None and np.array_equal(found, before) else found
+
+    def truth_scores(self, weights: np.ndarray, completion: np.ndarray) -> np.ndarray:
+        """Scores of some outputs."""
+        problem = self.problem
+        values = np.empty(problem.n_examples)
+        data = (problem.structure, problem.shared_rows, weights)
+
+        def work(first: int, last: int) -> None:
+            self._score(*data, first, last, completion, values)
+
+        for_groups(work, problem.n_examples, problem.n_threads)
+        return values
+
+
 class HiddenLabels(StructuredEstimator):
     """Mixin of estimators with the parameters ``hidden`` and ``hidden_starts``."""
 
@@ -102,31 +145,17 @@ class HiddenLabels(StructuredEstimator):
 
     def _solve_latent(
         self,
-        model: LatentModel,
+        model: HiddenParts,
         starts: Iterable[Any],
         problem: Any,
         settings: Settings,
         validate: Any = None,
-    ) -> LatentResult:
+    ) -> Result:
         """Train with hidden labels, and keep the certificate of the last convex problem."""
         before = self._dual_for(problem)
-        result = run_latent(
-            model,
-            starts,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            check_every=self._check_every,
-            callbacks=settings.callbacks,
-            validate=validate,
-            patience=self.n_iter_no_change,
-            verbose=settings.verbose,
-            name=type(self).__name__,
-            dual_state=before,
-        )
-        self._keep_certificate(result, problem)
-        self._keep_rounds(result.objective, result.rounds, result.objectives)
-        self._warn_unless_done(result.status, settings)
-        return result
+        options = self._run_options(settings, validate)
+        result = run_rounds(model, starts, dual_state=before, **options)
+        return self._keep_rounds(result, problem, settings)
 
     def _solve_likelihood(
         self, problem: Any, clamped: Any, settings: Settings, validate: Any = None
@@ -134,21 +163,25 @@ class HiddenLabels(StructuredEstimator):
         """Train a CRF on the likelihood of the known labels, which ``clamped`` holds fixed."""
         problem.clamped = clamped
         stepper = self._stepper(problem, settings)
-        result = run(
-            stepper,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            check_every=self._check_every,
-            callbacks=settings.callbacks,
-            validate=validate,
-            patience=self.n_iter_no_change,
-            verbose=settings.verbose,
-            name=type(self).__name__,
-        )
-        self._keep_certificate(result, problem)
-        self._keep_rounds(result.primal, [], [result.primal])
-        self._warn_unless_done(result.status, settings)
-        return result
+        result = run(stepper, **self._run_options(settings, validate))
+        result.objective, result.objectives = result.primal, [result.primal]
+        return self._keep_rounds(result, problem, settings)
+
+    def _make_stepper(self, settings: Settings) -> Callable[[Any, Any], Any]:
+        """Solvers of the convex problems, each from a dual state or afresh from None."""
+        return lambda problem, dual: self._stepper(problem, settings, dual_state=dual)
+
+    def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
+        return {
+            "tol": settings.tol,
+            "max_iter": settings.max_iter,
+            "check_every": self._check_every,
+            "callbacks": settings.callbacks,
+            "validate": validate,
+            "patience": self.n_iter_no_change,
+            "verbose": settings.verbose,
+            "name": type(self).__name__,
+        }
 
     def _with_noise(
         self, weights: np.ndarray, settings: Settings, only_used: bool = False
@@ -161,14 +194,15 @@ class HiddenLabels(StructuredEstimator):
                 noise *= weights != 0.0
             yield weights + size * noise
 
-    def _keep_rounds(self, objective: float, rounds: list, objectives: list) -> None:
-        if self.status_ == CONVERGED:  # of the last convex problem
+    def _keep_rounds(self, result: Result, problem: Any, settings: Settings) -> Result:
+        """Keep the certificate and the rounds; warn unless all went well."""
+        self._keep_certificate(result, problem)
+        status = result.status
+        if status == CONVERGED:  # of the last convex problem
             self.status_ = STATIONARY
-        self.objective_ = objective
-        self.rounds_ = list(rounds)
-        self.start_objectives_ = np.array(objectives)
-
-    def _warn_unless_done(self, status: str, settings: Settings) -> None:
+        self.objective_ = result.objective
+        self.rounds_ = list(result.rounds)
+        self.start_objectives_ = np.array(result.objectives)
         if status == FAILED:
             warn_failure(type(self).__name__, self.primal_, self.dual_, _caller())
         if status == MAX_ITER and settings.tol > 0:
@@ -180,3 +214,4 @@ class HiddenLabels(StructuredEstimator):
                 ConvergenceWarning,
                 stacklevel=_caller(),
             )
+        return result

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +14,7 @@ from ..graphs.inference.plan import list_examples, make_plan
 from ..graphs.packing import Layout, pack_graphs
 from ..graphs.problem import GraphProblem
 from ..solvers.loop import run
+from ..solvers.rounds import HiddenParts
 from ._base import Settings
 from ._graph_counts import without_known
 from ._graph_data import LabelledGraphs, Parts, clamp, table_scores, take_parts
@@ -24,7 +24,7 @@ from ._hidden import HiddenLabels
 _START_TOL = 0.1
 
 
-class HiddenGraphs:
+class HiddenGraphs(HiddenParts):
     """The latent model of graphs: a completion is the states of all variables.
 
     On graphs with cycles the best completion may not be found for sure: then an example keeps its
@@ -59,11 +59,10 @@ class HiddenGraphs:
         free: Graphs | None = None,
         flat: Callable[[np.ndarray], np.ndarray] = np.ravel,
     ):
-        self.problem = problem
+        super().__init__(problem, make_stepper)
         self.known = known
         self.unproven = 0
         self._scores_of = scores_of
-        self._make_stepper = make_stepper
         self._numbers = numbers
         self._flat = flat
         self._free = problem.graphs if free is None else free
@@ -112,20 +111,33 @@ class HiddenGraphs:
         drivers.score_labels(self._plan, self._examples, everything, flat, tables, labels, values)
         return values
 
-    def truth_score(self, weights: np.ndarray, completion: np.ndarray) -> float:
-        """Mean score of some labels."""
+    def truth_scores(self, weights: np.ndarray, completion: np.ndarray) -> np.ndarray:
+        """Scores of some labels."""
         unary, tables = self._scores_of(weights)
-        values = self._values(unary, tables, completion)
-        return float(values @ self.problem.sample_weight) / self.problem.total_weight
-
-    def stepper(self, completion: np.ndarray, dual_state: Any) -> Any:
-        """The solver of the convex problem."""
-        changed = copy.copy(self.problem)
-        changed.truth = np.ascontiguousarray(completion, dtype=np.int32)
-        return self._make_stepper(changed, dual_state)
+        return self._values(unary, tables, completion)
 
 
-class HiddenNodes(HiddenLabels):
+class HiddenGraphLabels(HiddenLabels):
+    """What estimators of graphs with hidden labels share."""
+
+    def _solve_graphs(
+        self, model: HiddenGraphs, start: tuple, settings: Settings, validate: Any
+    ) -> Any:
+        """Train from completions by scores of states and tables, then by these with noise."""
+
+        def starts():
+            unary, tables = start
+            yield model.complete_scores(unary, tables, None)
+            for _ in range(1, self.hidden_starts):
+                noise = settings.rng.standard_normal(unary.shape)
+                yield model.complete_scores(unary + unary.std() * noise, tables, None)
+
+        result = self._solve_latent(model, starts(), model.problem, settings, validate)
+        self.unproven_completions_ = model.unproven
+        return result
+
+
+class HiddenNodes(HiddenGraphLabels):
     """The part of :class:`GraphLabeler` that trains with hidden labels."""
 
     classes_: np.ndarray
@@ -181,22 +193,9 @@ class HiddenNodes(HiddenLabels):
             self._set_weights(problem, weights, X, rows_used)
             return self._training_scores(parts, X)
 
-        def make_stepper(problem, dual_state):
-            return self._stepper(problem, settings, dual_state=dual_state)
-
         packed = pack_graphs(free, self.layout_)[0]
         model = HiddenGraphs(
-            problem, known, scores_of, make_stepper, train, packed,
+            problem, known, scores_of, self._make_stepper(settings), train, packed,
             lambda table: kinds.flat(table, of_node),
         )  # fmt: skip
-
-        def starts():
-            unary, tables = start
-            yield model.complete_scores(unary, tables, None)
-            for _ in range(1, self.hidden_starts):
-                noise = settings.rng.standard_normal(unary.shape)
-                yield model.complete_scores(unary + unary.std() * noise, tables, None)
-
-        result = self._solve_latent(model, starts(), problem, settings, validate)
-        self.unproven_completions_ = model.unproven
-        return result
+        return self._solve_graphs(model, start, settings, validate)

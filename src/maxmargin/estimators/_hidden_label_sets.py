@@ -11,8 +11,8 @@ from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..structures.multilabel import HIDDEN
 from ._base import Settings
-from ._hidden import HiddenLabels, warn_without_labels
-from ._hidden_graphs import HiddenGraphs
+from ._hidden import warn_without_labels
+from ._hidden_graphs import HiddenGraphLabels, HiddenGraphs
 
 # Relative gap of the training on known entries from which the first completion comes.
 _START_TOL = 0.1
@@ -55,7 +55,7 @@ def known_counts(indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
     return np.stack([weights @ (indicator == 0), weights @ (indicator == 1)])
 
 
-class HiddenLabelSets(HiddenLabels):
+class HiddenLabelSets(HiddenGraphLabels):
     """The part of :class:`MultiLabelClassifier` that trains with hidden entries and edges."""
 
     classes_: np.ndarray
@@ -79,22 +79,10 @@ class HiddenLabelSets(HiddenLabels):
             self._keep_weights(problem, weights, X, train)  # type: ignore[attr-defined]
             return unary_of(), np.tile(self.interactions_.ravel(), n)
 
-        def make_stepper(problem, dual_state):
-            return self._stepper(problem, settings, dual_state=dual_state)
-
-        model = HiddenGraphs(problem, known, scores_of, make_stepper, train)
-
-        def starts():
-            # Every known entry on its own: without edges, hidden ones cost nothing.
-            stepper = Climb(make_solver("bcfw", separable), separable, rng=settings.rng)
-            alone = run(stepper, tol=max(settings.tol, _START_TOL), max_iter=settings.max_iter)
-            self._keep_weights(separable, alone.weights, X, train)  # type: ignore[attr-defined]
-            unary, tables = unary_of(), np.zeros(4 * n * len(self.edges_))
-            yield model.complete_scores(unary, tables, None)
-            for _ in range(1, self.hidden_starts):
-                noise = settings.rng.standard_normal(unary.shape)
-                yield model.complete_scores(unary + unary.std() * noise, tables, None)
-
-        result = self._solve_latent(model, starts(), problem, settings, validate)
-        self.unproven_completions_ = model.unproven
-        return result
+        # The first model has every known entry on its own: without edges, hidden ones cost nothing.
+        stepper = Climb(make_solver("bcfw", separable), separable, rng=settings.rng)
+        alone = run(stepper, tol=max(settings.tol, _START_TOL), max_iter=settings.max_iter)
+        self._keep_weights(separable, alone.weights, X, train)  # type: ignore[attr-defined]
+        start = unary_of(), np.zeros(4 * n * len(self.edges_))
+        model = HiddenGraphs(problem, known, scores_of, self._make_stepper(settings), train)
+        return self._solve_graphs(model, start, settings, validate)

@@ -2,71 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ..solvers.loop import run
-from ..solvers.problem import Problem, for_groups
-from ..structures.chain import Chain, pack_products
+from ..solvers.problem import Problem
+from ..structures.chain import pack_products
 from ..structures.chain_sums import score_labellings
 from ._base import Settings
-from ._hidden import HiddenLabels
+from ._hidden import HiddenLabels, HiddenOutputs
 from ._sequence_data import LabelledSequences, decode_all
 
 # Relative gap of the training on known labels from which the first completion comes.
 _START_TOL = 0.1
-
-
-def with_truth(problem: Problem, truth: np.ndarray) -> Problem:
-    """The same problem with other true labels."""
-    changed = copy.copy(problem)
-    changed.structure = problem.structure._replace(truth=truth)
-    return changed
-
-
-class HiddenChains:
-    """The latent model of chains: a completion is the codes of all labels.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a loss that is 0 at hidden positions.
-    known : bool array of shape (positions, K)
-        Which labels are possible where: only the known one where there is one.
-    make_stepper : callable
-        A solver for a problem and a dual state.
-    """
-
-    def __init__(self, problem: Problem, known: np.ndarray, make_stepper: Callable):
-        self.problem = problem
-        self.clamped: Chain = problem.structure._replace(masked=True, allowed=known)
-        self._make_stepper = make_stepper
-
-    def complete(self, weights: np.ndarray, before: Any) -> np.ndarray:
-        """The best labels that agree with those known: Viterbi's algorithm."""
-        problem = self.problem
-        labels = decode_all(self.clamped, problem.shared_rows, weights, problem.n_threads)
-        return before if before is not None and np.array_equal(labels, before) else labels
-
-    def truth_score(self, weights: np.ndarray, completion: np.ndarray) -> float:
-        """Mean score of some labels."""
-        problem = self.problem
-        values = np.empty(problem.n_examples)
-
-        def work(first, last):
-            score_labellings(
-                problem.structure, problem.shared_rows, weights, first, last, completion, values
-            )
-
-        for_groups(work, problem.n_examples, problem.n_threads)
-        return float(values @ problem.sample_weight) / problem.total_weight
-
-    def stepper(self, completion: np.ndarray, dual_state: Any) -> Any:
-        """The solver of the convex problem."""
-        return self._make_stepper(with_truth(self.problem, completion), dual_state)
 
 
 class HiddenSequences(HiddenLabels):
@@ -76,18 +26,16 @@ class HiddenSequences(HiddenLabels):
         self, problem: Problem, data: LabelledSequences, settings: Settings, validate: Any
     ) -> Any:
         known = data.known_labels(len(self.classes_))
-
-        def make_stepper(problem, dual_state):
-            return self._stepper(problem, settings, dual_state=dual_state)
-
-        model = HiddenChains(problem, known, make_stepper)
+        clamped = problem.structure._replace(masked=True, allowed=known)
+        make_stepper = self._make_stepper(settings)
+        model = HiddenOutputs(problem, clamped, make_stepper, decode_all, score_labellings)
         if problem.cost.smooth:
             return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, problem, data, settings)
         return self._solve_latent(model, starts, problem, settings, validate)
 
     def _starts(
-        self, model: HiddenChains, problem: Problem, data: LabelledSequences, settings: Settings
+        self, model: HiddenOutputs, problem: Problem, data: LabelledSequences, settings: Settings
     ) -> Iterator[np.ndarray]:
         """Completions by a model of the known labels alone, then by that model with noise."""
         weights = self._train_on_known(problem, data, settings)

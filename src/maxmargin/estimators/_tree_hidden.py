@@ -2,62 +2,19 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from ..solvers.problem import Problem, for_groups
+from ..solvers.problem import Problem
 from ..structures.arborescence import choose_heads, score_trees
 from ._base import Settings
-from ._hidden import HiddenLabels
+from ._hidden import HiddenLabels, HiddenOutputs
 from ._tree_data import known_arcs, parse
 
 # Passes of the model of single words, from which the first completion comes.
 _START_PASSES = 3
-
-
-class HiddenTrees:
-    """The latent model of trees: a completion is the heads of all words.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a loss that is 0 at hidden heads.
-    allowed : bool array
-        Arcs that agree with what is known.
-    make_stepper : callable
-        A solver for a problem and a dual state.
-    """
-
-    def __init__(self, problem: Problem, allowed: np.ndarray, make_stepper: Callable):
-        self.problem = problem
-        self.clamped = problem.structure._replace(allowed=allowed)
-        self._make_stepper = make_stepper
-
-    def complete(self, weights: np.ndarray, before: Any) -> np.ndarray:
-        """The best trees that agree with the heads known."""
-        problem = self.problem
-        heads = parse(self.clamped, problem.rows, weights, problem.n_threads)
-        return before if before is not None and np.array_equal(heads, before) else heads
-
-    def truth_score(self, weights: np.ndarray, completion: np.ndarray) -> float:
-        """Mean score of some trees."""
-        problem = self.problem
-        values = np.empty(problem.n_examples)
-
-        def work(first: int, last: int) -> None:
-            score_trees(problem.structure, problem.rows, weights, first, last, completion, values)
-
-        for_groups(work, problem.n_examples, problem.n_threads)
-        return float(values @ problem.sample_weight) / problem.total_weight
-
-    def stepper(self, completion: np.ndarray, dual_state: Any) -> Any:
-        """The solver of the convex problem."""
-        changed = copy.copy(self.problem)
-        changed.structure = self.problem.structure._replace(truth=completion)
-        return self._make_stepper(changed, dual_state)
 
 
 class HiddenHeads(HiddenLabels):
@@ -67,18 +24,16 @@ class HiddenHeads(HiddenLabels):
         self, problem: Problem, heads: np.ndarray, settings: Settings, validate: Any
     ) -> Any:
         lengths = np.diff(problem.structure.indptr)
-
-        def make_stepper(problem: Problem, dual_state: Any) -> Any:
-            return self._stepper(problem, settings, dual_state=dual_state)
-
-        model = HiddenTrees(problem, known_arcs(heads, lengths), make_stepper)
+        clamped = problem.structure._replace(allowed=known_arcs(heads, lengths))
+        make_stepper = self._make_stepper(settings)
+        model = HiddenOutputs(problem, clamped, make_stepper, parse, score_trees)
         if problem.cost.smooth:
             return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, heads, settings)
         return self._solve_latent(model, starts, problem, settings, validate)
 
     def _starts(
-        self, model: HiddenTrees, heads: np.ndarray, settings: Settings
+        self, model: HiddenOutputs, heads: np.ndarray, settings: Settings
     ) -> Iterator[np.ndarray]:
         """Completions by a model of single words with known heads, then by that with noise."""
         problem = model.problem

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,11 +20,16 @@ from .._validation import (
     check_switch,
 )
 from ..latent.certificates import sample_size
+from ..latent.objective import DrawnProblem, ExplainedProblem, Explanations
 from ..latent.problem import EXACT, LISTED, MARGIN, SCORE, SLACK, LatentProblem, Random
-from ..latent.trainers import LatentResult, train_exact, train_random, train_subgradient
+from ..latent.solvers import LatentSubgradient, WorkingSetAscent
 from ..latent.variables import Latent
-from ..solvers.result import CONVERGED, MAX_ITER
-from ._base import _all_or_nothing
+from ..solvers.base import Solver
+from ..solvers.climb import Climb
+from ..solvers.loop import run
+from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
+from ..solvers.rounds import run_rounds
+from ._base import _all_or_nothing, warn_failure
 
 TRAINERS = ("random", "all", "lssvm")
 SOLVERS = ("cccp", "subgradient")
@@ -31,6 +37,10 @@ INFERENCES = ("exact", "random")
 SEARCHES = (EXACT, LISTED)
 # Structures of a draw where the formula of the theorem does not hold.
 _MOST_SAMPLES = 100
+# Searches of all examples for one convex problem at most.
+_MOST_SEARCHES = 1000
+# The last convex problem is solved to this share of the tolerance of the rounds.
+_SHARE_OF_TOL = 0.1
 # What is certified.
 _CONVEX = (
     "primal_, dual_ and gap_ are those of the last convex problem, in which explanations are fixed;"
@@ -79,9 +89,9 @@ class LatentPredictor(BaseEstimator):
         default that of uniform proposals, where it is known.
     greedy : bool, default=True
         Whether random structures are improved by local moves (Algorithm 1 of the paper).
-    solver : {"cccp", "subgradient"}, default="cccp"
-        Of "random": convex steps over remembered structures, or the averaged stochastic
-        subgradient method.
+    solver : {"cccp", "subgradient"} or Solver, default="cccp"
+        Dual ascent over remembered structures (``WorkingSetAscent``), or, of "random", the averaged
+        stochastic subgradient method; or such a solver with parameters of its own.
     search : {"exact", "listed"}, default="exact"
         Of "all": a fast exact search, or one that goes through all outputs and latent variables.
     inference : {"exact", "random"}, default="exact"
@@ -117,7 +127,7 @@ class LatentPredictor(BaseEstimator):
     certificate_ : str
         What ``primal_``, ``dual_`` and ``gap_`` are about, or why two of them are NaN.
     status_ : str
-        "converged", "max_iter", "stopped" or "interrupted".
+        "converged", "max_iter", "stopped", "interrupted" or "failed".
     n_iter_ : int
     n_searches_ : int
         Searches for the worst structure of an example.
@@ -207,68 +217,81 @@ class LatentPredictor(BaseEstimator):
         shares = check_sample_weight(sample_weight, problem.n_examples)
         self.alpha_ = 2.0 / shares.sum() if isinstance(self.alpha, str) else float(self.alpha)
         result = self._train(problem, shares, rng)
+        is_random = self.trainer == "random"
         self.coef_ = result.weights
-        self.objective_ = float(result.objective)
-        self.primal_ = float(result.primal)
-        self.dual_ = float(result.dual)
-        self.gap_ = self.primal_ - self.dual_
-        self.certificate_ = _RANDOM if self.trainer == "random" else _CONVEX
-        self.oracle_error_ = math.nan if self.trainer == "random" else 0.0
+        self.primal_ = result.primal
+        self.objective_ = result.primal if result.objective is None else result.objective
+        self.dual_ = math.nan if is_random else result.dual
+        self.gap_ = math.nan if is_random else result.gap
+        self.certificate_ = _RANDOM if is_random else _CONVEX
+        self.oracle_error_ = math.nan if is_random else 0.0
         self.status_ = result.status
-        if self.status_ == CONVERGED and not self.gap_ <= self.tol * abs(self.primal_):
-            self.status_ = MAX_ITER  # rounds gain nothing, but their convex problem is not solved
+        if self.status_ == STATIONARY:  # which is not to say that the convex problem was solved
+            solved = self.gap_ <= self.tol * abs(self.primal_)
+            self.status_ = CONVERGED if solved else MAX_ITER
+        if self.status_ == FAILED:
+            warn_failure(type(self).__name__, self.primal_, self.dual_, stacklevel=3)
         self.history_ = result.history
         self.n_iter_ = max(1, round(result.history[-1].passes))
-        self.n_searches_ = result.searches
+        self.n_searches_ = problem.n_searches
         return self
 
     def _train(
         self, problem: LatentProblem, shares: np.ndarray, rng: np.random.RandomState
-    ) -> LatentResult:
+    ) -> Result:
         common: dict[str, Any] = {
-            "max_iter": self.n_iter,
-            "rng": rng,
+            "check_every": 1,
             "callbacks": check_callbacks(self.callbacks),
             "verbose": int(self.verbose),
+            "name": type(self).__name__,
         }
         if self.trainer == "random":
-            draws: dict[str, Any] = {
-                "n_samples": lambda weights: self._n_samples(problem, weights),
-                "relaxed": problem.has_superset,
-                "greedy": bool(self.greedy),
-            }
-            if self.solver == "subgradient":
-                return train_subgradient(problem, self.alpha_, shares, **draws, **common)
-            return train_random(
-                problem,
-                self.alpha_,
-                shares,
-                passes=self.n_passes,
-                capacity=self.capacity,
-                **draws,
-                **common,
+            drawn = DrawnProblem(
+                problem, self.alpha_, shares, relaxed=problem.has_superset,
+                draw=lambda weights, rng: self._draw(problem, weights, rng),
+            )  # fmt: skip
+            return run(self._climb(drawn, rng), tol=0.0, max_iter=self.n_iter, **common)
+        convex = ExplainedProblem(
+            problem, self.alpha_, shares, MARGIN if self.trainer == "lssvm" else SLACK,
+            how=self.search if self.trainer == "all" else EXACT,
+        )  # fmt: skip
+        return run_rounds(
+            Explanations(convex, lambda problem, dual: self._climb(problem, rng, dual)),
+            self._starts(convex, rng),
+            tol=_SHARE_OF_TOL * self.tol,
+            least_fall=self.tol,
+            max_iter=_MOST_SEARCHES,
+            max_rounds=self.n_iter,
+            each_round=True,
+            **common,
+        )
+
+    def _starts(self, problem: ExplainedProblem, rng: np.random.RandomState) -> Iterator[Any]:
+        """Explanations of weights 0, then of random ones."""
+        yield problem.truths
+        for _ in range(1, self.n_restarts):
+            yield problem.explain(rng.standard_normal(problem.n_weights))
+
+    def _climb(self, problem: Any, rng: np.random.RandomState, start: Any = None) -> Climb:
+        solver: Any = self.solver
+        if solver == "cccp":
+            passes = {"passes": self.n_passes} if self.trainer == "random" else {}
+            solver = WorkingSetAscent(capacity=self.capacity, **passes)
+        elif solver == "subgradient":
+            solver = LatentSubgradient()
+        missing = solver.missing(problem)
+        if missing:
+            raise ValueError(
+                f"solver={solver!r} does not go with trainer={self.trainer!r}: it needs "
+                f"{' and '.join(missing)}."
             )
-        objective = MARGIN if self.trainer == "lssvm" else SLACK
-        best: LatentResult | None = None
-        for restart in range(self.n_restarts):
-            start = rng.standard_normal(problem.n_weights) if restart else None
-            found = train_exact(
-                problem,
-                self.alpha_,
-                shares,
-                objective,
-                how=self.search if self.trainer == "all" else EXACT,
-                tol=float(self.tol),
-                capacity=self.capacity,
-                start=start,
-                **common,
-            )
-            if best is None or found.objective < best.objective:
-                best = found
-            if found.status not in ("converged", "max_iter"):
-                break
-        assert best is not None
-        return best
+        return Climb(clone(solver), problem, rng=rng, start=start)
+
+    def _draw(
+        self, problem: LatentProblem, weights: np.ndarray, rng: np.random.RandomState
+    ) -> Random:
+        size = self._n_samples(problem, weights)
+        return Random(size, int(rng.randint(2**31)), bool(self.greedy))
 
     def _n_samples(self, problem: LatentProblem, weights: np.ndarray) -> int:
         if not isinstance(self.n_samples, str):
@@ -283,7 +306,8 @@ class LatentPredictor(BaseEstimator):
                 f"latent must be a Latent(structure, latent_space); received {self.latent!r}."
             )
         check_choice("trainer", self.trainer, TRAINERS)
-        check_choice("solver", self.solver, SOLVERS)
+        if not isinstance(self.solver, Solver):
+            check_choice("solver", self.solver, SOLVERS)
         check_choice("search", self.search, SEARCHES)
         check_choice("inference", self.inference, INFERENCES)
         check_switch("greedy", self.greedy)
@@ -301,7 +325,7 @@ class LatentPredictor(BaseEstimator):
             check_integer("n_samples", self.n_samples, 1)
         if self.beta is not None and check_number("beta", self.beta, at_least=0) >= 1:
             raise ValueError(f"beta must be < 1; received {self.beta!r}.")
-        if self.trainer != "random" and self.solver != "cccp":
+        if self.trainer != "random" and self.solver == "subgradient":
             raise ValueError(
                 f"solver={self.solver!r} is for trainer='random'; received "
                 f"trainer={self.trainer!r}."

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..features.kernels import squared_combination
 from ..features.rows import COEFFICIENTS
-from ..solvers.problem import DualPoint, Regularised, for_groups
+from ..solvers.problem import DualPoint, TrainingProblem, for_groups
+from ..structures.take import ragged, take_rows
 from ..structures.traits import GRAPH
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
@@ -24,12 +25,12 @@ from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
 from ._soft_repair import repair_graphs
 from ._tighten_kernel import tighten_messages
-from .graph import TABLE, Graphs
+from .graph import COUNT, TABLE, Graphs
 from .kernels.agreement import Beliefs
 from .packing import with_short_potts
 
 
-class GraphProblem(Regularised):
+class GraphProblem(TrainingProblem):
     """The compiled problem on graphs.
 
     Parameters
@@ -61,6 +62,7 @@ class GraphProblem(Regularised):
         max_min: bool = False,
         n_threads: int = 1,
     ):
+        super().__init__(alpha, sample_weight)
         self.graphs = graphs
         self.rows = rows
         self.surrogate = MaxMin() if max_min else MaxMargin()
@@ -69,13 +71,8 @@ class GraphProblem(Regularised):
         self.features = np.ascontiguousarray(features, dtype=np.float64)
         self.truth = np.ascontiguousarray(truth, dtype=np.int32)
         self.costs = np.ascontiguousarray(costs, dtype=np.float64)
-        self.alpha = float(alpha)
-        self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-        self.total_weight = float(self.sample_weight.sum())
         self.max_min = bool(max_min)
         self.n_threads = n_threads
-        self.n_examples = graphs.n_examples
-        self.scales = self.sample_weight / (self.alpha * self.total_weight)
         self.n_unary = rows.n_inputs * graphs.n_columns
         self.n_weights = self.n_unary + self.features.shape[1] * graphs.n_factor_columns
 
@@ -91,6 +88,51 @@ class GraphProblem(Regularised):
         changed = copy.copy(self)
         changed.graphs = with_short_potts(self.graphs)
         return changed
+
+    def with_truth(self, truth: np.ndarray) -> GraphProblem:
+        """The same problem with other true states."""
+        changed = copy.copy(self)
+        changed.truth = np.ascontiguousarray(truth, dtype=np.int32)
+        return changed
+
+    def subset(self, examples: np.ndarray) -> GraphProblem:
+        """The problem of some of the graphs."""
+        examples, graphs = np.asarray(examples), self.graphs
+        offsets = [name for name in graphs._fields if name.startswith("first_")]
+        found = {name: ragged(getattr(graphs, name), examples) for name in offsets}
+        after: dict[str, Any] = {name: indptr for name, (_, indptr) in found.items()}
+        variables, rows = found["first_variable"][0], found["first_row"][0]
+        factor_rows = np.append(0, 1 + found["first_factor_row"][0])  # row 0 is that of all
+        alpha, sample_weight = self.share(examples)
+        return GraphProblem(
+            graphs._replace(shape=graphs.shape[examples], **after),
+            take_rows(self.rows, rows, examples),
+            self.features[factor_rows],
+            self.truth[variables],
+            self.costs[variables],
+            alpha=alpha,
+            sample_weight=sample_weight,
+            max_min=self.max_min,
+            n_threads=self.n_threads,
+        )
+
+    def mean_square(self) -> float:
+        """Mean over examples of the squared norms of the features of all variables and factors."""
+        graphs = self.graphs
+        total = 0.0
+        counts = np.bincount(graphs.shape, minlength=len(graphs.variables) - 1)
+        own = np.diff(graphs.first_row)
+        rows = np.diff(graphs.first_variable)
+        shared = own < rows  # one row for many variables
+        repeated = np.repeat(np.where(shared, rows / np.maximum(own, 1), 1.0), own)
+        total += float(repeated @ self.rows.squares[: len(repeated)])
+        squares = (self.features**2).sum(axis=1)
+        plain = np.add.reduceat(
+            np.append(((graphs.factor_step == 0) & (graphs.kind != COUNT)).astype(float), 0.0),
+            graphs.factors[:-1],
+        ) * (np.diff(graphs.factors) > 0)
+        total += float(counts @ plain) * float(squares[0]) + float(squares[1:].sum())
+        return total / self.n_examples
 
     def split(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the variables and of the factors, as matrices (views)."""

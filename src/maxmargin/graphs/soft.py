@@ -152,7 +152,7 @@ class SoftAgreement(BlockAscent):
         """Inertia in proportion to the curvature of an example, features of all its parts."""
         if problem.in_kernel_space:
             return 0.0  # a centre would keep all rows that ever moved
-        return _INERTIA * mean_square(problem) * float(problem.scales.mean())
+        return _INERTIA * problem.mean_square() * float(problem.scales.mean())
 
     def init(self, problem, start, rng):
         graphs = problem.graphs
@@ -361,25 +361,6 @@ class SoftAgreement(BlockAscent):
             smoothed = 0.5 * float(self.smoothing) * most_blocks(problem.graphs)
             found |= {"agreement_bound": slack, "hard_suboptimality": gap + slack + smoothed}
         return found
-
-
-def mean_square(problem: GraphProblem) -> float:
-    """Mean over examples of the squared norms of the features of all variables and factors."""
-    graphs = problem.graphs
-    total = 0.0
-    counts = np.bincount(graphs.shape, minlength=len(graphs.variables) - 1)
-    own = np.diff(graphs.first_row)
-    rows = np.diff(graphs.first_variable)
-    shared = own < rows  # one row for many variables
-    repeated = np.repeat(np.where(shared, rows / np.maximum(own, 1), 1.0), own)
-    total += float(repeated @ problem.rows.squares[: len(repeated)])
-    squares = (problem.features**2).sum(axis=1)
-    plain = np.add.reduceat(
-        np.append(((graphs.factor_step == 0) & (graphs.kind != COUNT)).astype(float), 0.0),
-        graphs.factors[:-1],
-    ) * (np.diff(graphs.factors) > 0)
-    total += float(counts @ plain) * float(squares[0]) + float(squares[1:].sum())
-    return total / problem.n_examples
 
 
 def default_kappa(problem: GraphProblem, scales: np.ndarray, exact: bool = True) -> float:

@@ -36,6 +36,7 @@ __all__ = [
     "sample_size",
 ]
 
+# As in ``kernels/pair_map.py``, which is imported when it is needed only: it takes time.
 _INDICATOR = 3  # d if the margin is at most 1, else 0; see ``worth``
 
 

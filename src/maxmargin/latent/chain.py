@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._validation import check_usable
+from ..structures.take import ragged
 from .kernels.chain import best_paths, sample_paths
-from .problem import INDICATOR, LISTED, SLACK, Found, LatentProblem, Random, Rows
+from .problem import INDICATOR, SCORE, SLACK, Found, LatentProblem, Rows
 from .spaces.labels import LabelSequence
 
 
@@ -69,41 +70,45 @@ class ChainProblem(LatentProblem):
         self.n_structures = float(self.n_all) ** float(lengths.max())
         self.n_superset = float(n_sub) ** float(lengths.max())
 
-    def _scores(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        cut = self.X.shape[1] * self.n_all
-        unary = self.X @ weights[:cut].reshape(-1, self.n_all)
-        return np.ascontiguousarray(unary), weights[cut:].reshape(self.n_all, self.n_all)
+    def take(self, examples: np.ndarray) -> ChainProblem:
+        positions, indptr = ragged(self.indptr, examples)
+        X, truth = self.X[positions], self.truth[positions]
+        part = ChainProblem(self.n_labels, self.n_sub, X, indptr, truth)
+        part.width = self.width  # rows of features have one shape in all parts
+        return part
 
-    def _empty(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.zeros(len(self.X), np.int32), np.zeros(self.n_examples)
+    def _common(self, weights: np.ndarray) -> tuple:
+        cut = self.X.shape[1] * self.n_all
+        unary = np.ascontiguousarray(self.X @ weights[:cut].reshape(-1, self.n_all))
+        moves = weights[cut:].reshape(self.n_all, self.n_all)
+        return unary, moves, self.indptr, self.truth, self.n_sub
+
+    def _empty(self) -> Found:
+        states = np.zeros(len(self.X), np.int32)
+        return Found(states, np.zeros_like(states), np.zeros(self.n_examples))
 
     def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
-        states, losses = self._empty()
-        common = (*self._scores(weights), self.indptr, self.truth, self.n_sub)
-        best_paths(*common, True, False, examples, states, losses)
-        return Found(states, states % self.n_sub, losses)
+        found = self._empty()
+        self._viterbi(found, weights, True, False, examples)
+        return found
 
-    def search(
-        self,
-        weights: np.ndarray,
-        references: np.ndarray,
-        objective: int,
-        examples: np.ndarray,
-        how: Any,
-    ) -> Found:
-        states, losses = self._empty()
-        common = (*self._scores(weights), self.indptr, self.truth, self.n_sub)
-        if isinstance(how, Random):
-            draws = (int(how.n_samples), how.greedy, int(how.seed))
-            sample_paths(*common, references, objective, *draws, examples, states, losses)
-        elif objective in (SLACK, INDICATOR) or how == LISTED:
+    def _viterbi(self, found: Found, weights, fixed: bool, bonus: bool, examples) -> None:
+        best_paths(*self._common(weights), fixed, bonus, examples, found.outputs, found.losses)
+        found.latents[:] = found.outputs % self.n_sub
+
+    def _draw(self, found, weights, references, objective, examples, how):
+        draws = (int(how.n_samples), how.greedy, int(how.seed), examples)
+        where = (found.outputs, found.losses)
+        sample_paths(*self._common(weights), references, objective, *draws, *where)
+        found.latents[:] = found.outputs % self.n_sub
+
+    def _maximise(self, found, weights, references, objective, examples, listed):
+        if objective in (SLACK, INDICATOR) or listed:
             raise ValueError(
                 "slack re-scaling over all label sequences has no exact oracle; use "
                 "trainer='lssvm' or 'random'."
             )
-        else:
-            best_paths(*common, False, objective != 0, examples, states, losses)
-        return Found(states, states % self.n_sub, losses)
+        self._viterbi(found, weights, False, objective != SCORE, examples)
 
     def rows(self, found: Found, examples: np.ndarray) -> Rows:
         rows = Rows(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._validation import check_usable
+from ..structures.take import ragged
 from .kernels.matching import (
     MatchData,
     best_matches,
@@ -16,7 +17,7 @@ from .kernels.matching import (
     match_rows,
     sample_matches,
 )
-from .problem import INDICATOR, LISTED, SLACK, Found, LatentProblem, Random, Rows
+from .problem import INDICATOR, SCORE, SLACK, Found, LatentProblem, Rows
 from .spaces.labels import Permutation
 
 _MOST_LISTED = 7  # points a side, for searches through all permutations
@@ -148,6 +149,18 @@ class MatchProblem(LatentProblem):
         self.n_structures = float(math.factorial(largest)) * n_latent
         self.n_superset = float(len(maps))
         self.gamma = self._largest_norm()
+        self._table: np.ndarray | None = None  # all permutations, once they are needed
+
+    def take(self, examples: np.ndarray) -> MatchProblem:
+        data = self.data
+        found: dict[str, Any] = {}
+        for name in ("fixed", "moved"):
+            values = getattr(data, name)
+            indptr = np.append(getattr(data, f"{name}_start"), len(values))
+            places, after = ragged(indptr, examples)
+            found |= {name: values[places], f"{name}_start": after[:-1]}
+        part = data._replace(sizes=data.sizes[examples], **found)
+        return MatchProblem(part, self.maps, self.n_latent, self.Y[examples])
 
     def _largest_norm(self) -> float:
         """Bound of the norm of the features: each is at most its largest pair times the points."""
@@ -166,28 +179,22 @@ class MatchProblem(LatentProblem):
         complete_matches(self.data, self.Y, weights, allowed, examples, latents)
         return Found(self.Y, latents, np.zeros(self.n_examples))
 
-    def search(
-        self,
-        weights: np.ndarray,
-        references: np.ndarray,
-        objective: int,
-        examples: np.ndarray,
-        how: Any,
-    ) -> Found:
-        found = Found(
-            np.zeros_like(self.Y), np.zeros(self.n_examples, np.int64), np.zeros(self.n_examples)
-        )
-        common = (self.data, self.Y, weights)
-        if isinstance(how, Random):
-            draws = (self.n_latent, int(how.n_samples), how.greedy, int(how.seed))
-            sample_matches(*common, references, objective, *draws, examples, *found)
-        elif objective in (SLACK, INDICATOR) or how == LISTED:
-            table = self._listed()
-            data = (self.data, table, self.Y, weights, references, objective, self.n_latent)
-            list_matches(*data, examples, *found)
-        else:
-            best_matches(*common, self.n_latent, objective != 0, examples, *found)
-        return found
+    def _empty(self) -> Found:
+        latents = np.zeros(self.n_examples, np.int64)
+        return Found(np.zeros_like(self.Y), latents, np.zeros(self.n_examples))
+
+    def _draw(self, found, weights, references, objective, examples, how):
+        draws = (self.n_latent, int(how.n_samples), how.greedy, int(how.seed))
+        data = (self.data, self.Y, weights, references, objective)
+        sample_matches(*data, *draws, examples, *found)
+
+    def _maximise(self, found, weights, references, objective, examples, listed):
+        if objective in (SLACK, INDICATOR) or listed:
+            data = (self.data, self._listed(), self.Y, weights, references, objective)
+            list_matches(*data, self.n_latent, examples, *found)
+            return
+        bonus = objective != SCORE
+        best_matches(self.data, self.Y, weights, self.n_latent, bonus, examples, *found)
 
     def _listed(self) -> np.ndarray:
         sizes = self.data.sizes
@@ -197,7 +204,7 @@ class MatchProblem(LatentProblem):
                 f"and needs examples of the same size of at most {_MOST_LISTED} points; received "
                 f"sizes {sizes.min()} to {sizes.max()}. Use trainer='random' or 'lssvm'."
             )
-        if not hasattr(self, "_table"):
+        if self._table is None:
             self._table = np.array(list(Permutation(int(sizes[0])).enumerate()), np.int32)
         return self._table
 

@@ -16,7 +16,7 @@ from .kernels.pair_map import (
     worst_pairs,
     worst_pairs_all,
 )
-from .problem import LISTED, Found, LatentProblem, Random, Rows
+from .problem import Found, LatentProblem, Rows
 from .spaces.sets import DAG, Arborescence, Sets, Subset
 
 
@@ -93,12 +93,12 @@ class PairProblem(LatentProblem):
         n_latent = n * math.comb(n - 1, 2)
         self.n_structures = float(n_outputs) * n_latent
         self.n_superset = float(math.comb(math.comb(n, 2), 2) if has_superset else n_latent)
+        # All outputs and all latent variables, once they are needed.
+        self._table: np.ndarray | None = None
+        self._latents: np.ndarray | None = None
 
-    def _listed(self) -> Any:
-        """The space with the list of all outputs."""
-        if not hasattr(self, "_table"):
-            self._table = np.ascontiguousarray(self.structure.listed())
-        return self.space._replace(table=self._table)
+    def take(self, examples: np.ndarray) -> PairProblem:
+        return PairProblem(self.structure, self.has_superset, self.X[examples], self.Y[examples])
 
     def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
         flips, scores = np.full((self.n_examples, 2), -1, np.int32), np.zeros(self.n_examples)
@@ -106,30 +106,26 @@ class PairProblem(LatentProblem):
         complete_pairs(n, self.X, self.Y, weights, relaxed, examples, flips, scores)
         return Found(self.Y, flips, np.zeros(self.n_examples))
 
-    def search(
-        self,
-        weights: np.ndarray,
-        references: np.ndarray,
-        objective: int,
-        examples: np.ndarray,
-        how: Any,
-    ) -> Found:
-        found = Found(
-            np.zeros_like(self.Y),
-            np.full((self.n_examples, 2), -1, np.int32),
-            np.zeros(self.n_examples),
-        )
+    def _empty(self) -> Found:
+        flips = np.full((self.n_examples, 2), -1, np.int32)
+        return Found(np.zeros_like(self.Y), flips, np.zeros(self.n_examples))
+
+    def _draw(self, found, weights, references, objective, examples, how):
+        draws = (int(how.n_samples), how.greedy, int(how.seed))
         data = (self.X, self.Y, weights, references, objective)
-        if isinstance(how, Random):
-            draws = (int(how.n_samples), how.greedy, int(how.seed))
-            sample_pairs(self.space, *data, *draws, examples, *found)
-        elif how == LISTED:
-            if not hasattr(self, "_latents"):
-                self._latents = shared_pairs(self.space.n_elements)
-            worst_pairs_all(self._listed(), self._latents, *data, examples, *found)
-        else:
-            worst_pairs(self._listed(), *data, examples, *found)
-        return found
+        sample_pairs(self.space, *data, *draws, examples, *found)
+
+    def _maximise(self, found, weights, references, objective, examples, listed):
+        if self._table is None:
+            self._table = np.ascontiguousarray(self.structure.listed())
+        space = self.space._replace(table=self._table)
+        data = (self.X, self.Y, weights, references, objective, examples, *found)
+        if not listed:
+            worst_pairs(space, *data)
+            return
+        if self._latents is None:
+            self._latents = shared_pairs(space.n_elements)
+        worst_pairs_all(space, self._latents, *data)
 
     def rows(self, found: Found, examples: np.ndarray) -> Rows:
         indices = np.zeros((self.n_examples, self.width), np.int32)

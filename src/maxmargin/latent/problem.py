@@ -1,4 +1,4 @@
-"""What trainers ask of packed examples with latent variables: explanations, and searches.
+"""The questions about packed examples with latent variables: explanations, searches, features.
 
 Everything is for a list of examples at once; results are arrays with a row for every example, of
 which only those asked for are filled.
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .kernels.pair_map import INDICATOR, MARGIN, SCORE, SLACK
+from .kernels.working_set import Rows
 
 __all__ = [
     "EXACT",
@@ -37,18 +38,6 @@ class Random(NamedTuple):
     greedy: bool = True
 
 
-class Rows(NamedTuple):
-    """Features, sparse: row i has ``counts[i]`` entries; values beyond are 0."""
-
-    indices: np.ndarray  # (n, width) int32
-    values: np.ndarray
-    counts: np.ndarray  # (n,) int32
-
-    def scores(self, weights: np.ndarray) -> np.ndarray:
-        """Inner products with the weights."""
-        return (self.values * weights[self.indices]).sum(axis=1)
-
-
 class Found(NamedTuple):
     """Structures: outputs and latent variables in packed form, distortion against the truth."""
 
@@ -67,6 +56,11 @@ class LatentProblem:
     n_structures: float  # bound of the number of (y, h) of an example
     n_superset: float  # bound of the number of latent variables, those of the superset included
     has_superset: bool
+    n_searches: int = 0  # of single examples, so far, in training
+
+    def take(self, examples: np.ndarray) -> Any:
+        """Some of the examples."""
+        raise NotImplementedError
 
     def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
         """True outputs with their best explanations, over the superset if ``relaxed``."""
@@ -81,6 +75,24 @@ class LatentProblem:
         how: Any,
     ) -> Found:
         """The structures that maximise ``worth`` (``latent/kernels/pair_map.py``)."""
+        found = self._empty()
+        data = (found, weights, references, objective, examples)
+        if isinstance(how, Random):
+            self._draw(*data, how)
+        else:
+            self._maximise(*data, how == LISTED)
+        return found
+
+    def _empty(self) -> Found:
+        """Structures that are still to be filled in."""
+        raise NotImplementedError
+
+    def _draw(self, found, weights, references, objective, examples, how: Random) -> None:
+        """Fill in the best of random structures."""
+        raise NotImplementedError
+
+    def _maximise(self, found, weights, references, objective, examples, listed: bool) -> None:
+        """Fill in the best structures; ``listed``: by going through all outputs and latents."""
         raise NotImplementedError
 
     def rows(self, found: Found, examples: np.ndarray) -> Rows:

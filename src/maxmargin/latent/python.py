@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -67,6 +68,15 @@ class PythonLatentProblem(LatentProblem):
             self._check_moves(i)
         self.n_structures = math.inf
         self.n_superset = float(max(len(relaxed) for relaxed in self.relaxed))
+
+    def take(self, examples: np.ndarray) -> PythonLatentProblem:
+        part = copy.copy(self)
+        part.n_examples = len(examples)
+        for name in ("X", "spaces", "hidden", "relaxed", "truth"):
+            values = getattr(self, name)
+            if values is not None:
+                setattr(part, name, [values[i] for i in examples])
+        return part
 
     @property
     def gamma(self) -> float:  # type: ignore[override]
@@ -141,45 +151,39 @@ class PythonLatentProblem(LatentProblem):
         scores = [weights @ self._phi(i, output, h) for h in candidates]
         return candidates[int(np.argmax(scores))]
 
-    def _new(self) -> Found:
+    def _empty(self) -> Found:
         empty = np.empty(self.n_examples, object)
         return Found(empty, empty.copy(), np.zeros(self.n_examples))
 
     def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
-        found = self._new()
+        found = self._empty()
         for i in examples:
             found.outputs[i] = self._any_output(i)
             found.latents[i] = self._best(i, found.outputs[i], weights, relaxed)
         return found
 
-    def search(
-        self,
-        weights: np.ndarray,
-        references: np.ndarray,
-        objective: int,
-        examples: np.ndarray,
-        how: Any,
-    ) -> Found:
-        found = self._new()
+    def _draw(self, found, weights, references, objective, examples, how):
         for i in examples:
-            top = -np.inf
-            if isinstance(how, Random):
-                candidates = self._random(i, weights, how)
-            else:
-                candidates = ((y, self._best(i, y, weights, False)) for y in self._outputs(i))
-            for output, h in candidates:
-                score = float(weights @ self._phi(i, output, h))
-                d = 0.0
-                if self.truth is not None:
-                    d = float(self.spaces[i].distortion(self.truth[i], output))
-                value = float(worth(objective, score, d, references[i]))
-                if value > top:
-                    top = value
-                    found.outputs[i], found.latents[i], found.losses[i] = output, h, d
-        return found
+            candidates = self._random(i, weights, how)
+            self._keep_best(i, found, weights, references[i], objective, candidates)
 
-    def _outputs(self, i: int) -> Any:
-        return self.spaces[i].enumerate()
+    def _maximise(self, found, weights, references, objective, examples, listed):
+        for i in examples:
+            outputs = self.spaces[i].enumerate()
+            candidates = ((y, self._best(i, y, weights, False)) for y in outputs)
+            self._keep_best(i, found, weights, references[i], objective, candidates)
+
+    def _keep_best(self, i: int, found, weights, reference, objective, candidates) -> None:
+        top = -np.inf
+        for output, h in candidates:
+            score = float(weights @ self._phi(i, output, h))
+            d = 0.0
+            if self.truth is not None:
+                d = float(self.spaces[i].distortion(self.truth[i], output))
+            value = float(worth(objective, score, d, reference))
+            if value > top:
+                top = value
+                found.outputs[i], found.latents[i], found.losses[i] = output, h, d
 
     def _random(self, i: int, weights: np.ndarray, how: Random) -> Any:
         for t in range(how.n_samples):

@@ -38,7 +38,35 @@ from .spaces.sets import Sets
 __all__ = ["AffineMap", "AnyPairs", "HiddenStates", "Latent", "SharedPairs"]
 
 
-class SharedPairs(BaseEstimator):
+class CompiledSpace(BaseEstimator):
+    """A latent space whose oracles are compiled; it packs examples for them."""
+
+    _outputs: tuple[type, str]  # what the output space must be, and its name in errors
+
+    def pack(self, structure: Any, superset: Any, X: list, y: list | None) -> LatentProblem:
+        """Check examples and pack them for the oracles."""
+        kind, named = self._outputs
+        own = type(self).__name__
+        if not isinstance(structure, kind):
+            raise TypeError(
+                f"{own} needs a structure of kind {named}; received {type(structure).__name__}."
+            )
+        contains = self._superset()
+        if superset is not None and not isinstance(superset, contains):
+            raise ValueError(
+                f"superset of {own} must be None or {contains.__name__}; received "
+                f"{type(superset).__name__}, which does not contain the latent space."
+            )
+        return self._pack(structure, superset, X, y)
+
+    def _superset(self) -> type:
+        return type(self)
+
+    def _pack(self, structure: Any, superset: Any, X: list, y: list | None) -> LatentProblem:
+        raise NotImplementedError
+
+
+class SharedPairs(CompiledSpace):
     """Two pairs of elements that share one: the latent space of Bello and Honorio (2018).
 
     For a set y of elements (the edges of a tree or graph, or the elements of a subset) and an
@@ -51,12 +79,20 @@ class SharedPairs(BaseEstimator):
     which the upper triangle counts.
     """
 
+    _outputs = Sets, "Arborescence, DAG or Subset"
+
+    def _superset(self) -> type:
+        return AnyPairs
+
+    def _pack(self, structure, superset, X, y):
+        return pack_pairs(structure, superset is not None, X, y)
+
 
 class AnyPairs(BaseEstimator):
     """Any two pairs of elements: the superset of :class:`SharedPairs`."""
 
 
-class AffineMap(BaseEstimator):
+class AffineMap(CompiledSpace):
     """A linear map of the points of one side, ``[[a, b], [c, d]]`` with entries on a grid.
 
     For matchings of two point sets. An input is ``(left, right)``, each a pair ``(points,
@@ -76,6 +112,8 @@ class AffineMap(BaseEstimator):
         are one group.
     """
 
+    _outputs = Permutation, "Permutation"
+
     def __init__(
         self,
         diagonal: tuple[float, ...] = (0.8, 1.0, 1.2),
@@ -94,8 +132,13 @@ class AffineMap(BaseEstimator):
         grid = itertools.product(self.diagonal, self.off_diagonal, self.off_diagonal, self.diagonal)
         return np.array(list(grid), float).reshape(-1, 2, 2)
 
+    def _pack(self, structure, superset, X, y):
+        own = self.maps()
+        maps = own if superset is None else _with_superset(own, superset.maps())
+        return pack_matchings(structure, maps, len(own), self.groups, X, y)
 
-class HiddenStates(BaseEstimator):
+
+class HiddenStates(CompiledSpace):
     """Every label has ``n_states`` hidden sub-states; sequences of labels.
 
     Weights ``w_s`` for the features of a position in state s, and ``t_rs`` for neighbouring
@@ -106,8 +149,16 @@ class HiddenStates(BaseEstimator):
     An input is an array (length, n_features). Best outputs and explanations by Viterbi.
     """
 
+    _outputs = LabelSequence, "LabelSequence"
+
     def __init__(self, n_states: int = 2):
         self.n_states = n_states
+
+    def _pack(self, structure, superset, X, y):
+        states = check_integer("n_states", self.n_states, 1)
+        if superset is not None and superset.n_states != states:
+            raise ValueError("superset of HiddenStates must have the same n_states.")
+        return pack_chains(structure, states, X, y)
 
 
 class Latent(BaseEstimator):
@@ -142,22 +193,8 @@ class Latent(BaseEstimator):
             if len(y) != len(X):
                 raise ValueError(f"X has {len(X)} examples but y has {len(y)}; expected as many.")
         space, superset = self.latent_space, self.superset
-        if isinstance(space, SharedPairs):
-            _needs(self.structure, Sets, space)
-            _check_superset(superset, AnyPairs, space)
-            return pack_pairs(self.structure, superset is not None, X, y)
-        if isinstance(space, AffineMap):
-            _needs(self.structure, Permutation, space)
-            _check_superset(superset, AffineMap, space)
-            maps = _with_superset(space.maps(), superset.maps() if superset else None)
-            return pack_matchings(self.structure, maps, len(space.maps()), space.groups, X, y)
-        if isinstance(space, HiddenStates):
-            _needs(self.structure, LabelSequence, space)
-            _check_superset(superset, HiddenStates, space)
-            states = check_integer("n_states", space.n_states, 1)
-            if superset is not None and superset.n_states != states:
-                raise ValueError("superset of HiddenStates must have the same n_states.")
-            return pack_chains(self.structure, states, X, y)
+        if isinstance(space, CompiledSpace):
+            return space.pack(self.structure, superset, X, y)
         return pack_python(self.structure, space, superset, X, y)
 
 
@@ -173,27 +210,8 @@ def _examples(values: Any, name: str) -> list:
     return [values[i] for i in range(len(values))]
 
 
-def _needs(structure: Any, kind: type, space: Any) -> None:
-    if not isinstance(structure, kind):
-        names: dict[type, str] = {Sets: "Arborescence, DAG or Subset"}
-        raise TypeError(
-            f"{type(space).__name__} needs a structure of kind "
-            f"{names.get(kind, kind.__name__)}; received {type(structure).__name__}."
-        )
-
-
-def _check_superset(superset: Any, kind: type, space: Any) -> None:
-    if superset is not None and not isinstance(superset, kind):
-        raise ValueError(
-            f"superset of {type(space).__name__} must be None or {kind.__name__}; received "
-            f"{type(superset).__name__}, which does not contain the latent space."
-        )
-
-
-def _with_superset(maps: np.ndarray, more: np.ndarray | None) -> np.ndarray:
+def _with_superset(maps: np.ndarray, more: np.ndarray) -> np.ndarray:
     """The maps of the latent space, then those that only the superset has."""
-    if more is None:
-        return maps
     known = {tuple(row) for row in maps.reshape(-1, 4)}
     found = {tuple(row) for row in more.reshape(-1, 4)}
     if not known <= found:

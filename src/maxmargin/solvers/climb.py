@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .base import Candidate, Solver
+from .loop import Stepper
 
 
-class Climb:
+class Climb(Stepper):
     """A solver, a problem, and the state between them.
 
     Parameters
@@ -80,8 +81,3 @@ class Climb:
     def weights(self) -> np.ndarray:
         """The iterate."""
         return self.state.weights
-
-    @property
-    def local_bounds(self) -> bool:
-        """Whether a dual value holds only with the weights it came with."""
-        return self.problem.clamped is not None

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..structures.traits import PYTHON
 from ..surrogates.max_margin import MaxMargin
-from .problem import Evaluation, Regularised
+from .problem import Evaluation, TrainingProblem
 
 
 @runtime_checkable
@@ -46,7 +46,7 @@ class MeanBlocks:
         self.losses = losses
 
 
-class PythonProblem(Regularised):
+class PythonProblem(TrainingProblem):
     """A max-margin problem over a structure in plain Python; solvers see no difference.
 
     Parameters
@@ -63,15 +63,11 @@ class PythonProblem(Regularised):
     in_python = True
 
     def __init__(self, structure: PythonStructure, X, y, alpha: float, sample_weight):
+        super().__init__(alpha, sample_weight)
         self.structure = structure
         self.X = X
         self.y = y
         self.rows = self  # what the compiled passes call rows is all that is known of the inputs
-        self.alpha = float(alpha)
-        self.sample_weight = np.asarray(sample_weight, dtype=np.float64)
-        self.total_weight = float(self.sample_weight.sum())
-        self.n_examples = len(X)
-        self.scales = self.sample_weight / (self.alpha * self.total_weight)
         self.true_features = np.array(
             [
                 np.asarray(structure.joint_feature(x, t), dtype=np.float64)
@@ -89,6 +85,15 @@ class PythonProblem(Regularised):
 
     def signature(self) -> None:
         """None: mean joint features of other data say nothing about these."""
+
+    def with_truth(self, truth: Any) -> PythonProblem:
+        """The same problem with other true outputs, for which dual blocks have other losses."""
+        return PythonProblem(self.structure, self.X, truth, self.alpha, self.sample_weight)
+
+    def subset(self, examples: np.ndarray) -> PythonProblem:
+        """The problem of some of the examples."""
+        X, y = ([values[i] for i in examples] for values in (self.X, self.y))
+        return PythonProblem(self.structure, X, y, *self.share(np.asarray(examples)))
 
     def weights_of(self, blocks: MeanBlocks) -> np.ndarray:
         """``w(mu)``, from scratch."""

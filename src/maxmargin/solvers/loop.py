@@ -1,18 +1,7 @@
 """The loop around every solver: when to check, when to stop, what to keep.
 
-A solver is a *stepper*: an object that moves a little when asked and can say where it is.
-
-- ``advance(seconds, most)``: work for about that long, at most so many steps; the clock must not
-  change what the steps do;
-- ``check() -> list of (weights, Evaluation)``: true values of its candidate weights, the best
-  dual value among them;
-- ``estimate() -> float``: a cheap guess of the gap, to decide when a check is worth a pass;
-- ``between_rounds``: whether it has finished what it had planned, so that a guess makes sense;
-- ``refresh() -> bool``: rebuild the weights from the dual state, so that rounding does not add up;
-  False if they are fresh;
-- ``problem``, ``oracle_calls``, ``dual_state``;
-- ``local_bounds``, if True: a dual value holds only together with the weights it came with (of an
-  objective that is not convex).
+What it drives is a :class:`Stepper`: an object that moves a little when asked and can say where it
+is; usually a solver at work on a problem (:class:`~maxmargin.solvers.climb.Climb`).
 """
 
 from __future__ import annotations
@@ -20,12 +9,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._progress import ProgressReporter
 from .interrupt import InterruptGuard
+from .problem import GLOBAL, LOCAL, NOTHING
 from .result import CONVERGED, EARLY_STOPPED, FAILED, INTERRUPTED, MAX_ITER, STOPPED, Check, Result
 
 # Work between two looks at Ctrl-C and the progress bar.
@@ -42,74 +32,140 @@ _GUESS_GROWTH = 1.05
 _ROUNDING = 1e-6
 
 
-class Best:
-    """The best weights, dual value and validation score seen so far."""
+def heard_by_all(callbacks: Sequence[Callable[[Check], Any]], check: Check) -> bool:
+    """Call all callbacks, also when one of them wants to stop; returns whether to go on.
 
-    def __init__(self, local_bounds: bool = False) -> None:
-        self._local = local_bounds
-        self.weights = np.empty(0)  # none yet
-        self.primal = np.inf  # at these weights
-        self.lowest_primal = np.inf  # at any weights seen; the same unless a validation chooses
-        self.dual = -np.inf
-        self.bracket = 0.0  # of inexact oracles, at these weights
-        self.validation_score: float | None = None
-        self.checks_without_progress = 0
+    A callback stops by returning False, or ``np.False_``: what a comparison of numpy numbers gives.
+    """
+    answers = [callback(check) for callback in callbacks]
+    return not any(isinstance(answer, (bool, np.bool_)) and not answer for answer in answers)
+
+
+class Seen(NamedTuple):
+    """The best weights, dual value and validation score of the checks so far."""
+
+    weights: np.ndarray = np.empty(0)  # none yet
+    primal: float = np.inf  # at these weights
+    lowest_primal: float = np.inf  # at any weights seen; the same unless a validation chooses
+    dual: float = -np.inf
+    bracket: float = 0.0  # of inexact oracles, at these weights
+    size: float = np.nan  # of the objective where the run began
+    validation_score: float | None = None
+    checks_without_progress: int = 0
+
+
+class Best:
+    """Takes in the candidates of checks; where values at other weights cannot be compared, because
+    nothing is certified, the best weights are those of the last check."""
+
+    def __init__(self, certifies: str = GLOBAL, seen: Seen | None = None) -> None:
+        self._local = certifies == LOCAL
+        self.certified = certifies != NOTHING
+        self.seen = seen or Seen()
         self.failed = False  # whether numbers overflowed, or contradict each other
-        self._size: float | None = None  # of the objective where the run began
 
     def update(self, candidates, validate: Callable[[np.ndarray], float] | None) -> None:
         """Take in the candidates of a check; those that are not finite only count as a failure."""
         finite = [(weights, found) for weights, found in candidates if _is_finite(weights, found)]
         self.failed |= len(finite) < len(candidates)
         if not finite:
-            if not len(self.weights):  # there is nothing else to return
-                self.weights = candidates[0][0].copy()
+            if candidates and not len(self.seen.weights):  # there is nothing else to return
+                self.seen = self.seen._replace(weights=candidates[0][0].copy())
             return
-        weights, evaluation = min(finite, key=lambda candidate: candidate[1].primal)
+        weights, found = min(finite, key=lambda candidate: candidate[1].primal)
+        seen = self.seen._replace(lowest_primal=min(self.seen.lowest_primal, found.primal))
         if not self._local:
-            self.dual = max(self.dual, *(found.dual for _, found in finite))
-        self.lowest_primal = min(self.lowest_primal, evaluation.primal)
-        self._size = abs(evaluation.primal) if self._size is None else self._size
-        if self._is_better(weights, evaluation.primal, validate):
-            self.weights = weights.copy()
-            self.primal = evaluation.primal
+            seen = seen._replace(dual=max(seen.dual, *(found.dual for _, found in finite)))
+        if np.isnan(seen.size):
+            seen = seen._replace(size=abs(found.primal))
+        score = None if validate is None else validate(weights)
+        if self._is_better(found.primal, score):
+            seen = seen._replace(
+                weights=weights.copy(), primal=found.primal, bracket=found.oracle_error
+            )
             if self._local:
-                self.dual = evaluation.dual
-            self.bracket = evaluation.oracle_error
-        lowest = self.primal if self._local else self.lowest_primal
-        self.failed |= self.dual - lowest > _ROUNDING * max(self._size, abs(lowest))
+                seen = seen._replace(dual=found.dual)
+        if score is not None:
+            known = seen.validation_score
+            higher = known is None or score > known
+            stale = 0 if higher else seen.checks_without_progress + 1
+            known = score if higher else known
+            seen = seen._replace(validation_score=known, checks_without_progress=stale)
+        self.seen = seen
+        lowest = seen.primal if self._local else seen.lowest_primal
+        self.failed |= seen.dual - lowest > _ROUNDING * max(seen.size, abs(lowest))
 
-    def _is_better(self, weights, primal: float, validate: Callable | None) -> bool:
-        if validate is None:
-            return primal < self.primal or not np.isfinite(self.primal)
-        score = validate(weights)
-        higher = self.validation_score is None or score > self.validation_score
-        self.checks_without_progress = 0 if higher else self.checks_without_progress + 1
-        if higher:
-            self.validation_score = score
+    def _is_better(self, primal: float, score: float | None) -> bool:
+        seen = self.seen
+        if score is None:
+            return primal < seen.primal or not (self.certified and np.isfinite(seen.primal))
+        if seen.validation_score is None or score > seen.validation_score:
+            return True
         # Of weights with equal scores, those nearer to the optimum.
-        return higher or (score == self.validation_score and primal < self.primal)
+        return score == seen.validation_score and primal < seen.primal
 
     def near(self, tol: float) -> bool:
         """Whether some weights seen are within the relative tolerance of the optimum."""
-        return _within(self.primal if self._local else self.lowest_primal, self.dual, tol)
+        seen = self.seen
+        return _within(seen.primal if self._local else seen.lowest_primal, seen.dual, tol)
 
     def converged(self, tol: float) -> bool:
         """Whether the best weights are: with a validation they may be others than the nearest."""
-        return _within(self.primal, self.dual, tol)
+        return _within(self.seen.primal, self.seen.dual, tol)
 
-    def certificate(self) -> dict[str, float]:
+    def certificate(self) -> dict[str, Any]:
         """Values of the best weights, as they are reported.
 
         The dual is lowered to the primal where rounding has put it above: a lower bound stays one,
         and the gap is never negative.
         """
-        dual = min(self.dual, self.primal)
-        gap = self.primal - dual
+        primal, dual = self.seen.primal, min(self.seen.dual, self.seen.primal)
+        gap = primal - dual
         # Inexact oracles: the true primal value is not below the dual either.
-        error = min(self.bracket, gap)
-        values = {"primal": self.primal, "dual": dual, "gap": gap, "oracle_error": error}
+        error = min(self.seen.bracket, gap)
+        values = {"primal": primal, "dual": dual, "gap": gap, "oracle_error": error}
         return {name: float(value) for name, value in values.items()}
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a value is missing that the problem could have."""
+        values = self.seen.primal, self.seen.dual if self.certified else 0.0
+        return not np.isfinite(values).all()
+
+
+class Stepper:
+    """What the loop drives, with answers for those that have nothing to say."""
+
+    problem: Any
+    oracle_calls: Any = 0
+    dual_state: Any = None  # where a later fit can start
+    between_rounds: Any = True  # whether all that was planned is done, so that a guess makes sense
+
+    def advance(self, seconds: float, most: int) -> None:
+        """Work for about that long, at most so many steps; the clock must not change what the steps
+        do."""
+        raise NotImplementedError
+
+    def check(self) -> list:
+        """Pairs of candidate weights and their true values, the best dual value among them."""
+        raise NotImplementedError
+
+    def estimate(self) -> float:
+        """A cheap guess of the gap, to decide when a check is worth a pass."""
+        return np.inf
+
+    def refresh(self) -> bool:
+        """Rebuild the weights from the dual state, so that rounding does not add up; False if they
+        are fresh."""
+        return False
+
+    def bounds(self) -> dict[str, float]:
+        """More certified values, by name."""
+        return {}
+
+    def new_best(self) -> Best:
+        """Where a run keeps the best that it has seen."""
+        return Best(self.problem.certifies)
 
 
 def _is_finite(weights: np.ndarray, found: Any) -> bool:
@@ -124,7 +180,7 @@ def _within(primal: float, dual: float, tol: float) -> bool:
 
 
 def run(
-    stepper: Any,
+    stepper: Stepper | Any,
     *,
     tol: float,
     max_iter: int,
@@ -139,8 +195,7 @@ def run(
 
     Parameters
     ----------
-    stepper : object
-        See the module's description.
+    stepper : Stepper
     tol : float
         Stop when ``gap <= tol * primal``.
     max_iter : int
@@ -155,7 +210,7 @@ def run(
         after ``patience`` checks without a better score.
     """
     began = time.perf_counter()
-    best = Best(getattr(stepper, "local_bounds", False))
+    best = stepper.new_best()
     history: list[Check] = []
     n = stepper.problem.n_examples
     passes = stepper.oracle_calls / n  # of an earlier run, if there was one
@@ -172,24 +227,21 @@ def run(
             passes=passes,
             seconds=time.perf_counter() - began,
             oracle_calls=stepper.oracle_calls,
-            validation_score=best.validation_score,
+            validation_score=best.seen.validation_score,
             **best.certificate(),
         )
         history.append(record)
         step = check_every or (1.0 if validate else np.floor((_CHECK_GROWTH - 1.0) * passes))
         next_check = passes + max(1.0, step)
         progress.update(record)
-        # Every callback hears of every check, also when one of them wants to stop.
-        # np.False_ is what a comparison of numpy numbers gives.
-        answers = [callback(record) for callback in callbacks]
-        asked_to_stop = [isinstance(a, (bool, np.bool_)) and not a for a in answers]
+        goes_on = heard_by_all(callbacks, record)
         if best.failed:
             return FAILED
         if best.near(tol):
             return CONVERGED if best.converged(tol) else EARLY_STOPPED
-        if any(asked_to_stop):
+        if not goes_on:
             return STOPPED
-        if validate is not None and best.checks_without_progress >= patience:
+        if validate is not None and best.seen.checks_without_progress >= patience:
             return EARLY_STOPPED
         return None
 
@@ -207,10 +259,11 @@ def run(
                     check_every is None
                     and stepper.between_rounds
                     and passes >= max(last_check + 1.0, _GUESS_GROWTH * last_check)
-                    and stepper.estimate() <= tol * abs(best.lowest_primal)
+                    and stepper.estimate() <= tol * abs(best.seen.lowest_primal)
                 )
                 if guard.requested:
-                    check()
+                    if best.certified:  # the last steps may have found better weights
+                        check()
                     status = INTERRUPTED
                 elif at_end or likely or stepper.oracle_calls >= goal:
                     if at_end:
@@ -222,12 +275,12 @@ def run(
             if guard.requested:  # the second one: the user means it
                 raise
             status = INTERRUPTED
-        if not len(best.weights):  # interrupted before the first check was through
+        if not len(best.seen.weights):  # interrupted before the first check was through
             best.update(stepper.check(), None)
-    if best.failed or not np.isfinite([best.primal, best.dual]).all():
+    if best.failed or best.incomplete:
         status = FAILED
     return Result(
-        weights=best.weights,
+        weights=best.seen.weights,
         **best.certificate(),
         passes=passes,
         oracle_calls=stepper.oracle_calls,
@@ -235,5 +288,5 @@ def run(
         status=status,
         history=history,
         dual_state=stepper.dual_state,
-        bounds=stepper.bounds() if hasattr(stepper, "bounds") else {},
+        bounds=stepper.bounds(),
     )

@@ -1,4 +1,7 @@
-"""A training problem: packed data, a structure, a surrogate and a strength of regularisation.
+"""Training problems: what all of them answer, and the one of the compiled structures.
+
+:class:`TrainingProblem` has the questions, and the answers that are the same everywhere. The one of
+a structure and a surrogate, :class:`Problem`, is
 
 primal   P(w)  = alpha/2 |w|^2 + (1/W) sum_i s_i [ max_mu { H_i(mu) + v_i @ mu } - v_i @ phi(y_i) ]
 dual     D(mu) = (1/W) sum_i s_i H_i(mu_i) - alpha/2 |w(mu)|^2
@@ -22,6 +25,7 @@ from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..features.rows import COEFFICIENTS, FEATURES, HASHED, Rows
 from ..oracles.values import make_oracle
 from ..structures.entropy_chain import entropy_chain
+from ..structures.take import take_problem
 from ..structures.traits import Traits
 from ..surrogates.cost import Cost
 from ..surrogates.crf import BoundedCrf
@@ -54,8 +58,14 @@ def best_share(slope: float, curvature: float) -> float:
     return 1.0 if slope >= curvature else slope / curvature
 
 
+# What dual values certify.
+GLOBAL = "global"  # no weights have a smaller primal value
+LOCAL = "local"  # the same of a convex problem that touches the objective at the weights checked
+NOTHING = "nothing"  # there are none, and primal values at different weights cannot be compared
+
+
 class Outline:
-    """What solvers ask before any work on the data; :class:`Regularised` problems answer the same.
+    """What solvers ask before any work on the data; a :class:`TrainingProblem` answers the same.
 
     Parameters
     ----------
@@ -101,20 +111,84 @@ class Outline:
         return not self.in_kernel_space
 
 
-class Regularised(Outline):
-    """What every problem can say of its quadratic term: subclasses have ``alpha``, ``scales`` and
-    ``squared_norm``."""
+class TrainingProblem(Outline):
+    """What the loop, the wrappers around solvers and the estimators ask of a problem.
 
-    alpha: float
-    scales: np.ndarray
-    surrogate: Any
+    Problems whose blocks are marginals (nothing in ``no_oracle``) also have ``start()``,
+    ``concave(dual)`` and ``evaluate(weights, dual, gaps, dual_weights)``; a solver asks for
+    whatever else it needs through :meth:`~maxmargin.solvers.base.Solver.missing`.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the regularisation.
+    sample_weight : array of shape (n_examples,)
+        Weights ``s_i`` of the examples.
+
+    Attributes
+    ----------
+    scales : array of shape (n_examples,)
+        ``s_i / (alpha W)``: how far the mass of a block moves the weights.
+    """
+
+    n_weights: int
+    surrogate: Any = None  # None where there is only one
     traits = Traits()
     in_kernel_space = False
     tolerance = 1e-2  # relative gap that is wanted: inexact oracles need not do much better
 
+    def __init__(self, alpha: float, sample_weight: np.ndarray):
+        self.alpha = float(alpha)
+        self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+        self.total_weight = float(self.sample_weight.sum())
+        self.n_examples = len(self.sample_weight)
+        self.scales = self.sample_weight / (self.alpha * self.total_weight)
+
     def in_blocks(self) -> Any:
         """The same problem in a form whose blocks can climb."""
         return self
+
+    @property
+    def certifies(self) -> str:
+        """What dual values certify."""
+        return GLOBAL if self.clamped is None else LOCAL
+
+    def signature(self) -> bytes | None:
+        """Hash of the output spaces of all examples: a dual state is feasible wherever it agrees.
+
+        Features, weights, losses, truths and alpha may change: the weights are rebuilt from the
+        state. None: no other problem can use a state of this one.
+        """
+        raise NotImplementedError
+
+    def weights_of(self, dual: Any) -> np.ndarray:
+        """``w(mu)``, from scratch."""
+        raise NotImplementedError
+
+    def mean_square(self) -> float:
+        """Mean over examples of the squared norms of all their rows of features."""
+        raise NotImplementedError
+
+    def with_truth(self, truth: Any) -> Any:
+        """The same problem with other true outputs: dual points stay feasible, unless they hold
+        losses (:mod:`~maxmargin.solvers.interpreted`)."""
+        raise NotImplementedError
+
+    def subset(self, examples: np.ndarray) -> Any:
+        """The problem of some of the examples, with the weights of the whole.
+
+        ``alpha W`` is that of the whole, so that ``scales`` and every step of a block are, too:
+        with parts p of a partition, ``w(mu) = sum_p w_p(mu_p)``, and values times ``W_p`` without
+        the penalty sum to that of the whole times W.
+        """
+        raise NotImplementedError
+
+    def share(self, examples: np.ndarray) -> tuple[float, np.ndarray]:
+        """``alpha`` and weights of a subset of the examples."""
+        weights = self.sample_weight[examples]
+        if not weights.sum() > 0.0:
+            raise ValueError("the examples of a subset have no weight; expected some that have.")
+        return self.alpha * self.total_weight / float(weights.sum()), weights
 
     def squared_norm(self, weights: np.ndarray) -> float:
         """``|w|^2``."""
@@ -170,7 +244,7 @@ def in_threads(work, pairs: list, n_threads: int) -> list:
         return list(pool.map(lambda pair: work(*pair), pairs))
 
 
-class Problem(Regularised):
+class Problem(TrainingProblem):
     """The compiled problem that solvers climb.
 
     Parameters
@@ -187,21 +261,17 @@ class Problem(Regularised):
     """
 
     def __init__(self, structure, surrogate, rows, alpha, sample_weight, n_threads=1):
+        super().__init__(alpha, sample_weight)
         self.structure = structure
         self.surrogate = surrogate
         self.traits = getattr(structure, "traits", Traits)()
         self.rows: Rows | GramRows | KernelRows = rows
         # For passes in threads: rows that remember what they computed must not change there.
         self.shared_rows = rows.for_reading
-        self.alpha = float(alpha)
-        self.sample_weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-        self.total_weight = float(self.sample_weight.sum())
         self.n_threads = n_threads
         self.in_kernel_space = rows.weighs == COEFFICIENTS
         self.hashes_features = rows.weighs == HASHED
-        self.n_examples = len(self.sample_weight)
         self.n_weights = structure.n_weights(rows.n_inputs)
-        self.scales = self.sample_weight / (self.alpha * self.total_weight)
         # Stands in where there is no dual state: passes are compiled for one kind of state.
         self._no_dual: Blocks | Atoms = empty_blocks(0, 0)
 
@@ -247,13 +317,22 @@ class Problem(Regularised):
         return truth_atoms(self.structure, self.structure.truth, atoms)
 
     def signature(self) -> bytes:
-        """Hash of the output spaces of all examples: a dual state is feasible wherever it agrees.
-
-        Features, weights, losses and alpha may change: the weights are rebuilt from the state.
-        """
+        """Hash of the output spaces of all examples."""
         digest = hashlib.sha256(repr(type(self.structure)).encode())
         digest.update(self.structure.output_space())
         return digest.digest()
+
+    def with_truth(self, truth: np.ndarray) -> Problem:
+        """The same problem with other true outputs."""
+        changed = copy.copy(self)
+        changed.structure = self.structure._replace(truth=truth)
+        return changed
+
+    def subset(self, examples: np.ndarray) -> Problem:
+        """The problem of some of the examples."""
+        examples = np.asarray(examples)
+        data = take_problem(self.structure, self.surrogate, self.rows, examples)
+        return Problem(*data, *self.share(examples), self.n_threads)
 
     def weights_of(self, blocks: Blocks | Atoms) -> np.ndarray:
         """``w(mu)``, from scratch."""

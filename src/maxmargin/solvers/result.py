@@ -47,13 +47,41 @@ class Check(NamedTuple):
     validation_score: float | None = None
 
 
+class Round(NamedTuple):
+    """One round of a fit with hidden parts: a convex problem, then a new completion.
+
+    Attributes
+    ----------
+    objective : float
+        Value at the weights after the round, hidden parts at their best.
+    primal, dual, gap : float
+        Of the convex problem of the round.
+    changed : bool
+        Whether the completion has changed after it.
+    passes, seconds : float
+        Since the start of the fit.
+    """
+
+    objective: float
+    primal: float
+    dual: float
+    gap: float
+    changed: bool
+    passes: float
+    seconds: float
+
+
 @dataclass
 class Result:
     """Weights with their certificate.
 
     ``primal - dual = gap`` bounds the distance of ``weights`` to the optimal objective;
     ``dual`` comes from a feasible point of the dual, so it stays true however the run ended.
-    All of them are finite unless ``status`` is "failed".
+    All of them are finite unless ``status`` is "failed", or the problem certifies nothing.
+
+    With hidden parts (see :mod:`~maxmargin.solvers.rounds`) the certificate is that of the last
+    convex problem. ``objective`` is the value at the weights with hidden parts at their best, at
+    most ``primal``, and ``objectives`` has that of every start.
     """
 
     weights: np.ndarray
@@ -68,3 +96,6 @@ class Result:
     history: list[Check] = field(default_factory=list)
     dual_state: Any = None
     bounds: dict[str, float] = field(default_factory=dict)  # more certified values, by name
+    objective: float | None = None
+    rounds: list[Round] = field(default_factory=list)
+    objectives: list[float] = field(default_factory=list)

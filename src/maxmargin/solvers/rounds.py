@@ -1,21 +1,22 @@
-"""Hidden parts of the answer: the concave-convex procedure around the convex solvers.
+"""Hidden parts of the answer: the concave-convex procedure (CCCP) around convex solvers.
 
-With y what was observed and h what was not, training minimises
+With y what was observed and h what was not, training minimises an objective that is not convex,
+
+    L(w) = min_c U_c(w),
+
+where U_c, with the hidden parts completed by c, is a convex training problem. For max-margin with
+hidden labels, for example,
 
     L(w) = alpha/2 |w|^2
-           + (1/W) sum_i s_i [ max { H_i + score(x_i, .) } - max_h score(x_i, y_i, h) ]
+           + (1/W) sum_i s_i [ max { H_i + score(x_i, .) } - max_h score(x_i, y_i, h) ].
 
-which is not convex: the last term is concave. At any completion c of the hidden parts,
-
-    U_c(w) = L(w) + (1/W) sum_i s_i [ max_h score(x_i, y_i, h) - score(x_i, y_i, c_i) ]  >=  L(w)
-
-is an ordinary training problem, and touches L where c is the best completion. A round completes
-the hidden parts at the weights of the moment, and solves that problem from the dual state of the
-round before: which dual points are feasible does not depend on the truth. Weights are taken only
-if U_c falls, so L never rises, whatever the accuracy of the solver and of the completions.
+A round completes the hidden parts at the current weights, and solves U_c from the dual state of
+the round before: which dual points are feasible does not depend on the completion. Weights are
+accepted only if U_c falls, so L never rises, whatever the accuracy of the solver and of the
+completions.
 
 What is certified is the last convex problem: ``primal - dual = gap`` bounds how far the weights are
-from the minimum of U_c. That is no bound for L, which may have lower values elsewhere: when the
+from the minimum of U_c. That is no bound on L, which may have lower values elsewhere: when the
 completions do not change any more, the weights are a stationary point of L, up to the gap.
 
 References
@@ -27,17 +28,17 @@ Yuille, Rangarajan. The concave-convex procedure. Neural Computation 15, 2003.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
+from .._progress import ProgressReporter
 from .interrupt import InterruptGuard
-from .loop import run
+from .loop import heard_by_all, run
 from .result import (
-    CONVERGED,
     EARLY_STOPPED,
     FAILED,
     INTERRUPTED,
@@ -46,17 +47,32 @@ from .result import (
     STOPPED,
     Check,
     Result,
+    Round,
 )
 
 # Relative gaps of the convex problems: the first one, and how they shrink from round to round.
 _FIRST_TOL = 0.1
 _SHRINK = 1.0 / 3.0
-# A round that lowers the objective by less than this share of ``tol`` is the last one.
+# By default, a round that lowers the objective by less than this share of ``tol`` is the last one.
 _SMALL_FALL = 0.1
 
 
-class LatentModel(Protocol):
-    """What the procedure needs to know. A completion is any object; it is never looked into."""
+class HiddenParts:
+    """How the hidden parts of a problem are completed. A completion is any object; the rounds never
+    look into it.
+
+    Parameters
+    ----------
+    problem : object
+        The training problem, see :mod:`~maxmargin.solvers.problem`.
+    make_stepper : callable
+        A solver at work (see :mod:`~maxmargin.solvers.climb`) on a problem, from a dual state of
+        the same problem with another completion, or afresh from None.
+    """
+
+    def __init__(self, problem: Any, make_stepper: Callable[[Any, Any], Any]):
+        self.problem = problem
+        self._make_stepper = make_stepper
 
     def complete(self, weights: np.ndarray, before: Any) -> Any:
         """The best completion at some weights.
@@ -65,65 +81,37 @@ class LatentModel(Protocol):
         should keep its old completion unless the new one scores more. ``before`` itself says that
         nothing has changed.
         """
+        raise NotImplementedError
 
-    def truth_score(self, weights: np.ndarray, completion: Any) -> float:
-        """``(1/W) sum_i s_i score(x_i, y_i, c_i)`` at some weights."""
+    def truth_scores(self, weights: np.ndarray, completion: Any) -> np.ndarray:
+        """``score(x_i, y_i, c_i)`` of all examples at some weights."""
+        raise NotImplementedError
+
+    def value(self, weights: np.ndarray, after: Any, before: Any, primal: float) -> float:
+        """``U_after(w)``, given that ``U_before(w) = primal``."""
+        rise = self.truth_scores(weights, after) - self.truth_scores(weights, before)
+        return primal - float(rise @ self.problem.sample_weight) / self.problem.total_weight
 
     def stepper(self, completion: Any, dual_state: Any) -> Any:
-        """A solver of the convex problem, see :mod:`maxmargin.solvers.loop`, that starts from a
-        dual state of the same problem with another completion, or afresh from None."""
-
-
-class Round(NamedTuple):
-    """One round: a convex problem, then a new completion.
-
-    Attributes
-    ----------
-    objective : float
-        L at the weights after the round, hidden parts at their best.
-    primal, dual, gap : float
-        Of the convex problem of the round.
-    changed : bool
-        Whether the completion has changed after it.
-    passes, seconds : float
-        Since the start of the fit.
-    """
-
-    objective: float
-    primal: float
-    dual: float
-    gap: float
-    changed: bool
-    passes: float
-    seconds: float
-
-
-@dataclass
-class LatentResult(Result):
-    """Weights with the certificate of the last convex problem, see the module's description.
-
-    ``objective`` is L at the weights, at most ``primal``; ``objectives`` those of all starts.
-    """
-
-    objective: float = np.inf
-    rounds: list[Round] = field(default_factory=list)
-    objectives: list[float] = field(default_factory=list)
-    completion: Any = None
+        """A solver of the convex problem, from a dual state."""
+        return self._make_stepper(self.problem.with_truth(completion), dual_state)
 
 
 class _Run:
     """What all rounds and starts share: limits, clock, callbacks."""
 
     def __init__(
-        self, tol: float, max_iter: int, check_every: int | None, callbacks: Sequence[Callable],
-        verbose: int, name: str,
+        self, tol: float, least_fall: float, max_iter: int, check_every: int | None,
+        callbacks: Sequence[Callable], each_round: bool, progress: tuple[int, int, str],
     ):  # fmt: skip
         self.tol = tol
+        self.least_fall = least_fall
         self.max_iter = max_iter
         self.check_every = check_every
-        self.callbacks = callbacks
-        self.verbose = verbose
-        self.name = name
+        self.each_round = each_round
+        self._callbacks = callbacks
+        self._verbose, max_rounds, self._name = progress
+        self.progress = ProgressReporter(self._verbose * each_round, max_rounds, self._name)
         self.began = time.perf_counter()
         self.passes = 0.0  # of steppers that are done
         self.oracle_calls = 0
@@ -132,18 +120,24 @@ class _Run:
     def seconds(self) -> float:
         return time.perf_counter() - self.began
 
+    def tell(self, check: Check, callbacks: Sequence[Callable] | None = None) -> bool:
+        """Record a check; returns whether to go on."""
+        self.history.append(check)
+        self.progress.update(check)
+        return heard_by_all(self._callbacks if callbacks is None else callbacks, check)
+
     def solve(self, stepper: Any, tol: float) -> Result:
         """Run a convex solver; its checks are counted from the start of the fit."""
 
-        def hear(check: Check) -> Any:
+        def hear(check: Check) -> bool:
+            if self.each_round and self.history:
+                return True
             shifted = check._replace(
-                passes=self.passes + check.passes,
+                passes=0.0 if self.each_round else self.passes + check.passes,
                 seconds=self.seconds(),
                 oracle_calls=self.oracle_calls + check.oracle_calls,
             )
-            self.history.append(shifted)
-            answers = [callback(shifted) for callback in self.callbacks]
-            return not any(isinstance(a, (bool, np.bool_)) and not a for a in answers)
+            return self.tell(shifted)
 
         return run(
             stepper,
@@ -151,8 +145,8 @@ class _Run:
             max_iter=self.max_iter,
             check_every=self.check_every,
             callbacks=(hear,),
-            verbose=self.verbose,
-            name=self.name,
+            verbose=0 if self.each_round else self._verbose,
+            name=self._name,
         )
 
     def retire(self, stepper: Any) -> None:
@@ -164,7 +158,7 @@ class _Run:
 class _Descent:
     """The rounds from one start."""
 
-    def __init__(self, model: LatentModel, common: _Run, completion: Any, dual_state: Any):
+    def __init__(self, model: HiddenParts, common: _Run, completion: Any, dual_state: Any):
         self.model = model
         self.common = common
         self.completion = completion
@@ -184,28 +178,17 @@ class _Descent:
         found = common.solve(self._stepper, tol)
         self.dual_state = found.dual_state
         ended = found.status if found.status in (FAILED, INTERRUPTED, STOPPED, MAX_ITER) else None
-        if found.primal > self.objective:  # not accurate enough to do better than the weights kept
-            if ended is None and tol > common.tol:
-                self._tighten()
-                return None
-            if ended is None:
-                self._keep(found)
-            return ended or STATIONARY
-        fall = self.objective - found.primal
-        self.weights = found.weights
-        self.convex = found
+        accepted, changed, fall = not found.primal > self.objective, False, np.inf
         with InterruptGuard() as guard:
-            changed, gain = self._complete()
-        self.objective = found.primal - gain
-        fall += gain
-        passes = common.passes + self._stepper.oracle_calls / self._stepper.problem.n_examples
-        self.rounds.append(
-            Round(self.objective, found.primal, found.dual, found.gap, changed, passes,
-                  common.seconds())
-        )  # fmt: skip
-        if ended is not None or guard.requested:
-            return ended or INTERRUPTED
-        small = not changed or fall <= _SMALL_FALL * common.tol * abs(self.objective)
+            if accepted:
+                changed, fall = self._accept(found)
+            elif ended is None and tol <= common.tol:
+                self._keep(found)
+                ended = STATIONARY
+            stopped = common.each_round and not self._tell(ended == INTERRUPTED)
+        if ended is not None or guard.requested or stopped:
+            return ended or (INTERRUPTED if guard.requested else STOPPED)
+        small = accepted and (not changed or fall <= common.least_fall * abs(self.objective))
         if small and tol <= common.tol:
             return STATIONARY
         self._tol = common.tol if small else max(common.tol, _SHRINK * tol)
@@ -213,30 +196,46 @@ class _Descent:
             self.retire()
         return None
 
-    def _tighten(self) -> None:
-        self._tol = max(self.common.tol, _SHRINK * self._tol)
+    def _accept(self, found: Result) -> tuple[bool, float]:
+        """Take the weights, and complete at them; returns whether the completion has changed, and
+        how far the objective fell."""
+        before = self.objective
+        self.weights, self.convex = found.weights, found
+        changed, self.objective = self._complete(found.primal)
+        passes = self.common.passes + self._stepper.oracle_calls / self.model.problem.n_examples
+        values = (found.primal, found.dual, found.gap)
+        self.rounds.append(Round(self.objective, *values, changed, passes, self.common.seconds()))
+        return changed, before - self.objective
 
     def _keep(self, found: Result) -> None:
         """The weights stay: they have U_c = L at the completion in use, and its dual bounds it."""
         assert self.convex is not None
         dual = min(found.dual, self.objective)  # equal up to rounding where it is above
         gap = self.objective - dual
-        self.convex.primal, self.convex.dual, self.convex.gap = self.objective, dual, gap
-        self.convex.oracle_error = min(found.oracle_error, gap)
-        self.convex.dual_state = found.dual_state
-        self.convex.bounds = found.bounds
+        self.convex = dataclasses.replace(
+            self.convex, primal=self.objective, dual=dual, gap=gap,
+            oracle_error=min(found.oracle_error, gap), bounds=found.bounds,
+        )  # fmt: skip
 
-    def _complete(self) -> tuple[bool, float]:
-        """Complete at the weights; returns whether anything has changed, and what it gains."""
+    def _complete(self, primal: float) -> tuple[bool, float]:
+        """Complete at the weights; returns whether anything has changed, and the objective."""
         after = self.model.complete(self.weights, self.completion)
         if after is self.completion:
-            return False, 0.0
-        gain = self.model.truth_score(self.weights, after)
-        gain -= self.model.truth_score(self.weights, self.completion)
-        if not gain > 0.0:  # equal up to rounding, or an inexact completion
-            return False, 0.0
+            return False, primal
+        value = self.model.value(self.weights, after, self.completion, primal)
+        if not value < primal:  # equal up to rounding, or an inexact completion
+            return False, primal
         self.completion = after
-        return True, gain
+        return True, value
+
+    def _tell(self, interrupted: bool) -> bool:
+        """Record the round; returns whether to go on."""
+        assert self.convex is not None
+        common, convex = self.common, self.convex
+        values = (self.objective, convex.dual, convex.gap, convex.oracle_error)
+        calls = common.oracle_calls + self._stepper.oracle_calls
+        check = Check(float(len(common.history)), common.seconds(), *values, calls)
+        return common.tell(check, () if interrupted else None)
 
     def retire(self) -> None:
         """Done with the solver of this completion."""
@@ -244,98 +243,115 @@ class _Descent:
             self.common.retire(self._stepper)
             self._stepper = None
 
+    def result(self) -> Result:
+        """The weights kept, with the certificate of the last convex problem."""
+        assert self.convex is not None  # the first round always has an answer
+        return dataclasses.replace(self.convex, objective=self.objective)
 
-def run_latent(
-    model: LatentModel,
+
+def run_rounds(
+    model: HiddenParts,
     starts: Iterable[Any],
     *,
     tol: float,
     max_iter: int,
     max_rounds: int = 100,
+    least_fall: float | None = None,
     check_every: int | None = None,
     callbacks: Sequence[Callable[[Check], Any]] = (),
+    each_round: bool = False,
     validate: Callable[[np.ndarray], float] | None = None,
     patience: int = 5,
     verbose: int = 0,
     name: str = "maxmargin",
     dual_state: Any = None,
-) -> LatentResult:
+) -> Result:
     """Minimise L from some completions, and return the best that was found.
 
     Parameters
     ----------
-    model : LatentModel
+    model : HiddenParts
     starts : iterable of completions
         Each is a start of its own; the lowest objective wins (the best validation score, if there
         is one).
     tol : float
         Relative gap to which the last convex problem is solved; the first ones are solved more
-        loosely. A start ends when the completions do not change any more, or when a round lowers
-        the objective by less than ``tol / 10`` of it.
+        loosely.
     max_iter : int
         Passes over the data at most, for each round.
     max_rounds : int
         Rounds at most, for each start.
+    least_fall : float, optional
+        A start ends when the completions do not change any more, or when a round lowers the
+        objective by at most this share of it; ``tol / 10`` by default.
+    each_round : bool
+        Whether history and callbacks are about rounds (passes are rounds, the primal value is the
+        objective, and the history is that of the start that won) rather than about all checks of
+        the convex problems (passes and seconds are those of the whole fit).
     validate : callable, optional
         Score of weights on held-out data, asked after every round; the best scored weights are
         kept, and a start ends after ``patience`` rounds without a better score.
     dual_state : optional
         Where the first round of every start begins.
     check_every, callbacks, verbose, name
-        As in :func:`maxmargin.solvers.loop.run`; passes and seconds are those of the whole fit, and
-        primal, dual and gap those of the convex problem at work.
+        As in :func:`maxmargin.solvers.loop.run`.
 
     Returns
     -------
-    LatentResult
+    Result
         With ``status`` "stationary" where all went well: no certificate tells a global minimum.
     """
-    common = _Run(tol, max_iter, check_every, callbacks, verbose, name)
-    best: LatentResult | None = None
-    best_score = -np.inf
+    fall = _SMALL_FALL * tol if least_fall is None else least_fall
+    progress = (verbose, max_rounds, name)
+    common = _Run(tol, fall, max_iter, check_every, callbacks, each_round, progress)
+    best: Result | None = None
+    best_rank = -np.inf
     objectives = []
-    for start in starts:
-        # Solvers work on a dual state in place: every start has its own.
-        descent = _Descent(model, common, start, copy.deepcopy(dual_state))
-        found, score = _descend(descent, max_rounds, validate, patience)
-        objectives.append(found.objective)
-        better = best is None or (
-            found.objective < best.objective if validate is None else score > best_score
-        )
-        if better:
-            best, best_score = found, score
-        if found.status in (FAILED, INTERRUPTED, STOPPED):
-            best = best or found
-            best.status = found.status
-            break
+    with common.progress:
+        for start in starts:
+            if each_round:
+                common.history = []
+            # Solvers work on a dual state in place: every start has its own.
+            descent = _Descent(model, common, start, copy.deepcopy(dual_state))
+            found, score = _descend(descent, max_rounds, validate, patience)
+            found.history = common.history
+            assert found.objective is not None
+            objectives.append(found.objective)
+            rank = -found.objective if validate is None else score
+            if best is None or rank > best_rank:
+                best, best_rank = found, rank
+            if found.status in (FAILED, INTERRUPTED, STOPPED):
+                best.status = found.status
+                break
     if best is None:
         raise ValueError("starts is empty; expected at least one completion.")
     best.objectives = objectives
     best.passes, best.oracle_calls = common.passes, common.oracle_calls
-    best.seconds, best.history = common.seconds(), common.history
+    best.seconds = common.seconds()
     return best
 
 
 def _descend(
     descent: _Descent, max_rounds: int, validate: Callable | None, patience: int
-) -> tuple[LatentResult, float]:
+) -> tuple[Result, float]:
     """All rounds from one start; also the validation score."""
     status = None
     score, kept, stale = -np.inf, None, 0
-    while status is None:
+    for _ in range(max_rounds):
         before = len(descent.rounds)
         status = descent.round()
         if validate is not None and len(descent.rounds) > before:
             now = validate(descent.weights)
             stale = 0 if now > score else stale + 1
             if stale == 0:
-                score, kept = now, _result(descent, CONVERGED)
+                score, kept = now, descent.result()
             elif stale >= patience:
                 status = status or EARLY_STOPPED
-        if status is None and len(descent.rounds) >= max_rounds:
-            status = MAX_ITER
+        if status is not None:
+            break
+    status = status or MAX_ITER
     descent.retire()
-    found = kept or _result(descent, status)
+    found = kept or descent.result()
     if stale and status == STATIONARY:  # the weights kept are those of an earlier round
         status = EARLY_STOPPED
     found.status = status
@@ -343,23 +359,3 @@ def _descend(
     # Solvers have gone on working on older states; all are feasible, whatever the completion.
     found.dual_state = descent.dual_state
     return found, score
-
-
-def _result(descent: _Descent, status: str) -> LatentResult:
-    convex = descent.convex
-    assert convex is not None  # the first round always has an answer
-    return LatentResult(
-        weights=descent.weights,
-        primal=convex.primal,
-        dual=convex.dual,
-        gap=convex.gap,
-        oracle_error=convex.oracle_error,
-        passes=0.0,
-        oracle_calls=0,
-        seconds=0.0,
-        status=status,
-        dual_state=convex.dual_state,
-        bounds=convex.bounds,
-        objective=descent.objective,
-        completion=descent.completion,
-    )

@@ -1,14 +1,15 @@
 """Block-coordinate ascent over remembered structures.
 
 Example i has a completed truth with features ``phi_i`` and remembered structures k with features
-``psi_ik``, a loss and a scale. The convex problem over what is remembered, and its dual::
+``psi_ik``, a loss and a factor. The convex problem over what is remembered, and its dual::
 
-    min_w  alpha/2 |w|^2 + 1/W sum_i s_i max(0, max_k [ loss_ik - scale_ik w @ (phi_i - psi_ik) ])
+    min_w  alpha/2 |w|^2 + 1/W sum_i s_i max(0, max_k [ loss_ik - factor_ik w @ (phi_i - psi_ik) ])
     max_a  1/W sum_i s_i sum_k a_ik loss_ik - alpha/2 |w(a)|^2,   a_i >= 0, sum_k a_ik <= 1
-           w(a) = 1/(alpha W) sum_i s_i sum_k a_ik scale_ik (phi_i - psi_ik)
+           w(a) = sum_i scales_i sum_k a_ik factor_ik (phi_i - psi_ik),   scales_i = s_i / (alpha W)
 
-``scale = loss`` is slack re-scaling, ``scale = 1`` margin re-scaling. A step moves mass from the
-worst structure that has some to the best one; the zero of the maximum counts as a structure.
+``factor = loss`` is slack re-scaling, ``factor = 1`` margin re-scaling. A step moves mass from the
+worst structure that has some to the best one; the zero of the maximum counts as a structure. Which
+points are feasible does not depend on the truths.
 """
 
 from __future__ import annotations
@@ -20,19 +21,40 @@ import numpy as np
 from ..._kernels.jit import compiled, leaf
 
 
-class WorkingSet(NamedTuple):
-    """Remembered structures: at most ``capacity`` an example, rows of at most ``width`` entries."""
+class Rows(NamedTuple):
+    """Features, sparse: row i has ``counts[i]`` entries; values beyond are 0."""
 
-    truth_indices: np.ndarray  # (n, width) int32
-    truth_values: np.ndarray
-    truth_counts: np.ndarray  # (n,)
-    indices: np.ndarray  # (n, capacity, width)
+    indices: np.ndarray  # (n, width) int32
     values: np.ndarray
-    counts: np.ndarray  # (n, capacity)
+    counts: np.ndarray  # (n,) int32
+
+    def scores(self, weights: np.ndarray) -> np.ndarray:
+        """Inner products with the weights."""
+        return (self.values * weights[self.indices]).sum(axis=1)
+
+
+class WorkingSet(NamedTuple):
+    """Remembered structures and their mass: a point of the dual.
+
+    At most ``capacity`` structures per example, whose rows have at most ``width`` entries.
+    """
+
+    indices: np.ndarray  # (n, capacity, width) int32
+    values: np.ndarray
+    counts: np.ndarray  # (n, capacity) int32
     losses: np.ndarray
-    scales: np.ndarray
+    factors: np.ndarray
     mass: np.ndarray
-    used: np.ndarray  # (n,): how many structures are remembered
+    used: np.ndarray  # (n,) int32: how many structures are remembered
+
+
+def empty_working_set(n: int, capacity: int, width: int) -> WorkingSet:
+    """Nothing remembered: w = 0."""
+    shape = (n, capacity)
+    return WorkingSet(
+        np.zeros((*shape, width), np.int32), np.zeros((*shape, width)), np.zeros(shape, np.int32),
+        np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(n, np.int32),
+    )  # fmt: skip
 
 
 @leaf
@@ -50,50 +72,46 @@ def _add(weights, indices, values, count, scale):
 
 
 @leaf
-def _add_structure(store, weights, i, k, scale):
-    """``weights += scale * scale_ik (phi_i - psi_ik)``."""
-    step = scale * store.scales[i, k]
-    _add(weights, store.truth_indices[i], store.truth_values[i], store.truth_counts[i], step)
+def _add_structure(store, truths, weights, i, k, scale):
+    """``weights += scale * factor_ik (phi_i - psi_ik)``."""
+    step = scale * store.factors[i, k]
+    _add(weights, truths.indices[i], truths.values[i], truths.counts[i], step)
     _add(weights, store.indices[i, k], store.values[i, k], store.counts[i, k], -step)
 
 
 @leaf
-def _square(store, scratch, i, k):
-    """Sum of the squares of ``scratch`` at the entries of structure k, which become zero."""
+def _drain(indices, count, scratch):
+    """Sum of the squares of ``scratch`` at some entries, which become zero."""
     total = 0.0
-    for p in range(store.counts[i, k]):
-        j = store.indices[i, k, p]
+    for p in range(count):
+        j = indices[p]
         total += scratch[j] * scratch[j]
         scratch[j] = 0.0
     return total
 
 
 @leaf
-def _direction(store, scratch, i, best, away):
+def _direction(store, truths, scratch, i, best, away):
     """Squared norm of the step from ``away`` to ``best`` (-1: zero); ``scratch`` stays zero."""
-    total = 0.0
     if best >= 0:
-        _add_structure(store, scratch, i, best, 1.0)
+        _add_structure(store, truths, scratch, i, best, 1.0)
     if away >= 0:
-        _add_structure(store, scratch, i, away, -1.0)
-    for p in range(store.truth_counts[i]):
-        j = store.truth_indices[i, p]
-        total += scratch[j] * scratch[j]
-        scratch[j] = 0.0
+        _add_structure(store, truths, scratch, i, away, -1.0)
+    total = _drain(truths.indices[i], truths.counts[i], scratch)
     if best >= 0:
-        total += _square(store, scratch, i, best)
+        total += _drain(store.indices[i, best], store.counts[i, best], scratch)
     if away >= 0:
-        total += _square(store, scratch, i, away)
+        total += _drain(store.indices[i, away], store.counts[i, away], scratch)
     return total
 
 
 @leaf
-def slacks(store, weights, i, out):
-    """Write ``loss - scale w @ (phi - psi)`` of the remembered structures."""
-    truth = _product(weights, store.truth_indices[i], store.truth_values[i], store.truth_counts[i])
+def _slacks(store, truths, weights, i, out):
+    """Write ``loss - factor w @ (phi - psi)`` of the remembered structures."""
+    truth = _product(weights, truths.indices[i], truths.values[i], truths.counts[i])
     for k in range(store.used[i]):
         score = _product(weights, store.indices[i, k], store.values[i, k], store.counts[i, k])
-        out[k] = store.losses[i, k] - store.scales[i, k] * (truth - score)
+        out[k] = store.losses[i, k] - store.factors[i, k] * (truth - score)
 
 
 @leaf
@@ -112,62 +130,50 @@ def _choose(store, i, values):
 
 
 @compiled
-def ascend(store, weights, shares, alpha, orders, most_steps, goal, scratch, values):
-    """Passes over examples, one for each row of ``orders``, until the gap met on the way of one is
-    at most ``goal``; returns that gap."""
-    met = np.inf
+def ascend(store, truths, weights, scales, orders, most_steps, goal, scratch, values):
+    """Passes over examples, one for each row of ``orders``, until ``sum_i scales_i gap_i`` with the
+    gaps met on the way of one is at most ``goal``."""
     for order in orders:
-        met = _visit_all(store, weights, shares, alpha, order, most_steps, scratch, values)
-        if met <= goal:
+        if _visit_all(store, truths, weights, scales, order, most_steps, scratch, values) <= goal:
             break
-    return met
 
 
 @leaf
-def _visit_all(store, weights, shares, alpha, order, most_steps, scratch, values):
-    """Visit examples once; returns the mean of their gaps at the visits."""
-    total = 0.0
-    for i in range(shares.shape[0]):
-        total += shares[i]
+def _visit_all(store, truths, weights, scales, order, most_steps, scratch, values):
+    """Visit examples once; returns the sum of their gaps at the visits, times their scales."""
     gaps = 0.0
     for i in order:
         for step in range(most_steps):
-            slacks(store, weights, i, values)
+            _slacks(store, truths, weights, i, values)
             best, away, gain, rest = _choose(store, i, values)
             if step == 0:
                 gap = max(0.0, values[best] if best >= 0 else 0.0)
                 for k in range(store.used[i]):
                     gap -= store.mass[i, k] * values[k]
-                gaps += shares[i] * gap
+                gaps += scales[i] * gap
             if best == away or gain <= 1e-13:
                 break
-            curvature = shares[i] * _direction(store, scratch, i, best, away) / (alpha * total)
+            curvature = scales[i] * _direction(store, truths, scratch, i, best, away)
             limit = store.mass[i, away] if away >= 0 else rest
             move = min(limit, gain / curvature) if curvature > 0.0 else limit
             if move <= 0.0:
                 break
-            scale = shares[i] * move / (alpha * total)
             if best >= 0:
                 store.mass[i, best] += move
-                _add_structure(store, weights, i, best, scale)
+                _add_structure(store, truths, weights, i, best, scales[i] * move)
             if away >= 0:
                 store.mass[i, away] = 0.0 if move == limit else store.mass[i, away] - move
-                _add_structure(store, weights, i, away, -scale)
-    return gaps / total
+                _add_structure(store, truths, weights, i, away, -scales[i] * move)
+    return gaps
 
 
 @compiled
-def rebuild(store, shares, alpha, weights):
-    """Weights of the dual point, and the linear part of the dual."""
-    total = shares.sum()
-    weights[:] = 0.0
-    linear = 0.0
-    for i in range(shares.shape[0]):
+def add_working_set(store, truths, scales, weights):
+    """Add the weights of the dual point to zeros."""
+    for i in range(scales.shape[0]):
         for k in range(store.used[i]):
             if store.mass[i, k] > 0.0:
-                linear += shares[i] * store.mass[i, k] * store.losses[i, k]
-                _add_structure(store, weights, i, k, shares[i] * store.mass[i, k] / (alpha * total))
-    return linear / total
+                _add_structure(store, truths, weights, i, k, scales[i] * store.mass[i, k])
 
 
 @leaf
@@ -181,68 +187,37 @@ def _same(store, i, k, indices, values, count, loss):
 
 
 @leaf
-def _room(store, weights, shares, alpha, i, values):
+def _room(store, truths, weights, scales, i, values):
     """A place for one more structure: a free one, or that of the least useful one."""
     if store.used[i] < store.mass.shape[1]:
         store.used[i] += 1
         return store.used[i] - 1
-    slacks(store, weights, i, values)
+    _slacks(store, truths, weights, i, values)
     least, low = 0, np.inf
     for k in range(store.used[i]):
         value = values[k] + (1e6 * store.mass[i, k])
         if value < low:
             least, low = k, value
     if store.mass[i, least] > 0.0:  # its mass goes to the zero: still a point of the dual
-        scale = -shares[i] * store.mass[i, least] / (alpha * shares.sum())
-        _add_structure(store, weights, i, least, scale)
+        _add_structure(store, truths, weights, i, least, -scales[i] * store.mass[i, least])
     return least
 
 
 @compiled
-def remember(
-    store, weights, shares, alpha, examples, indices, values, counts, losses, margin, work
-):
-    """Add one structure to each example, unless it is there or costs nothing; return how many."""
-    added = 0
+def remember(store, truths, weights, scales, examples, rows, losses, margin, work):
+    """Add one structure to each example, unless it is there or costs nothing."""
     for i in examples:
         known = losses[i] <= 0.0 and not margin
+        indices, values, count = rows.indices[i], rows.values[i], rows.counts[i]
         for k in range(store.used[i]):
-            known = known or _same(store, i, k, indices[i], values[i], counts[i], losses[i])
+            known = known or _same(store, i, k, indices, values, count, losses[i])
         if known:
             continue
-        k = _room(store, weights, shares, alpha, i, work)
-        for p in range(counts[i]):
-            store.indices[i, k, p] = indices[i, p]
-            store.values[i, k, p] = values[i, p]
-        store.counts[i, k] = counts[i]
+        k = _room(store, truths, weights, scales, i, work)
+        for p in range(count):
+            store.indices[i, k, p] = indices[p]
+            store.values[i, k, p] = values[p]
+        store.counts[i, k] = count
         store.losses[i, k] = losses[i]
-        store.scales[i, k] = 1.0 if margin else losses[i]
+        store.factors[i, k] = 1.0 if margin else losses[i]
         store.mass[i, k] = 0.0
-        added += 1
-    return added
-
-
-@compiled
-def set_truths(store, weights, shares, alpha, examples, indices, values, counts):
-    """New completions; the dual point stays, its weights follow. Returns how many changed."""
-    total = shares.sum()
-    changed = 0
-    for i in examples:
-        same = store.truth_counts[i] == counts[i]
-        for p in range(counts[i]):
-            same = same and store.truth_indices[i, p] == indices[i, p]
-            same = same and store.truth_values[i, p] == values[i, p]
-        if same:
-            continue
-        changed += 1
-        amount = 0.0
-        for k in range(store.used[i]):
-            amount += store.mass[i, k] * store.scales[i, k]
-        amount *= shares[i] / (alpha * total)
-        _add(weights, store.truth_indices[i], store.truth_values[i], store.truth_counts[i], -amount)
-        for p in range(counts[i]):
-            store.truth_indices[i, p] = indices[i, p]
-            store.truth_values[i, p] = values[i, p]
-        store.truth_counts[i] = counts[i]
-        _add(weights, indices[i], values[i], counts[i], amount)
-    return changed

@@ -6,8 +6,10 @@ import time
 
 import numpy as np
 
+from maxmargin.solvers.loop import Stepper
 
-class PermutedPasses:
+
+class PermutedPasses(Stepper):
     """The part of a stepper that decides which examples are visited when.
 
     How the examples are cut into calls makes no difference to what happens. A subclass has
@@ -42,11 +44,3 @@ class PermutedPasses:
         self.oracle_calls += len(order)
         if warm:
             self._per_second = len(order) / max(time.perf_counter() - began, 1e-9)
-
-    def estimate(self) -> float:
-        """No guess of the gap: checks follow their own schedule."""
-        return np.inf
-
-    def refresh(self) -> bool:
-        """Nothing to rebuild."""
-        return False

@@ -1,0 +1,138 @@
+"""Some of the examples of packed data: structures, and the rows of features that go with them.
+
+:data:`PACKINGS` tells for each class which of its fields are packed how; a structure or a store of
+features of your own adds its entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..features.arcs import ArcRows
+from ..features.rows import DenseRows, SparseRows
+from .arborescence import Arborescence
+from .chain import Chain
+from .entropy_chain import EntropyChain
+from .multiclass import Multiclass
+from .multilabel import Multilabel
+from .permutation import Matching, Ranking
+from .subset import Subset
+
+
+class Packing(NamedTuple):
+    """How the fields of a NamedTuple are packed. Arrays without entries stay as they are.
+
+    ``flat`` fields have an entry per example, ``tables`` as many as the size that they are mapped
+    to, one example after the other. ``ragged`` maps each array of offsets to the fields
+    that it cuts into examples, ``longest`` a size to the offsets whose largest difference it is.
+    ``rows`` are the offsets of the rows of features, None if there is one row per example.
+    ``inside`` is the field that holds everything.
+    """
+
+    flat: tuple[str, ...] = ()
+    tables: Mapping[str, str] = {}
+    ragged: Mapping[str, tuple[str, ...]] = {}
+    longest: Mapping[str, str] = {}
+    rows: str | None = None
+    inside: str | None = None
+
+
+PACKINGS: dict[type, Packing] = {
+    Multiclass: Packing(("truth",)),
+    Multilabel: Packing(tables={"truth": "n_labels"}),
+    Chain: Packing(
+        ragged={"indptr": ("truth", "loss_scale", "allowed"), "products_indptr": ("products",)},
+        longest={"longest": "indptr"},
+        rows="indptr",
+    ),
+    EntropyChain: Packing(inside="chain"),
+    Ranking: Packing(ragged={"indptr": ("truth",)}),
+    Matching: Packing(
+        ("curvature",),
+        ragged={"indptr": ("truth",), "pairs_indptr": ()},
+        longest={"n_items": "indptr"},
+        rows="pairs_indptr",
+    ),
+    Arborescence: Packing(
+        ragged={"indptr": ("truth", "costs"), "parts_indptr": ("allowed",)},
+        longest={"longest": "indptr"},
+        rows="parts_indptr",
+    ),
+    Subset: Packing(
+        ragged={"indptr": ("truth",), "elements": ()},
+        longest={"most_elements": "elements", "most_chosen": "indptr"},
+        rows="elements",
+    ),
+    # Stores of features: their examples are rows, but for arcs, which know sentences.
+    DenseRows: Packing(("values", "squares")),
+    SparseRows: Packing(("squares",), ragged={"indptr": ("data", "indices")}),
+    ArcRows: Packing(
+        ragged={
+            "nodes_indptr": ("head_keys", "dependent_keys", "between_keys", "tags"),
+            "rows_indptr": (),
+        }
+    ),
+}
+
+
+def ragged(indptr: np.ndarray, examples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of some examples in an array packed by ``indptr``, and the ``indptr`` of these."""
+    lengths = np.diff(indptr)[examples]
+    after = np.concatenate([[0], np.cumsum(lengths)]).astype(indptr.dtype)
+    shifts = np.repeat(indptr[:-1][examples] - after[:-1], lengths)
+    return np.arange(after[-1]) + shifts, after
+
+
+def take(packed: Any, examples: np.ndarray) -> tuple[Any, np.ndarray]:
+    """The packed data of some examples, and the positions of their rows of features."""
+    packing = PACKINGS.get(type(packed))
+    if packing is None:
+        raise TypeError(
+            f"{type(packed).__name__} cannot be cut into examples: maxmargin.structures.take does "
+            "not know how it is packed, or, with a kernel, weights are coefficients of all rows."
+        )
+    if packing.inside is not None:
+        part, positions = take(getattr(packed, packing.inside), examples)
+        return packed._replace(**{packing.inside: part}), positions
+    fields = {name: _entries(getattr(packed, name), examples) for name in packing.flat}
+    for name, size in packing.tables.items():
+        columns = np.arange(getattr(packed, size))
+        places = np.asarray(examples)[:, None] * len(columns) + columns
+        fields[name] = _entries(getattr(packed, name), places.ravel())
+    positions = examples
+    for name, cut in packing.ragged.items():
+        places, fields[name] = ragged(getattr(packed, name), examples)
+        fields |= {other: _entries(getattr(packed, other), places) for other in cut}
+        positions = places if name == packing.rows else positions
+    sizes = {name: int(np.diff(fields[at]).max()) for name, at in packing.longest.items()}
+    return packed._replace(**fields, **sizes), positions
+
+
+def _entries(array: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Some entries, as writeable as all: numba compiles read-only arrays as a type of their own."""
+    if not len(array):
+        return array
+    found = np.ascontiguousarray(array[places])
+    found.flags.writeable = array.flags.writeable
+    return found
+
+
+def take_problem(
+    structure: Any, surrogate: Any, rows: Any, examples: np.ndarray
+) -> tuple[Any, Any, Any]:
+    """Structure, surrogate and rows of some examples."""
+    if any(isinstance(value, np.ndarray) for value in surrogate):
+        raise TypeError(
+            f"{type(surrogate).__name__} remembers answers for all examples, and has no subsets."
+        )
+    part, positions = take(structure, examples)
+    return part, surrogate, take_rows(rows, positions, examples)
+
+
+def take_rows(rows: Any, positions: np.ndarray, examples: np.ndarray) -> Any:
+    """Rows of features at some positions: those of some examples."""
+    by_example = isinstance(rows, ArcRows)
+    return take(rows, examples if by_example else positions)[0]
