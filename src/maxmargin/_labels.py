@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._validation import check_number
+from ._validation import check_number, outside
 
 
 class UnseenLabelWarning(UserWarning):
@@ -194,13 +194,13 @@ class LabelCodes:
         return np.array([code.get(label, -1) for label in values], dtype=np.int32)
 
 
-def warn_unseen(labels: Iterable[Any], stacklevel: int = 3) -> None:
+def warn_unseen(labels: Iterable[Any]) -> None:
     """Tell that labels at scoring are unknown to the model."""
     listed = ", ".join(sorted({repr(plain(label)) for label in labels})[:5])
     warnings.warn(
         f"y holds labels that the model has never seen ({listed}); they count as errors.",
         UnseenLabelWarning,
-        stacklevel=stacklevel,
+        stacklevel=outside(),
     )
 
 

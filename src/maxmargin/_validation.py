@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,15 @@ from joblib import effective_n_jobs
 LARGEST = 1e50
 # The smallest divisor: alpha, rho, the sum of the weights of all examples.
 SMALLEST = 1e-40
+
+
+def outside() -> int:
+    """The ``stacklevel`` of a warning in the calling function: the first line of other code."""
+    own = __name__.partition(".")[0]
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def check_number(
@@ -65,6 +75,14 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {listed}; received {value!r}.")
     return value
+
+
+def check_listed(name: str, value: Any, what: str) -> None:
+    """Refuse what is no list of the outputs of all examples."""
+    if value is None and name == "y":
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
+        raise ValueError(f"{name} must be {what}; received {type(value).__name__}.")
 
 
 def check_n_jobs(n_jobs: int | None) -> int:

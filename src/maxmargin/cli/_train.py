@@ -204,13 +204,13 @@ def command(
         note(f"interrupted before the last fit: there is no model yet{where}")
         return INTERRUPTED
     seconds = time.perf_counter() - began
-    baseline = baseline_of(task, model, prepared.y)
+    baseline = baseline_of(model, prepared.X, prepared.y)
     about = {"file": os.path.basename(data), "n_examples": len(prepared.y)}
     write_model_file(model_path, ModelFile(model, task, prepared.recipe, baseline, about))
-    scores = [] if test is None else scores_of(task, model, *test, baseline)
+    scores = [] if test is None else scores_of(model, *test, baseline)
+    _tell(request, model_path, model, path, scores, baseline, seconds, as_json, quiet)
     if report:
         _write_report(report, model, request, prepared, test)
-    _tell(request, model_path, model, path, scores, baseline, seconds, as_json, quiet)
     if model.status_ == "interrupted":
         note(f"interrupted: {model_path} holds the best model so far; --resume goes on")
         return INTERRUPTED

@@ -16,8 +16,9 @@ from ..structures.chain import Chain
 from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
 from ..structures.entropy_chain import EntropyChain
+from ..tasks.parts import check_lengths, flatten_labels
 from ._base import crf_solver
-from ._sequence_data import check_lengths, cut, encode_positions, flatten_labels
+from ._sequence_data import cut, encode_positions
 
 
 class ChainProbabilities:

@@ -359,6 +359,7 @@ class DictSequences(Sequences):
                 )
         self.sequences = [x if hasattr(x, "__len__") else list(x) for x in sequences]
         self.columns = columns
+        self._learned: Triplets | None = None
         self.n_features = len(columns.vocabulary)
         self._set_lengths(np.fromiter(map(len, self.sequences), np.int64, len(self.sequences)))
 
@@ -405,7 +406,11 @@ class DictSequences(Sequences):
         return data, indices, np.concatenate(counts)
 
     def stack(self) -> sp.csr_array:
-        stacked = sp.csr_array(self._learned, shape=(int(self.indptr[-1]), self.n_features))
+        found = self._learned
+        if found is None:
+            found = self._look_up(0, len(self.sequences))
+            self._check_stored(found, 0, self.columns.vocabulary)
+        stacked = sp.csr_array(found, shape=(int(self.indptr[-1]), self.n_features))
         stacked.sum_duplicates()
         return stacked
 

@@ -341,3 +341,8 @@ def block_scores(block: FactorBlock, layout: Any, coef: np.ndarray) -> np.ndarra
         values = values + block.features @ columns[1:]
     # A tie of -1 is the last column: no weight.
     return np.concatenate([values, np.zeros((len(values), 1))], axis=1)[:, block.tie]
+
+
+def node_starts(graphs: Sequence[NodeGraph]) -> np.ndarray:
+    """Nodes ``indptr[i]`` to ``indptr[i+1]`` are those of graph i."""
+    return np.cumsum([0, *(graph.n_nodes for graph in graphs)])

@@ -40,7 +40,7 @@ class Report:
     >>> report = Report("Flowers")
     >>> summary = report.add(model, X_train=X[::2], y_train=y[::2], X_test=X[1::2], y_test=y[1::2])
     >>> summary.measure, summary.score > summary.baselines[0].score
-    ('labels right', True)
+    ('accuracy', True)
     >>> report.html().startswith("<!doctype html>")
     True
     """
