@@ -34,6 +34,7 @@ from .latent.certificates import (
     largest_norm,
     sample_size,
 )
+from .tasks import estimator_names, unwrap
 
 __all__ = [
     "BetaEstimate",
@@ -301,7 +302,7 @@ def summary(model: Any) -> Certificate:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of this package, or a scikit-learn pipeline that ends with one.
+        A fitted estimator of this package, or a pipeline or search around one.
 
     Returns
     -------
@@ -321,17 +322,16 @@ def summary(model: Any) -> Certificate:
     >>> summary(model).relative_gap <= model.tol
     True
     """
-    if isinstance(getattr(model, "steps", None), list):  # a pipeline
-        model = model.steps[-1][1]
-    reason = getattr(model, "certificate_", None)
-    if not hasattr(model, "_keep_certificate") and not hasattr(model, "latent"):
+    model = unwrap(model)[0]
+    if not estimator_names(model):
         raise TypeError(
-            f"summary needs an estimator of maxmargin; received {type(model).__name__}. Of a "
-            "search, pass best_estimator_."
+            f"summary needs an estimator of maxmargin; received {type(model).__name__}, which is "
+            "none, nor a pipeline or search around one."
         )
     check_is_fitted(model, "gap_")
+    fitted = vars(model)
     if math.isnan(model.gap_):
-        raise ValueError(f"no certificate: {reason}.")
+        raise ValueError(f"no certificate: {model.certificate_}.")
     gap = max(float(model.gap_), 0.0)
     return Certificate(
         primal=float(model.primal_),
@@ -342,5 +342,5 @@ def summary(model: Any) -> Certificate:
         weight_distance=math.sqrt(2.0 * gap / model.alpha_),
         status=str(model.status_),
         passes=int(model.n_iter_),
-        local=reason is not None or hasattr(model, "rounds_"),
+        local="certificate_" in fitted or "rounds_" in fitted,
     )

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import maxmargin
 
+from ..certificates import summary
 from ..tasks import TASKS as _ALL
 from ..tasks import task_of
 
@@ -51,17 +52,17 @@ def certificate_of(model: Any) -> dict[str, Any]:
     With hidden labels, "global" is False: primal, dual and gap are those of the last convex
     problem.
     """
-    primal = float(model.primal_)
+    proven = summary(model)
     return {
-        "global": not (hasattr(model, "rounds_") or hasattr(model, "certificate_")),
-        "status": model.status_,
+        "global": not proven.local,
+        "status": proven.status,
         "alpha": float(model.alpha_),
-        "primal": primal,
-        "dual": float(model.dual_),
-        "gap": float(model.gap_),
-        "relative_gap": float(model.gap_) / abs(primal) if primal else 0.0,
-        "oracle_error": float(model.oracle_error_),
-        "passes": int(model.n_iter_),
+        "primal": proven.primal,
+        "dual": proven.dual,
+        "gap": proven.gap,
+        "relative_gap": proven.relative_gap,
+        "oracle_error": proven.oracle_error,
+        "passes": proven.passes,
         "tol": float(model.tol),
     }
 

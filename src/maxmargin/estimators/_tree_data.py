@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.passes import decode_blocks
-from .._validation import first_unusable, unusable
+from .._validation import first_unusable, take_examples, unusable
 from ..conllu import Sentence
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
 from ..features.rows import Rows, pack_rows
@@ -38,7 +38,7 @@ class Sentences:
     """Examples of one kind: words with attributes, or arrays of arc features."""
 
     def __init__(self, X: Any):
-        listed = _as_list(X)
+        listed = take_examples(X, "sentence", _REMEDY, ndim=3, single=(Sentence,))
         first = listed[0]
         self.are_words = not (sp.issparse(first) or (isinstance(first, np.ndarray)))
         take = _take_words if self.are_words else _take_array
@@ -97,21 +97,6 @@ class Sentences:
         wanted = attributes_of(spec.templates) | ({spec.between} if spec.between else set())
         _check_attributes(self.examples, wanted)
         return pack_arcs(self.examples, spec.templates, spec.between, spec.bits)
-
-
-def _as_list(X: Any) -> list[Any]:
-    if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype != object:
-        raise ValueError(
-            f"X must be a list of sentences, but is one array of shape {X.shape}; if this is one "
-            "sentence, wrap it in a list: [X]."
-        )
-    bad = sp.issparse(X) or isinstance(X, (str, bytes, Mapping, Sentence))
-    if bad or not hasattr(X, "__iter__"):
-        raise ValueError(f"X must be a list of sentences; received {type(X).__name__}; {_REMEDY}.")
-    listed = list(X)
-    if not listed:
-        raise ValueError("X is empty; expected at least one sentence.")
-    return listed
 
 
 # --- words ------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..tasks import VOID, Data, Measure, Outputs, all_right, task_of
+from ..tasks import VOID, Data, Measure, Outputs, all_right, task_of, unwrap
 from ..tasks.base import n_rows
 from ._charts import Interval, heat_map, interval_chart
 from ._markup import Html, count, join, number, plural, shorten, table, tag
-from ._model import certificate, convergence, definitions, formula, has_certificate, parameters
+from ._model import certificate, convergence, definitions, formula, parameters, proven
 from ._scores import advantage, interval
 from ._views import (
     FlatView,
@@ -87,16 +87,6 @@ class Summary(NamedTuple):
         return f"{100 * value:.1f}%" if self.percent else f"{value:.3f}"
 
 
-def unwrap(model: Any) -> tuple[Any, Any]:
-    """The estimator in a search or a pipeline, and the transformers before it (or None)."""
-    model = getattr(model, "best_estimator_", model)
-    if isinstance(getattr(model, "steps", None), list):
-        before = model[:-1] if len(model.steps) > 1 else None
-        inner, _ = unwrap(model.steps[-1][1])
-        return inner, before
-    return model, None
-
-
 class Section:
     """Everything that a report says about one model; see :class:`Report` for the parameters."""
 
@@ -149,18 +139,16 @@ class Section:
         self.others.append((name, self.task.measures(self.test.truth, found)))
 
     def _summarise(self) -> Summary:
-        main, certified = self.measures[0], has_certificate(self.model)
-        history = getattr(self.model, "history_", None)
-        seconds = getattr(history[-1], "seconds", None) if history else None
-        gap = None
-        if certified:
-            primal = abs(float(self.model.primal_))
-            gap = max(float(self.model.gap_), 0.0) / primal if primal else 0.0
+        main, found, fitted = self.measures[0], proven(self.model), vars(self.model)
+        history = fitted.get("history_")
+        seconds = history[-1].seconds if history else None
+        gap = None if found is None or found.local else found.relative_gap
+        passes = fitted.get("n_iter_")
         return Summary(
             self.title, self.task.title, main.name, main.value, interval(main),
             main.lower_is_better, main.percent,
             [Comparison(name, other[0].value) for name, other in self.others],
-            gap, int(self.model.n_iter_) if hasattr(self.model, "n_iter_") else None, seconds,
+            gap, None if passes is None else int(passes), seconds,
         )  # fmt: skip
 
     # --- parts of the page ------------------------------------------------------------------

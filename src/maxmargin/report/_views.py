@@ -101,16 +101,14 @@ class LabelView(View):
         return table(["label", "precision", "recall", "F1", "support"], rows, caption=caption)
 
     def _square(
-        self, title: str, values: np.ndarray, train: Data, names: tuple[str, str], note: str,
-        blank: np.ndarray | None = None,
-    ) -> HeatMap:  # fmt: skip
+        self, title: str, values: np.ndarray, train: Data, names: tuple[str, str], note: str
+    ) -> HeatMap:
         """A table of pairs of labels, of the most frequent ones if there are many."""
         chosen = np.sort(np.argsort(-self.label_counts(train), kind="stable")[:MOST_LABELS])
         if len(chosen) < len(self.labels):
             note += f" The {len(chosen)} most frequent labels of {len(self.labels)}."
-        labels, at = [self.labels[k] for k in chosen], np.ix_(chosen, chosen)
-        return HeatMap(title, values[at], labels, labels, *names, note=note,
-                       blank=None if blank is None else blank[at])  # fmt: skip
+        labels, shown = [self.labels[k] for k in chosen], values[np.ix_(chosen, chosen)]
+        return HeatMap(title, shown, labels, labels, *names, note=note, blank=np.isnan(shown))
 
 
 class FlatView(LabelView):
@@ -167,18 +165,11 @@ class LabelSetView(FlatView):
         return [self._label_table((true & other).sum(axis=0), other.sum(axis=0), true.sum(axis=0))]
 
     def maps(self, train: Data) -> list[HeatMap]:
-        edges = self.model.edges_
-        if not len(edges):
-            return super().maps(train)
-        L = len(self.labels)
-        values, blank = np.zeros((L, L)), np.ones((L, L), bool)
-        T = self.model.interactions_
-        effect = T[:, 1, 1] - T[:, 1, 0] - T[:, 0, 1] + T[:, 0, 0]
-        for a, b in (edges.T, edges.T[::-1]):
-            values[a, b], blank[a, b] = effect, False
         note = "Positive: the two labels attract each other. Negative: they exclude each other."
-        title = "Interactions of labels"
-        return [self._square(title, values, train, ("label", "label"), note, blank)]
+        return [
+            self._square("Interactions of labels", pairs.values, train, ("label", "label"), note)
+            for pairs in self.task.pairs()
+        ] or super().maps(train)
 
     def draw(self, data: Data, i: int, found: np.ndarray) -> Html:
         true = data.truth[i]
@@ -217,14 +208,12 @@ class SequenceView(PartsView):
     """A label for each position of a sequence."""
 
     def maps(self, train: Data) -> list[HeatMap]:
+        ((_, _, values),) = self.task.pairs()
         note = "Positive: the pair is encouraged. Negative: it is avoided."
-        allowed = self.model.allowed_transitions_
-        blank = None
-        if not np.all(allowed):
-            note, blank = note + " A dot: forbidden by the constraints.", ~allowed
+        if np.isnan(values).any():
+            note += " A dot: forbidden by the constraints."
         title = "Transitions: weight of the label of the column after that of the row"
-        names = ("label", "next label")
-        return [self._square(title, self.model.transitions_, train, names, note, blank)]
+        return [self._square(title, values, train, ("label", "next label"), note)]
 
     def draw(self, data: Data, i: int, found: np.ndarray) -> Html:
         x, true = data.given[i], data.truth[i]
@@ -247,11 +236,10 @@ class GraphView(PartsView):
     """A label for each node of a graph."""
 
     def maps(self, train: Data) -> list[HeatMap]:
-        tables = vars(self.model).get("pairwise_coef_", [])
         note = "Positive: the pair of labels is encouraged. Negative: it is avoided."
         return [
-            self._square(title, table, train, names, note)
-            for (title, names), table in zip(self._table_names(), tables[:4], strict=False)
+            self._square(title, pairs.values, train, names, note)
+            for (title, names), pairs in zip(self._table_names(), self.task.pairs(), strict=False)
         ]
 
     def _table_names(self) -> list[tuple[str, tuple[str, str]]]:

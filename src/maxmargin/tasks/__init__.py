@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.pipeline import Pipeline
+
 from .base import Data, Task
 from .flat import MulticlassTask, OrdinalTask
 from .label_sets import MultiLabelTask
@@ -18,7 +20,7 @@ from .rankings import RankingTask
 from .subsets import SubsetTask
 from .trees import TreeTask
 
-__all__ = ["TASKS", "VOID", "Data", "Measure", "Outputs", "Task", "all_right", "task_of"]
+__all__ = ["TASKS", "VOID", "Data", "Measure", "Outputs", "Task", "all_right", "task_of", "unwrap"]
 
 TASKS: dict[str, type[Task]] = {
     task.key: task
@@ -30,9 +32,14 @@ TASKS: dict[str, type[Task]] = {
 _BY_ESTIMATOR = {task.estimator: task for task in TASKS.values() if task.estimator}
 
 
+def estimator_names(model: Any) -> list[str]:
+    """Which estimators of this package a model is, by the names of its class and their bases."""
+    return [cls.__name__ for cls in type(model).__mro__ if cls.__name__ in _BY_ESTIMATOR]
+
+
 def task_of(model: Any, key: str | None = None) -> Task:
     """The task of an estimator; ``key`` names it for certainty, or is "other"."""
-    names = [cls.__name__ for cls in type(model).__mro__ if cls.__name__ in _BY_ESTIMATOR]
+    names = estimator_names(model)
     if not names:
         raise TypeError(
             f"model must be a fitted estimator of maxmargin, one of {', '.join(_BY_ESTIMATOR)}, or "
@@ -44,3 +51,12 @@ def task_of(model: Any, key: str | None = None) -> Task:
     if key not in (None, own.key, OtherTask.key):
         raise ValueError(f"a {names[0]} is of task {own.key!r}; received task={key!r}.")
     return TASKS[key or own.key](model)
+
+
+def unwrap(model: Any) -> tuple[Any, Any]:
+    """The estimator in a search or a pipeline, and the transformers before it (or None)."""
+    model = vars(model).get("best_estimator_", model)
+    if not isinstance(model, Pipeline):
+        return model, None
+    before = model[:-1] if len(model.steps) > 1 else None
+    return unwrap(model.steps[-1][1])[0], before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,14 @@ class Data(NamedTuple):
     X: Any
     given: Any
     truth: Outputs
+
+
+class PairTable(NamedTuple):
+    """Learnt weights of pairs of labels; NaN where a pair has none."""
+
+    kind: str  # what a pair is: "transition", "interaction", "edge"
+    between: str  # how to write one: "a -> b"
+    values: np.ndarray
 
 
 class Task:
@@ -54,9 +63,18 @@ class Task:
     # --- outputs ----------------------------------------------------------------------------
 
     @property
+    def classes(self) -> Any:
+        """The labels, in the order of their codes; none for outputs without labels."""
+        return self.model.classes_
+
+    @property
     def labels(self) -> list[str]:
-        """Names of the labels, in the order of their codes."""
-        return [str(label) for label in self.model.classes_]
+        """Names of the labels."""
+        return [str(label) for label in self.classes]
+
+    def pairs(self) -> list[PairTable]:
+        """What was learnt about pairs of labels."""
+        return []
 
     def label_name(self, code: int) -> str:
         """The name of a label, also of one that the model does not know."""
@@ -101,7 +119,8 @@ class Task:
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The main measure of the predictions; larger is better."""
         check_is_fitted(self.model)
-        truth, found = self.compare(X, y)
+        # What can be looked at only once is needed twice.
+        truth, found = self.compare(list(X) if isinstance(X, Iterator) else X, y)
         weights = check_sample_weight(sample_weight, len(truth), self.noun)
         if self.unseen:
             warn_unseen(self.unseen)

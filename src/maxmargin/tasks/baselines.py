@@ -6,6 +6,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_array
 
 from .measures import Outputs
@@ -65,7 +66,11 @@ def regress(rows: Any, values: np.ndarray, others: Any) -> tuple[np.ndarray, str
 
 
 def _matrix(rows: Any) -> Any:
-    return check_array(rows, accept_sparse="csr")
+    found = check_array(rows, accept_sparse="csr")
+    if sp.issparse(found):  # liblinear takes no wider indices
+        parts = found.data, found.indices.astype(np.int32), found.indptr.astype(np.int32)
+        return sp.csr_matrix(parts, found.shape)
+    return found
 
 
 def _quiet() -> Any:

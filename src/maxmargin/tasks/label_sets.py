@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, place_in_sequences, plain
 from ..structures.multilabel import HIDDEN
-from .base import Data, Task, Trivial, n_rows
+from .base import Data, PairTable, Task, Trivial, n_rows
 from .baselines import Baseline, classify
 from .measures import VOID, Measure, Outputs, exact_match
 from .unknown import hidden_entries
@@ -55,8 +55,8 @@ def read_label_sets(y: Any, n_rows: int, hidden: bool | str = False) -> LabelSet
     elif isinstance(y, (list, tuple)):
         found = _from_list(list(y), hidden)
     else:
-        names = getattr(y, "columns", None)
-        array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
+        names = y.columns if hasattr(y, "columns") else None
+        array = y if np.ma.isMaskedArray(y) else np.asarray(y)
         if array.ndim == 1 and array.dtype == object:
             found = _from_list(array.tolist(), hidden)
         else:
@@ -71,7 +71,7 @@ def read_label_sets(y: Any, n_rows: int, hidden: bool | str = False) -> LabelSet
 
 def read_known_entries(partial_y: Any, n_rows: int, n_labels: int) -> np.ndarray:
     """Entries known at prediction, HIDDEN where they are not."""
-    array = partial_y if isinstance(partial_y, np.ma.MaskedArray) else np.asarray(partial_y)
+    array = partial_y if np.ma.isMaskedArray(partial_y) else np.asarray(partial_y)
     if array.shape != (n_rows, n_labels):
         raise ValueError(
             f"partial_y must have shape ({n_rows}, {n_labels}), an entry for each label of each "
@@ -322,6 +322,17 @@ class MultiLabelTask(Task):
             _from_collections(found) if type(found) is list else read_label_sets(found, len(truth))
         )
         return self._outputs(known)
+
+    def pairs(self) -> list[PairTable]:
+        edges, T = self.model.edges_, self.model.interactions_
+        if not len(edges):
+            return []
+        # What the presence of both adds to the sum of what each adds alone.
+        effect = T[:, 1, 1] - T[:, 1, 0] - T[:, 0, 1] + T[:, 0, 0]
+        values = np.full((len(self.classes),) * 2, np.nan)
+        first, second = edges.T
+        values[first, second] = values[second, first] = effect
+        return [PairTable("interaction", "{} + {}", values)]
 
     def main(self, truth: Outputs, found: Outputs) -> Measure:
         return exact_match(truth, found, "subset accuracy")

@@ -89,6 +89,7 @@ class MatchingTask(Task):
     title = "matching"
     noun = "pair of point sets"
     part = "point"
+    classes = ()
 
     def encode(self, X: Any, y: Any) -> Outputs:
         return self._read(y, pack_pairs(X, self.model.pair_features).sides)

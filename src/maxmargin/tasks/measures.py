@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-VOID = np.iinfo(np.int64).min  # code of a true part that is not known: it does not count
+# Code of a true part that is not known: it does not count. Not a plain int, which numpy would cast
+# to the type of the codes beside it.
+VOID = np.int64(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True)

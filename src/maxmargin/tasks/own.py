@@ -16,13 +16,12 @@ class OtherTask(Task):
     key = "other"
     title = "structured prediction"
     part = "output"
+    classes = ()
 
     def __init__(self, model: Any):
         super().__init__(model)
         self.names: dict[str, int] = {}  # outputs as texts, and their codes
         self.outputs: list[Any] = []
-
-    labels: list[str] = []  # type: ignore[assignment]
 
     def encode(self, X: Any, y: Any) -> Outputs:
         listed = list(y)
@@ -85,8 +84,11 @@ class LatentTask(OtherTask):
 
 def _listed(value: Any) -> Any:
     """Arrays and tuples as lists, so that equal outputs read alike; sets in order."""
-    if isinstance(value, (np.ndarray, np.generic)):
-        return value.tolist()
-    if isinstance(value, (set, frozenset)):
-        return sorted(map(repr, value))
-    return [_listed(entry) for entry in value] if isinstance(value, (list, tuple)) else value
+    match value:
+        case np.ndarray() | np.generic():
+            return value.tolist()
+        case set() | frozenset():
+            return sorted(map(repr, value))
+        case list() | tuple():
+            return [_listed(entry) for entry in value]
+    return value

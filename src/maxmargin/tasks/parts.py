@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from .._labels import as_label_array
+from .._validation import is_array
 from ..features.sequences import open_sequences, take_list
 from ..graphs.features import node_starts, row_numbers, stack_features
-from .base import Task
+from .base import PairTable, Task, n_rows
 from .measures import (
     VOID,
     Measure,
@@ -31,7 +32,7 @@ def spell_out(y: Any, sequences: Sequence) -> Any:
     if len(y) != len(sequences):
         return y  # said elsewhere
     return [
-        [None] * (x.shape[0] if hasattr(x, "shape") else len(x)) if labels is None else labels
+        [None] * n_rows(x) if labels is None else labels
         for labels, x in zip(y, sequences, strict=True)
     ]
 
@@ -59,7 +60,7 @@ def flatten_labels(
                 f"received {labels!r}."
             )
     lengths = np.array([len(labels) for labels in y], dtype=np.int64)
-    arrays = all(isinstance(labels, np.ndarray) and labels.ndim == 1 for labels in y)
+    arrays = all(is_array(labels) and labels.ndim == 1 for labels in y)
     if arrays and len({labels.dtype.kind for labels in y}) == 1:
         return np.concatenate(y), lengths
     return as_label_array([label for labels in y for label in labels]), lengths
@@ -124,6 +125,10 @@ class SequenceTask(PartsTask):
             measures.append(span_f1(*names))
         return measures
 
+    def pairs(self) -> list[PairTable]:
+        values = np.where(self.model.allowed_transitions_, self.model.transitions_, np.nan)
+        return [PairTable("transition", "{} -> {}", values)]
+
     def rows(self, X: Any) -> Any:
         if self.model.kernel == "precomputed":
             return None
@@ -156,6 +161,11 @@ class GraphTask(PartsTask):
 
     def predict(self, X: Any, truth: Outputs) -> Outputs:
         return truth.like(self._codes(np.concatenate(list(map(np.ravel, self.model.predict(X))))))
+
+    def pairs(self) -> list[PairTable]:
+        # Factor graphs of users have none.
+        tables = vars(self.model).get("pairwise_coef_", ())
+        return [PairTable("edge", "{} - {}", table) for table in tables]
 
     def rows(self, X: Any) -> Any:
         if self.model.kernel == "precomputed":

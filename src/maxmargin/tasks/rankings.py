@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, find_classes, plain
-from .._validation import check_listed
+from .._validation import check_listed, is_array
 from ..metrics import kendall_taus
 from .base import Data, Task, Trivial, n_rows
 from .baselines import Baseline, regress
@@ -39,7 +39,7 @@ def take_rows(y: Any, n_rows: int) -> list:
     if sp.issparse(y):
         raise ValueError(f"y must be an array, one ranking per row; received {type(y).__name__}.")
     check_listed("y", y, "an array of shape (n_examples, n_items), one ranking per row")
-    if isinstance(y, np.ndarray) and y.ndim != 2:
+    if is_array(y) and y.ndim != 2:
         raise ValueError(
             "y must have shape (n_examples, n_items), one ranking per row; received shape "
             f"{y.shape}."
@@ -201,8 +201,8 @@ class RankingTask(Task):
     part = "item"
 
     @property
-    def labels(self) -> list[str]:
-        return [str(item) for item in self.model.items_]
+    def classes(self) -> Any:
+        return self.model.items_
 
     def encode(self, X: Any, y: Any) -> Outputs:
         known = self.model._written()

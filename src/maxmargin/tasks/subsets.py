@@ -63,6 +63,7 @@ class SubsetTask(Task):
     estimator = "SubsetSelector"
     title = "subset selection"
     part = "element"
+    classes = ()
 
     def encode(self, X: Any, y: Any) -> Outputs:
         sizes = np.array([n_rows(x) for x in X])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_listed
+from .._validation import check_listed, is_text
 from ..conllu import find_cycle
 from .base import Data, Task, Trivial
 from .baselines import Baseline
@@ -53,7 +53,7 @@ def _take_row(row: Any, where: str) -> np.ndarray:
             number = float(value)
         except (TypeError, ValueError):
             number = math.nan
-        if isinstance(value, str) or not number.is_integer():
+        if is_text(value) or not number.is_integer():
             raise ValueError(
                 f"{where} holds {value!r} for word {place + 1}; expected the number of its head, 0 "
                 "for the root, or None where it is not known."
@@ -105,6 +105,7 @@ class TreeTask(Task):
     title = "dependency trees"
     noun = "sentence"
     part = "word"
+    classes = ()
     nothing_known = "y: no head is known; expected some to compare with."
 
     def encode(self, X: Any, y: Any) -> Outputs:

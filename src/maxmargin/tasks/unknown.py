@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._labels import as_label_array, plain
-from .._validation import outside
+from .._validation import is_array, is_integer, outside
 
 
 def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.ndarray:
@@ -22,7 +22,7 @@ def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.nda
         return np.zeros(len(labels), bool)
     found = _find_marks(labels, declared)
     if hidden == "auto" and found.any():
-        array = labels if isinstance(labels, np.ndarray) else as_label_array(labels)
+        array = as_label_array(labels)
         minus = np.array([value is not None for value in array.tolist()], bool) & found
         if len(set(array[~found].tolist())) < 2:  # -1 and 1 are two classes
             found &= ~minus
@@ -39,7 +39,7 @@ def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.nda
 
 def _find_marks(labels: Any, declared: Any) -> np.ndarray:
     ordinary = [] if declared is None or not hasattr(declared, "__iter__") else list(declared)
-    array = labels if isinstance(labels, np.ndarray) else as_label_array(labels)
+    array = as_label_array(labels)
     if array.dtype.kind in "iu":
         minus = array == -1
         marks = bool((array[~minus] >= 0).all()) and -1 not in ordinary
@@ -50,15 +50,11 @@ def _find_marks(labels: Any, declared: Any) -> np.ndarray:
     nothing = np.array([value is None for value in values], bool)
     if any(value is None for value in ordinary):
         nothing[:] = False
-    whole = np.array([_is_integer(value) for value in values], bool)
+    whole = np.array([is_integer(value) for value in values], bool)
     minus = np.array([w and v == -1 for w, v in zip(whole, values, strict=True)], bool)
     others = ~(nothing | minus)
     marks = all(w and v >= 0 for w, v, o in zip(whole, values, others, strict=True) if o)
     return nothing | minus if marks and -1 not in ordinary else nothing
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
 
 
 def warn_without_labels(indices: np.ndarray, unit: str) -> None:
@@ -77,9 +73,9 @@ def is_void(labels: Any, void: Any) -> np.ndarray:
     """Which labels say that nothing is known."""
     if void is None:
         return np.zeros(len(labels), bool)
-    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iuf" and isinstance(void, Number):
+    if is_array(labels) and labels.dtype.kind in "iuf" and isinstance(void, Number):
         return labels == void
-    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    values = labels.tolist() if is_array(labels) else labels
     void = plain(void)
     # Not by their hashes: what is no label is refused with its place later.
     return np.array([label is void or label == void for label in values], dtype=bool)
