@@ -42,8 +42,8 @@ class Task:
         Its name for users and the command line.
     estimator : str
         The class that predicts such outputs.
-    title, noun, part : str
-        What to call the task, an example, and a part of its output.
+    title, noun, part, label : str
+        What to call the task, an example, a part of its output, and what is predicted for the part.
     nothing_known : str
         The error if no part of any true output is known.
     """
@@ -52,7 +52,7 @@ class Task:
     estimator = ""
     title = ""
     noun = "example"
-    part = "label"
+    part = label = "label"
     alone_name = "LinearSVC"
     nothing_known = "all labels of y are hidden; at least one must be known."
 
@@ -75,10 +75,6 @@ class Task:
     def pairs(self) -> list[PairTable]:
         """What was learnt about pairs of labels."""
         return []
-
-    def label_name(self, code: int) -> str:
-        """The name of a label, also of one that the model does not know."""
-        return self.labels[code] if code >= 0 else str(list(self.unseen)[-1 - code])
 
     def encode(self, X: Any, y: Any) -> Outputs:
         """True outputs of examples."""
@@ -139,7 +135,7 @@ class Task:
         """
         known = truth.codes[truth.codes >= 0]
         best = int(np.bincount(known, minlength=len(self.model.classes_)).argmax())
-        return self._always(best, f"the most frequent {self.part}")
+        return self._always(best, f"the most frequent {self.label}")
 
     def _always(self, code: int, which: str) -> Trivial:
         label = plain(self.model.classes_[code])

@@ -42,7 +42,7 @@ class MulticlassTask(Task):
     key = "multiclass"
     estimator = "MulticlassClassifier"
     title = "multiclass classification"
-    part = "class"
+    part = label = "class"
 
     def encode(self, X: Any, y: Any) -> Outputs:
         return Outputs.of_table(self._codes(take_labels(y, n_rows(X)))[:, None])

@@ -304,7 +304,7 @@ class MultiLabelTask(Task):
     nothing_known = "all entries of y are hidden; at least one must be known."
 
     def encode(self, X: Any, y: Any) -> Outputs:
-        return self._outputs(read_label_sets(y, n_rows(X), bool(self.model.hidden)))
+        return self._outputs(read_label_sets(y, n_rows(X), self.model.hidden))
 
     def _outputs(self, sets: LabelSets) -> Outputs:
         indicator, unseen = indicator_for_score(sets, self.model.classes_)

@@ -81,14 +81,8 @@ class PartsTask(Task):
     """A label for each part of an example."""
 
     def others(self, truth: Outputs, found: Outputs) -> list[Measure]:
-        return [
-            balanced_accuracy(truth, found),
-            macro_f1(truth, found),
-            exact_match(truth, found),
-        ]
-
-    def _outputs(self, labels: Any, lengths: Any) -> Outputs:
-        return Outputs(self._codes(labels), np.concatenate([[0], np.cumsum(lengths)]))
+        shared = (balanced_accuracy, macro_f1, exact_match)
+        return [measure(truth, found) for measure in shared]
 
     def _truth(self, labels: Any, lengths: np.ndarray, unknown: np.ndarray) -> Outputs:
         """True labels, of which some are not known."""
@@ -119,10 +113,11 @@ class SequenceTask(PartsTask):
 
     def others(self, truth: Outputs, found: Outputs) -> list[Measure]:
         measures = super().others(truth, found)
-        if truth.counted.all() and are_spans(map(self.label_name, np.unique(truth.codes))):
-            names = [[[self.label_name(code) for code in part] for part in outputs.split()]
+        names = [*self.labels, *map(str, reversed(self.unseen))]  # codes from the end are unseen
+        if truth.counted.all() and are_spans(names[code] for code in np.unique(truth.codes)):
+            spelt = [[[names[code] for code in part] for part in outputs.split()]
                      for outputs in (truth, found)]  # fmt: skip
-            measures.append(span_f1(*names))
+            measures.append(span_f1(*spelt))
         return measures
 
     def pairs(self) -> list[PairTable]:
