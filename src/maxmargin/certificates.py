@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import linprog
 from sklearn.utils.validation import check_is_fitted
 
-from ._validation import check_choice, check_integer, check_loss_matrix
+from ._validation import check_choice, check_integer, check_loss_matrix, is_text
 from .latent.certificates import (
     BetaEstimate,
     GeneralisationBound,
@@ -133,7 +133,7 @@ def calibration_constant(loss: Any, size: Any = None, *, method: str = "theorem"
     3.0
     """
     check_choice("method", method, METHODS)
-    if isinstance(loss, str):
+    if is_text(loss):
         return _named_constant(check_choice("loss", loss, LOSSES), size)
     if size is not None:
         raise ValueError(f"size belongs to a loss by name; received {size!r} with a matrix.")
@@ -147,7 +147,7 @@ def _named_constant(loss: str, size: Any) -> float:
         return 2.0
     if loss == "permutation":
         return _PERMUTATIONS.get(check_integer("size", size, 2), math.inf)
-    if loss == "hamming" and isinstance(size, Iterable) and not isinstance(size, str):
+    if loss == "hamming" and isinstance(size, Iterable) and not is_text(size):
         sizes = [check_integer(f"size[{m}]", part, 2) for m, part in enumerate(size)]
         if not sizes:
             raise ValueError("size must name at least one part; received none.")

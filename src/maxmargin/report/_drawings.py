@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import is_text
 from ..tasks import VOID
 from ._markup import Html, join, scrolling, shorten, tag
 from ._style import N_COLOURS
@@ -37,13 +38,13 @@ def score_bars(names: list[str], scores: np.ndarray, best: int) -> Html:
 
 def word_of(position: Any) -> str | None:
     """The word of a position, if its features tell: a dict, or a list of names."""
-    if isinstance(position, str):
+    if is_text(position):
         return position
     if isinstance(position, Mapping):
-        named = {name: value for name, value in position.items() if isinstance(value, str)}
+        named = {name: value for name, value in position.items() if is_text(value)}
         texts = list(named.values())
     else:
-        texts = [entry for entry in position if isinstance(entry, str)]
+        texts = list(filter(is_text, position))
         named = {name: text for name, mark, text in (t.partition("=") for t in texts) if mark}
     return next((named[name] for name in _WORD_NAMES if name in named), texts[0] if texts else None)
 
