@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import maxmargin
 
 from ..certificates import summary
-from ..tasks import TASKS as _ALL
-from ..tasks import task_of
+from ..tasks import ESTIMATORS, task_of
 
 TASKS = ("multiclass", "ordinal", "sequence", "multilabel", "ranking", "graph", "tree")
 
@@ -24,7 +23,7 @@ class Score(NamedTuple):
 
 def estimator_class(task: str) -> type:
     """The estimator of a task."""
-    return getattr(maxmargin, _ALL[task].estimator)
+    return getattr(maxmargin, ESTIMATORS[task])
 
 
 def baseline_of(model: Any, X: Any, y: Any) -> dict[str, Any]:

@@ -5,31 +5,51 @@ Estimators (``score``), reports and the command line ask the same task, so that 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
-from sklearn.pipeline import Pipeline
-
 from .base import Data, Task
-from .flat import MulticlassTask, OrdinalTask
-from .label_sets import MultiLabelTask
-from .matchings import MatchingTask
 from .measures import VOID, Measure, Outputs, all_right
-from .own import LatentTask, OtherTask, StructuredTask
-from .parts import GraphTask, GridTask, SequenceTask
-from .rankings import RankingTask
-from .subsets import SubsetTask
-from .trees import TreeTask
 
 __all__ = ["TASKS", "VOID", "Data", "Measure", "Outputs", "Task", "all_right", "task_of", "unwrap"]
 
-TASKS: dict[str, type[Task]] = {
-    task.key: task
-    for task in (
-        MulticlassTask, OrdinalTask, MultiLabelTask, SequenceTask, RankingTask, MatchingTask,
-        GraphTask, GridTask, TreeTask, SubsetTask, LatentTask, StructuredTask, OtherTask,
-    )
-}  # fmt: skip
-_BY_ESTIMATOR = {task.estimator: task for task in TASKS.values() if task.estimator}
+# Module, class and estimator of each task. They are imported when needed: no estimator waits for
+# the packages of the others.
+_HOMES = {
+    "multiclass": ("flat", "MulticlassTask", "MulticlassClassifier"),
+    "ordinal": ("flat", "OrdinalTask", "OrdinalClassifier"),
+    "multilabel": ("label_sets", "MultiLabelTask", "MultiLabelClassifier"),
+    "sequence": ("parts", "SequenceTask", "SequenceLabeler"),
+    "ranking": ("rankings", "RankingTask", "LabelRanker"),
+    "matching": ("matchings", "MatchingTask", "Matcher"),
+    "graph": ("parts", "GraphTask", "GraphLabeler"),
+    "grid": ("parts", "GridTask", "GridLabeler"),
+    "tree": ("trees", "TreeTask", "TreeParser"),
+    "subset": ("subsets", "SubsetTask", "SubsetSelector"),
+    "latent": ("own", "LatentTask", "LatentPredictor"),
+    "structured": ("own", "StructuredTask", "StructuredPredictor"),
+    "other": ("own", "OtherTask", ""),
+}
+ESTIMATORS = {key: estimator for key, (_, _, estimator) in _HOMES.items() if estimator}
+_BY_ESTIMATOR = {estimator: key for key, estimator in ESTIMATORS.items()}
+
+
+class _Tasks(Mapping):
+    """Tasks by the names that users and the command line have for them."""
+
+    def __getitem__(self, key: str) -> type[Task]:
+        module, name, _ = _HOMES[key]
+        return vars(import_module(f".{module}", __name__))[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_HOMES)
+
+    def __len__(self) -> int:
+        return len(_HOMES)
+
+
+TASKS = _Tasks()
 
 
 def estimator_names(model: Any) -> list[str]:
@@ -48,15 +68,15 @@ def task_of(model: Any, key: str | None = None) -> Task:
     own = _BY_ESTIMATOR[names[0]]
     if key is not None and key not in TASKS:
         raise ValueError(f"task must be one of {', '.join(TASKS)}; received {key!r}.")
-    if key not in (None, own.key, OtherTask.key):
-        raise ValueError(f"a {names[0]} is of task {own.key!r}; received task={key!r}.")
-    return TASKS[key or own.key](model)
+    if key not in (None, own, "other"):
+        raise ValueError(f"a {names[0]} is of task {own!r}; received task={key!r}.")
+    return TASKS[key or own](model)
 
 
 def unwrap(model: Any) -> tuple[Any, Any]:
     """The estimator in a search or a pipeline, and the transformers before it (or None)."""
     model = vars(model).get("best_estimator_", model)
-    if not isinstance(model, Pipeline):
+    steps = vars(model).get("steps")
+    if steps is None:
         return model, None
-    before = model[:-1] if len(model.steps) > 1 else None
-    return unwrap(model.steps[-1][1])[0], before
+    return unwrap(steps[-1][1])[0], model[:-1] if len(steps) > 1 else None

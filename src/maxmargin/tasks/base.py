@@ -40,8 +40,6 @@ class Task:
     ----------
     key : str
         Its name for users and the command line.
-    estimator : str
-        The class that predicts such outputs.
     title, noun, part, label : str
         What to call the task, an example, a part of its output, and what is predicted for the part.
     nothing_known : str
@@ -49,7 +47,6 @@ class Task:
     """
 
     key = ""
-    estimator = ""
     title = ""
     noun = "example"
     part = label = "label"
@@ -144,9 +141,10 @@ class Task:
     def constant(self, trivial: Trivial, truth: Outputs) -> Outputs:
         """The outputs of :meth:`trivial`."""
         known = {plain(label): code for code, label in enumerate(self.model.classes_)}
-        if trivial["label"] not in known:
-            raise ValueError(f"the baseline {trivial['label']!r} is no label of the model.")
-        return truth.like(np.full(len(truth.codes), known[trivial["label"]]))
+        label = trivial.get("label")
+        if label not in known:
+            raise ValueError(f"the baseline {label!r} is no label of the model.")
+        return truth.like(np.full(len(truth.codes), known[label]))
 
     def alone(self, train: Data, test: Data) -> Baseline | None:
         """Predictions of every part by itself."""

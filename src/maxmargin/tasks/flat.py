@@ -40,7 +40,6 @@ class MulticlassTask(Task):
     """One label per example."""
 
     key = "multiclass"
-    estimator = "MulticlassClassifier"
     title = "multiclass classification"
     part = label = "class"
 
@@ -58,7 +57,6 @@ class OrdinalTask(MulticlassTask):
     """Ordered labels, where a mistake costs its distance."""
 
     key = "ordinal"
-    estimator = "OrdinalClassifier"
     title = "ordinal regression"
     alone_name = "LinearSVC, which ignores the order"
 

@@ -298,7 +298,6 @@ class MultiLabelTask(Task):
     """
 
     key = "multilabel"
-    estimator = "MultiLabelClassifier"
     title = "multilabel classification"
     alone_name = "LinearSVC for each label alone"
     nothing_known = "all entries of y are hidden; at least one must be known."

@@ -85,7 +85,6 @@ class MatchingTask(Task):
     """The partner of each point of one set in the other."""
 
     key = "matching"
-    estimator = "Matcher"
     title = "matching"
     noun = "pair of point sets"
     part = "point"

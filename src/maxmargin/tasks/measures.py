@@ -72,6 +72,8 @@ class Outputs:
 
     def like(self, codes: np.ndarray) -> Outputs:
         """Other codes for the same parts."""
+        if len(codes) != len(self.codes):
+            raise ValueError(f"received {len(codes)} codes for {len(self.codes)} parts of outputs.")
         return replace(self, codes=np.asarray(codes, np.int64), given=None)
 
     def split(self) -> list[np.ndarray]:

@@ -56,7 +56,6 @@ class StructuredTask(OtherTask):
     """Outputs of a structure of the user, which says what a mistake costs."""
 
     key = "structured"
-    estimator = "StructuredPredictor"
 
     def main(self, truth: Outputs, found: Outputs) -> Measure:
         loss = self.model.structure.loss
@@ -71,7 +70,6 @@ class LatentTask(OtherTask):
     """Outputs that depend on variables nobody observed; the model tells how far off it is."""
 
     key = "latent"
-    estimator = "LatentPredictor"
     title = "prediction with latent variables"
 
     def main(self, truth: Outputs, found: Outputs) -> Measure:

@@ -10,7 +10,6 @@ import numpy as np
 from .._labels import as_label_array
 from .._validation import is_array
 from ..features.sequences import open_sequences, take_list
-from ..graphs.features import node_starts, row_numbers, stack_features
 from .base import PairTable, Task, n_rows
 from .measures import (
     VOID,
@@ -96,7 +95,6 @@ class SequenceTask(PartsTask):
     """A label for each position of a sequence."""
 
     key = "sequence"
-    estimator = "SequenceLabeler"
     title = "sequence labelling"
     noun = "sequence"
     part = "position"
@@ -134,7 +132,6 @@ class GraphTask(PartsTask):
     """A label for each node of a graph."""
 
     key = "graph"
-    estimator = "GraphLabeler"
     title = "labels of graphs"
     noun = "graph"
     part = "node"
@@ -142,6 +139,8 @@ class GraphTask(PartsTask):
     nothing_known = "all nodes of y are void or hidden; at least one must have a label."
 
     def encode(self, X: Any, y: Any) -> Outputs:
+        from ..graphs.features import node_starts  # sequences do without
+
         graphs = self.model._read(X)
         flat = self.model._flat(y, graphs, "y")
         labels, lengths = flatten_labels(flat, graphs, self.noun, "node")
@@ -165,6 +164,8 @@ class GraphTask(PartsTask):
     def rows(self, X: Any) -> Any:
         if self.model.kernel == "precomputed":
             return None
+        from ..graphs.features import row_numbers, stack_features
+
         graphs = self.model._read(X)
         return stack_features(graphs)[row_numbers(graphs)]
 
@@ -173,7 +174,6 @@ class GridTask(GraphTask):
     """A label for each cell of a grid."""
 
     key = "grid"
-    estimator = "GridLabeler"
     title = "labels of grids"
     noun = "grid"
     part = "cell"

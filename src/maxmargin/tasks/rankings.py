@@ -196,7 +196,6 @@ class RankingTask(Task):
     """An order of all items for each example; codes are positions of the items, 0 the best."""
 
     key = "ranking"
-    estimator = "LabelRanker"
     title = "label ranking"
     part = "item"
 

@@ -60,7 +60,6 @@ class SubsetTask(Task):
     """Zeros and ones for the elements of each example; predictions choose as many as are true."""
 
     key = "subset"
-    estimator = "SubsetSelector"
     title = "subset selection"
     part = "element"
     classes = ()

@@ -101,7 +101,6 @@ class TreeTask(Task):
     """The head of each word of a sentence."""
 
     key = "tree"
-    estimator = "TreeParser"
     title = "dependency trees"
     noun = "sentence"
     part = "word"
