@@ -2,114 +2,59 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Names are loaded when first used: `import maxmargin` stays fast.
-_HOMES = {
-    "AffineMap": "latent.variables",
-    "AnyPairs": "latent.variables",
-    "Arborescence": "latent.spaces.sets",
-    "DAG": "latent.spaces.sets",
-    "HiddenStates": "latent.variables",
-    "LabelSequence": "latent.spaces.labels",
-    "Latent": "latent.variables",
-    "LatentPredictor": "estimators.latent",
-    "Permutation": "latent.spaces.labels",
-    "SharedPairs": "latent.variables",
-    "Subset": "latent.spaces.sets",
-    "FactorGraph": "graphs.factor_graph",
-    "GraphLabeler": "estimators.graph",
-    "GridLabeler": "estimators.grid",
-    "LabelRanker": "estimators.ranker",
-    "Matcher": "estimators.matcher",
-    "MulticlassClassifier": "estimators.multiclass",
-    "MultiLabelClassifier": "estimators.multilabel",
-    "OrdinalClassifier": "estimators.ordinal",
-    "PositionWise": "estimators.positionwise",
-    "SequenceLabeler": "estimators.sequence",
-    "StructuredPredictor": "estimators.structured",
-    "SubsetSelector": "estimators.subset",
-    "TreeParser": "estimators.tree",
-    "UnseenLabelWarning": "_labels",
-    "Accelerated": "solvers.acceleration",
-    "Averaged": "solvers.averaging",
-    "BlockFrankWolfe": "solvers.frank_wolfe",
-    "Checked": "solvers.checked",
-    "Flow": "solvers.flow",
-    "LBFGS": "solvers.lbfgs",
-    "SoftAgreement": "graphs.soft",
-    "ClosedForm": "oracles.values",
-    "DoubleOracle": "oracles.values",
-    "MirrorProx": "oracles.values",
-    "Proximal": "oracles.values",
-    "Subgradient": "solvers.subgradient",
-    "Check": "solvers.result",
-    "Result": "solvers.result",
-    "ModelFileError": "persistence",
-    "read_conllu": "conllu",
-    "save": "persistence",
-    "load": "persistence",
-    "MemoryEstimate": "memory",
-    "estimate_memory": "memory",
+# Names by their module; they are loaded when first used: `import maxmargin` stays fast.
+_NAMES = {
+    "_labels": "UnseenLabelWarning",
+    "conllu": "read_conllu",
+    "estimators.graph": "GraphLabeler",
+    "estimators.grid": "GridLabeler",
+    "estimators.latent": "LatentPredictor",
+    "estimators.matcher": "Matcher",
+    "estimators.multiclass": "MulticlassClassifier",
+    "estimators.multilabel": "MultiLabelClassifier",
+    "estimators.ordinal": "OrdinalClassifier",
+    "estimators.positionwise": "PositionWise",
+    "estimators.ranker": "LabelRanker",
+    "estimators.sequence": "SequenceLabeler",
+    "estimators.structured": "StructuredPredictor",
+    "estimators.subset": "SubsetSelector",
+    "estimators.tree": "TreeParser",
+    "graphs.factor_graph": "FactorGraph",
+    "graphs.soft": "SoftAgreement",
+    "latent.spaces.labels": "LabelSequence Permutation",
+    "latent.spaces.sets": "Arborescence DAG Subset",
+    "latent.variables": "AffineMap AnyPairs HiddenStates Latent SharedPairs",
+    "memory": "MemoryEstimate estimate_memory",
+    "oracles.values": "ClosedForm DoubleOracle MirrorProx Proximal",
+    "persistence": "ModelFileError load save",
+    "solvers.acceleration": "Accelerated",
+    "solvers.averaging": "Averaged",
+    "solvers.checked": "Checked",
+    "solvers.flow": "Flow",
+    "solvers.frank_wolfe": "BlockFrankWolfe",
+    "solvers.lbfgs": "LBFGS",
+    "solvers.result": "Check Result",
+    "solvers.subgradient": "Subgradient",
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 # Modules of their own, below the package.
 _MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "report")
 
 __all__ = [
-    "Accelerated",
-    "AffineMap",
-    "AnyPairs",
-    "Arborescence",
-    "Averaged",
-    "BlockFrankWolfe",
-    "Check",
-    "Checked",
-    "ClosedForm",
-    "DAG",
-    "DoubleOracle",
-    "FactorGraph",
-    "Flow",
-    "GraphLabeler",
-    "GridLabeler",
-    "HiddenStates",
-    "LBFGS",
-    "LabelRanker",
-    "LabelSequence",
-    "Latent",
-    "LatentPredictor",
-    "Matcher",
-    "MemoryEstimate",
-    "MirrorProx",
-    "ModelFileError",
-    "MultiLabelClassifier",
-    "MulticlassClassifier",
-    "OrdinalClassifier",
-    "Permutation",
-    "PositionWise",
-    "Proximal",
-    "Result",
-    "SequenceLabeler",
-    "SharedPairs",
-    "SoftAgreement",
-    "StructuredPredictor",
-    "Subgradient",
-    "Subset",
-    "SubsetSelector",
-    "TreeParser",
-    "UnseenLabelWarning",
-    "__version__",
-    "certificates",
-    "datasets",
-    "datasets_made",
-    "estimate_memory",
-    "load",
-    "metrics",
-    "plot",
-    "read_conllu",
-    "report",
-    "save",
-]
+    "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
+    "Check", "Checked", "ClosedForm", "DAG", "DoubleOracle", "FactorGraph", "Flow",
+    "GraphLabeler", "GridLabeler", "HiddenStates", "LBFGS", "LabelRanker", "LabelSequence",
+    "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
+    "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier", "Permutation",
+    "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs", "SoftAgreement",
+    "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TreeParser",
+    "UnseenLabelWarning", "__version__", "certificates", "datasets", "datasets_made",
+    "estimate_memory", "load", "metrics", "plot", "read_conllu", "report", "save",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     __version__: str
@@ -130,24 +75,27 @@ if TYPE_CHECKING:
     from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
     from .graphs.factor_graph import FactorGraph
+    from .graphs.soft import SoftAgreement
     from .latent.spaces.labels import LabelSequence, Permutation
     from .latent.spaces.sets import DAG, Arborescence, Subset
     from .latent.variables import AffineMap, AnyPairs, HiddenStates, Latent, SharedPairs
     from .memory import MemoryEstimate, estimate_memory
     from .persistence import ModelFileError, load, save
+    from .solvers.acceleration import Accelerated
+    from .solvers.averaging import Averaged
+    from .solvers.flow import Flow
+    from .solvers.frank_wolfe import BlockFrankWolfe
+    from .solvers.lbfgs import LBFGS
     from .solvers.result import Check, Result
+    from .solvers.subgradient import Subgradient
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         value: Any = _version()
     elif name in _HOMES:
-        from importlib import import_module
-
         value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     elif name in _MODULES:
-        from importlib import import_module
-
         value = import_module(f".{name}", __name__)
     else:
         raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")

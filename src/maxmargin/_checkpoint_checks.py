@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from ._dual_checks import check_dual
 from ._indices import check_array, check_finite_array, check_within
+from ._validation import is_array, is_integer, is_number
 from ._value_checks import list_of, record
 from .solvers.problem import NOTHING
 
@@ -70,7 +70,7 @@ def _check_state(value: Any, fresh: Any, problem: Any) -> None:
 
 def _compare(name: str, value: Any, fresh: Any) -> None:
     """A value has the type and shape of the one that a new solver has, and is in its range."""
-    if isinstance(fresh, np.ndarray):
+    if is_array(fresh):
         check_array(name, value, fresh.dtype, fresh.shape)
         if fresh.dtype.kind == "f":
             check_finite_array(name, value)
@@ -79,11 +79,11 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
     elif isinstance(fresh, (bool, np.bool_, str)) or fresh is None:
         if type(value) is not type(fresh) or value != fresh:
             raise ValueError(f"{name} must be {fresh!r}; received {str(value)[:40]!r}")
-    elif isinstance(fresh, Integral):
+    elif is_integer(fresh):
         _check_count(name, value)
         if name not in _COUNTERS and value != fresh:
             raise ValueError(f"{name} must be {fresh}; received {value}")
-    elif isinstance(fresh, Real):
+    elif is_number(fresh):
         _check_number(name, value, name in _MAY_BE_INFINITE)
         if name in _CONSTANTS and value != fresh:
             raise ValueError(f"{name} must be {fresh}; received {value}")
@@ -98,8 +98,7 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
 
 
 def _check_count(name: str, value: Any) -> None:
-    fits = isinstance(value, Integral) and not isinstance(value, bool)
-    if not fits or not 0 <= int(value) < _MOST_STEPS:
+    if not is_integer(value) or not 0 <= int(value) < _MOST_STEPS:
         raise ValueError(f"{name} must be a count; received {str(value)[:40]!r}")
 
 
@@ -148,7 +147,7 @@ def _check_mean(value: Any, fresh: Any, problem: Any) -> None:
     if type(value) is not tuple:
         raise ValueError("mean must be a tuple of arrays")
     for array in value:
-        check_array("mean", array, np.float64, (None,) * getattr(array, "ndim", 1))
+        check_array("mean", array, np.float64, (None,) * np.ndim(array))
         check_finite_array("mean", array)
 
 
@@ -216,17 +215,18 @@ def _check_search(value: Any, fresh: Any, problem: Any) -> None:
         return
     if type(value).__name__ != "Search":
         raise ValueError("search must be None or a line search")
+    found = value._asdict()
     for name in ("value", "slope", "step"):
-        _check_number(name, getattr(value, name))
+        _check_number(name, found[name])
     _check_count("trials", value.trials)
     for name in ("low", "high"):
-        point = getattr(value, name)
+        point = found[name]
         if point is None and name == "high":
             continue
         if type(point) is not tuple or len(point) != 3:
             raise ValueError(f"{name} of a line search must have three numbers")
         for item in point:  # values far off may be infinite, or none at all
-            if not isinstance(item, Real):
+            if not is_number(item):
                 raise ValueError(f"{name} of a line search must have three numbers")
         _check_number(name, point[0])
 
@@ -276,16 +276,17 @@ def _check_apart(waiting: list[Any]) -> None:
     met: set[int] = set()
     while waiting:
         value = waiting.pop()
-        if isinstance(value, np.ndarray):
-            if value.size and id(value) in met:
-                raise ValueError("an array is in two places")
-            met.add(id(value))
-        elif isinstance(value, dict):
-            waiting.extend(value.values())
-        elif isinstance(value, (list, tuple)):
-            waiting.extend(value)
-        elif hasattr(value, "__dict__"):
-            waiting.extend(vars(value).values())
+        match value:
+            case np.ndarray():
+                if value.size and id(value) in met:
+                    raise ValueError("an array is in two places")
+                met.add(id(value))
+            case dict():
+                waiting.extend(value.values())
+            case list() | tuple():
+                waiting.extend(value)
+            case _ if hasattr(value, "__dict__"):
+                waiting.extend(vars(value).values())
 
 
 def _check_together(state: Any, problem: Any) -> None:

@@ -22,6 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import DictVectorizer
 
 from ._indices import check_csr, check_random_state
+from ._validation import is_array
 
 # Where a class must be defined to be one of ours.
 TRUSTED_PACKAGE = "maxmargin."
@@ -149,9 +150,8 @@ def native_class(name: str) -> type[BaseEstimator] | None:
     if name in _FOREIGN_ESTIMATORS:
         return _FOREIGN_ESTIMATORS[name]
     found = getattr(maxmargin, name, None) if name in maxmargin.__all__ else None
-    if not (isinstance(found, type) and issubclass(found, BaseEstimator)):
-        return None
-    return found if found.__module__.startswith(TRUSTED_PACKAGE) else None
+    ours = isinstance(found, type) and issubclass(found, BaseEstimator)
+    return found if ours and found.__module__.startswith(TRUSTED_PACKAGE) else None
 
 
 # --- values to JSON and back ---------------------------------------------------------------
@@ -185,21 +185,22 @@ class Encoder:
         if kind is dict:
             pairs = [[self.encode(k, where), self.encode(v, where)] for k, v in value.items()]
             return {"dict": pairs}
-        if isinstance(value, np.generic) or kind in (np.ndarray, np.memmap):
+        if issubclass(kind, np.generic) or kind in (np.ndarray, np.memmap):
             return self._encode_numpy(value, where)
         return self._encode_object(value, kind, where)
 
     def _encode_numpy(self, value: Any, where: str) -> Any:
-        if isinstance(value, np.str_):
-            return {"str_": "".join(value)}  # str(value) would lose final zeros
-        if isinstance(value, np.bytes_):
-            return {"bytes_": value.hex()}
+        match value:
+            case np.str_():
+                return {"str_": "".join(value)}  # str(value) would lose final zeros
+            case np.bytes_():
+                return {"bytes_": value.hex()}
         array = np.asarray(value)
         if array.dtype == object:
             return {"objects": [list(array.shape), [self.encode(v, where) for v in array.flat]]}
         if array.dtype.kind not in "biufcmMSU":
             raise _no_encoding(f"numpy {array.dtype}", where)
-        if isinstance(value, np.generic):
+        if not is_array(value):
             return {"scalar": [array.dtype.str, array.tobytes().hex()]}
         name = f"arrays/{len(self.arrays)}.npy"
         self.arrays[name] = array
@@ -227,8 +228,8 @@ class Encoder:
         state: dict[str, Any] = {"class": type(model).__name__}
         state["params"] = self._fields(params, where)
         state["attributes"] = self._fields(fitted, where)
-        if self.dual and hasattr(model, "_dual"):
-            state["dual"] = self.encode(model._dual, f"{where}._dual")
+        if self.dual and "_dual" in vars(model):
+            state["dual"] = self.encode(vars(model)["_dual"], f"{where}._dual")
         return state
 
     def _fields(self, fields: dict[str, Any], where: str) -> dict[str, Any]:
@@ -286,9 +287,9 @@ class Decoder:
 
     def decode(self, node: Any) -> Any:
         """Return the value that a piece of JSON stands for."""
-        if isinstance(node, list):
+        if type(node) is list:
             return [self.decode(item) for item in node]
-        if not isinstance(node, dict):
+        if type(node) is not dict:
             return node
         ((tag, content),) = node.items()
         if tag in _SIMPLE_TAGS:

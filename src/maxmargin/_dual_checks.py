@@ -140,8 +140,8 @@ def _check_beliefs(state: Any, problem: Any) -> None:
     check_array("implied", state.implied, np.float64, (messages,))
     check_array("eta", state.eta, np.float64, (messages,))
     check_finite_array("eta", state.eta)
-    for name in ("variables", "tables", "implied"):
-        values = getattr(state, name)
+    masses = {"variables": state.variables, "tables": state.tables, "implied": state.implied}
+    for name, values in masses.items():
         _check_mass(name, values)
         if len(values) and values.max() > 1.0 + _ROUNDING:
             raise ValueError(f"{name} must be at most 1; received {values.max()}")

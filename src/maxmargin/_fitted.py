@@ -17,6 +17,7 @@ from sklearn.feature_extraction import DictVectorizer
 
 from ._codec import ModelFileError
 from ._indices import check_array, check_finite_array, check_within
+from ._validation import is_array, is_text
 from ._value_checks import (
     Check,
     Optional,
@@ -111,18 +112,18 @@ def _features(at_least: int = 0) -> Schema:
 
 
 def _names(value: Any, sizes: Sizes) -> None:
-    if not isinstance(value, np.ndarray) or not all(isinstance(name, str) for name in value.flat):
+    if not is_array(value) or not all(map(is_text, value.flat)):
         raise ValueError(f"expected an array of names, received {short(value)}")
     agree(("features",), value.shape, sizes)
 
 
 def _kernel_weights(model: Any, columns: str | int) -> Schema:
     """Weights of the columns, by features or, with a kernel, by support vectors."""
-    kernel = getattr(model, "kernel_", None)
+    kernel = vars(model).get("kernel_")
     common: Schema = {"kernel_": _kernel, "intercept_": real(columns)}
     if kernel is None:
         return common | {"coef_": real(columns, "features")}
-    given = getattr(kernel, "name", None) == "precomputed"
+    given = type(kernel).__name__ == "Kernel" and kernel.name == "precomputed"
     return common | {
         "dual_coef_": real("support", columns),
         "support_": indices("support", below="features" if given else None),
@@ -142,11 +143,8 @@ def _kernel(value: Any, sizes: Sizes) -> None:
 
 
 def _vectors(value: Any, sizes: Sizes) -> None:
-    if sparse.issparse(value):  # its indices are checked where it is read
-        found = value.data
-    else:
-        found = value
-    if not isinstance(found, np.ndarray) or found.dtype not in (np.float32, np.float64):
+    found = value.data if sparse.issparse(value) else value  # indices are checked when read
+    if not is_array(found) or found.dtype not in (np.float32, np.float64):
         raise ValueError(f"expected a matrix of numbers, received {short(value)}")
     agree(("support", "features"), value.shape, sizes)
     check_finite_array("it", found)
@@ -264,7 +262,7 @@ def _layout(value: Any, sizes: Sizes) -> None:
     _one_after_another([(at[0], at[1], 1) for at in value.unary.values()], value.n_columns)
     _one_after_another([(at[0], at[2], 0) for at in value.factor.values()], value.n_factor_columns)
     for key, (_, ties, n_tied) in value.factor.items():
-        known = isinstance(key, tuple) and len(key) == 2 and key[0] in (0, 1, 2)
+        known = type(key) is tuple and len(key) == 2 and key[0] in (0, 1, 2)
         if not known or type(ties) is not bytes:
             raise ValueError(f"the group {key!r} of factors is none")
         check_within(f"the table of group {key!r}", np.frombuffer(ties, np.int32), -1, n_tied)
@@ -281,7 +279,7 @@ def _one_after_another(pieces: list[tuple[Any, Any, int]], end: Any) -> None:
 
 
 def _ranker(model: Any) -> Schema:
-    n_items = len(getattr(model, "items_", ()))
+    n_items = len(vars(model).get("items_", ()))
     return {
         "items_": labels("items"),
         "best_rank_": integer(0, 1),
@@ -322,7 +320,7 @@ def _structured(model: Any) -> Schema:
 
 def _latent(model: Any) -> Schema:
     def gap(value: Any, sizes: Sizes) -> None:
-        if not (isinstance(value, float) and math.isnan(value)):  # some trainers know none
+        if value == value:  # some trainers know none: NaN
             number()(value, sizes)
 
     return {

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ._validation import is_array, is_integer
+
 # Numbers that are looked at together: 32 MB.
 _AT_ONCE = 1 << 22
 
@@ -17,11 +19,9 @@ _AT_ONCE = 1 << 22
 def check_array(name: str, value: Any, dtype: Any, shape: tuple[int | None, ...]) -> np.ndarray:
     """An array of exactly this type and shape; None is any length."""
     kind = np.dtype(dtype)
-    fits = isinstance(value, np.ndarray) and value.dtype == kind and value.ndim == len(shape)
+    fits = is_array(value) and value.dtype == kind and value.ndim == len(shape)
     if not fits or any(k not in (None, n) for k, n in zip(shape, value.shape, strict=True)):
-        found = type(value).__name__
-        if isinstance(value, np.ndarray):
-            found = f"{value.dtype} of shape {value.shape}"
+        found = f"{value.dtype} of shape {value.shape}" if is_array(value) else type(value).__name__
         wanted = ", ".join("any" if k is None else str(k) for k in shape)
         raise ValueError(f"{name} must be {kind} of shape ({wanted}); received {found}")
     return value
@@ -49,10 +49,10 @@ def check_within(name: str, values: np.ndarray, low: int, below: Any) -> None:
 def check_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> None:
     """Arrays that are a CSR matrix of this shape."""
     shape = tuple(shape)
-    if len(shape) != 2 or not all(isinstance(k, (int, np.integer)) and k >= 0 for k in shape):
+    if len(shape) != 2 or not all(is_integer(k) and k >= 0 for k in shape):
         raise ValueError(f"the shape of a CSR matrix must be two sizes; received {shape}")
     for name, array in (("data", data), ("indices", indices), ("indptr", indptr)):
-        if not isinstance(array, np.ndarray) or array.ndim != 1:
+        if not is_array(array) or array.ndim != 1:
             raise ValueError(f"{name} of a CSR matrix must be an array of one dimension")
     for name, array in (("indices", indices), ("indptr", indptr)):
         if array.dtype.str[1:] not in ("i4", "i8"):

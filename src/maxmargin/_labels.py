@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._validation import check_number
+from ._validation import check_number, is_array, is_text, outside
 
 
 class UnseenLabelWarning(UserWarning):
@@ -46,13 +46,18 @@ def place_in_sequences(indptr: np.ndarray, name: str = "y") -> Callable[[int], s
     return place
 
 
+def _is_native(labels: Any) -> bool:
+    """Whether labels are numbers or strings of numpy, all of one type."""
+    return is_array(labels) and labels.dtype != object
+
+
 def _is_number(kind: type) -> bool:
     return issubclass(kind, (int, float, np.integer, np.floating)) and kind is not bool
 
 
-def find_classes(labels: Iterable[Any]) -> np.ndarray:
+def find_classes(labels: Any) -> np.ndarray:
     """Distinct labels, sorted; in the order of appearance if they cannot be compared."""
-    if isinstance(labels, np.ndarray) and labels.dtype != object:
+    if _is_native(labels):
         return np.unique(labels)
     distinct = list(dict.fromkeys(labels))
     try:
@@ -64,7 +69,7 @@ def find_classes(labels: Iterable[Any]) -> np.ndarray:
 
 def _refuse_no_labels(labels: Any, place: Callable[[int], str]) -> None:
     """Refuse NaN, which is not even equal to itself, and what cannot be a key."""
-    if isinstance(labels, np.ndarray) and labels.dtype != object:
+    if _is_native(labels):
         missing = labels.dtype.kind in "fc" and np.isnan(labels)
         bad = np.flatnonzero(missing)
         if len(bad):
@@ -90,7 +95,7 @@ def _refuse_no_labels(labels: Any, place: Callable[[int], str]) -> None:
 
 def _refuse_quantities(labels: Any, place: Callable[[int], str]) -> None:
     """Refuse floats that are no whole numbers: they are quantities, and each would be a class."""
-    if isinstance(labels, np.ndarray) and labels.dtype != object:
+    if _is_native(labels):
         if labels.dtype.kind != "f":
             return
         bad = np.flatnonzero(labels != np.round(labels))
@@ -182,25 +187,25 @@ class LabelCodes:
     def codes_or_minus_one(self, labels: Any) -> np.ndarray:
         """Codes, with -1 for labels that are not known."""
         if (
-            isinstance(labels, np.ndarray)
+            _is_native(labels)
             and labels.dtype.kind in "iufUS"
             and labels.dtype.kind == self.classes.dtype.kind
             and (self.classes[:-1] < self.classes[1:]).all()
         ):
             at = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
             return np.where(self.classes[at] == labels, at, -1).astype(np.int32)
-        values = labels.tolist() if isinstance(labels, np.ndarray) else labels
+        values = labels.tolist() if is_array(labels) else labels
         code = self._code
         return np.array([code.get(label, -1) for label in values], dtype=np.int32)
 
 
-def warn_unseen(labels: Iterable[Any], stacklevel: int = 3) -> None:
+def warn_unseen(labels: Iterable[Any]) -> None:
     """Tell that labels at scoring are unknown to the model."""
     listed = ", ".join(sorted({repr(plain(label)) for label in labels})[:5])
     warnings.warn(
         f"y holds labels that the model has never seen ({listed}); they count as errors.",
         UnseenLabelWarning,
-        stacklevel=stacklevel,
+        stacklevel=outside(),
     )
 
 
@@ -213,7 +218,7 @@ def class_costs(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> n
     costs = np.ones(len(classes))
     if class_weight is None:
         return costs
-    if isinstance(class_weight, str):
+    if is_text(class_weight):
         if class_weight != "balanced":
             raise ValueError(
                 f"class_weight must be None, 'balanced' or a dict; received {class_weight!r}."

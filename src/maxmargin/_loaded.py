@@ -30,15 +30,15 @@ def check_loaded(value: Any) -> None:
 
 
 def _check_one(value: Any) -> None:
-    if isinstance(value, BaseEstimator):
-        if native_class(type(value).__name__) is type(value):
+    match value:
+        case BaseEstimator() if native_class(type(value).__name__) is type(value):
             check_fitted(value)
             _check_dual(value)
-    elif sparse.issparse(value) and value.format in ("csr", "csc"):
-        shape = value.shape if value.format == "csr" else value.shape[::-1]
-        check_csr(value.data, value.indices, value.indptr, shape)
-    elif isinstance(value, np.random.RandomState):
-        check_random_state(value.get_state(legacy=False))
+        case np.random.RandomState():
+            check_random_state(value.get_state(legacy=False))
+        case _ if sparse.issparse(value) and value.format in ("csr", "csc"):
+            shape = value.shape if value.format == "csr" else value.shape[::-1]
+            check_csr(value.data, value.indices, value.indptr, shape)
 
 
 def _check_dual(model: Any) -> None:
@@ -57,12 +57,13 @@ def _check_dual(model: Any) -> None:
 
 
 def _parts(value: Any) -> list[Any]:
-    if isinstance(value, BaseEstimator):
-        return list(vars(value).values())
-    if isinstance(value, dict):
-        return [*value.keys(), *value.values()]
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return list(value)
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return value.ravel().tolist()
+    match value:
+        case BaseEstimator():
+            return list(vars(value).values())
+        case dict():
+            return [*value.keys(), *value.values()]
+        case list() | tuple() | set() | frozenset():
+            return list(value)
+        case np.ndarray() if value.dtype == object:
+            return value.ravel().tolist()
     return []

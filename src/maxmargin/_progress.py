@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 _LOGGER = logging.getLogger("maxmargin")
@@ -17,31 +16,17 @@ _SECONDS_BEFORE_READING_IS_SHOWN = 0.5
 _SHORTEST_BAR, _LONGEST_BAR = 4, 30
 
 
-class ProgressReporter:
-    """Report the checks of a solver; to be used in a ``with`` block around its loop.
+class _Reporter:
+    """One line with a bar on a terminal, messages of the logger ``"maxmargin"`` elsewhere.
 
-    Parameters
-    ----------
-    verbose : int
-        Nothing is reported if this is 0 or less. Otherwise, if standard error is a terminal, one
-        line with a bar is kept up to date there; if not, each check becomes a message of level
-        INFO of the logger ``"maxmargin"``.
-    max_iter : int
-        Number of passes at which the solver stops.
-    name : str
-        What is being fitted; the line starts with it.
-
-    Notes
-    -----
-    Whoever asks for ``verbose=1`` should see something. So within the block the logger lets INFO
-    messages through, and it gets a handler that writes to standard error if logging is not set up.
+    To be used in a ``with`` block. Whoever asks for ``verbose=1`` should see something: within the
+    block the logger lets INFO messages through, and it gets a handler that writes to standard error
+    if logging is not set up.
     """
 
-    def __init__(self, verbose: int, max_iter: int, name: str) -> None:
-        self._max_iter = max_iter
+    def __init__(self, verbose: int, name: str) -> None:
         self._name = name
-        self._check: Any = None
-        self._check_time = self._drawn_time = -float("inf")
+        self._drawn_time = -float("inf")
         self._drawn_length = 0
         self._handler: logging.Handler | None = None
         self._level: int | None = None
@@ -49,7 +34,7 @@ class ProgressReporter:
         if verbose > 0:
             self.mode = "bar" if _is_terminal(sys.stderr) else "log"
 
-    def __enter__(self) -> ProgressReporter:
+    def __enter__(self) -> Any:
         if self.mode == "log":
             if not _is_logging_set_up():
                 self._handler = logging.StreamHandler(sys.stderr)
@@ -60,12 +45,7 @@ class ProgressReporter:
                 _LOGGER.setLevel(logging.INFO)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if self._drawn_length:
             sys.stderr.write("\n")
             sys.stderr.flush()
@@ -77,44 +57,17 @@ class ProgressReporter:
             _LOGGER.removeHandler(self._handler)
             self._handler = None
 
-    def update(self, check: Any) -> None:
-        """Report a check of the solver.
+    def _log(self, parts: list[str]) -> None:
+        _LOGGER.info("%s: %s", self._name, "  ".join(parts))
 
-        Parameters
-        ----------
-        check : object
-            With attributes ``passes``, ``seconds``, ``primal``, ``dual``, ``gap`` and optionally
-            ``validation_score``; values that are None are left out.
-        """
-        if self.mode == "log":
-            parts = [f"pass {check.passes:.4g}/{self._max_iter:g}", *_figures(check, check.seconds)]
-            _LOGGER.info("%s: %s", self._name, "  ".join(parts))
-        elif self.mode == "bar":
-            self._check, self._check_time = check, time.perf_counter()
-            self._draw(check.passes)
+    def _is_due(self) -> bool:
+        """Whether the bar was drawn long enough ago."""
+        waited = time.perf_counter() - self._drawn_time
+        return self.mode == "bar" and waited >= _SECONDS_BETWEEN_DRAWINGS
 
-    def pulse(self, fraction_of_pass: float, passes: float) -> None:
-        """Move the bar between two checks; cheap enough to be called often.
-
-        Parameters
-        ----------
-        fraction_of_pass : float
-            How much of the current pass is done, from 0 to 1.
-        passes : float
-            Number of complete passes.
-        """
-        if self.mode != "bar":
-            return
-        if time.perf_counter() - self._drawn_time >= _SECONDS_BETWEEN_DRAWINGS:
-            self._draw(passes + fraction_of_pass)
-
-    def _draw(self, position: float) -> None:
+    def _show(self, done: float, parts: list[str]) -> None:
+        """Draw the bar, with as many parts beside it as fit."""
         self._drawn_time = time.perf_counter()
-        parts = [f"pass {int(position)}/{self._max_iter:g}"]
-        if self._check is not None:
-            seconds = self._check.seconds + self._drawn_time - self._check_time
-            parts += _figures(self._check, seconds)
-        done = position / self._max_iter if self._max_iter > 0 else 1.0
         # A line that fills the last column would wrap, and could not be rewritten.
         line = _fit_line(self._name, done, parts, _width(sys.stderr) - 1, _marks(sys.stderr))
         sys.stderr.write("\r" + line.ljust(self._drawn_length))
@@ -122,63 +75,72 @@ class ProgressReporter:
         self._drawn_length = len(line)
 
 
-class ReadingReporter:
-    """Report how much of a file has been read; to be used in a ``with`` block around the reader.
+class ProgressReporter(_Reporter):
+    """Report the checks of a solver that stops after ``max_iter`` passes.
 
-    Parameters
-    ----------
-    verbose : int
-        Nothing is reported if this is 0 or less. Otherwise, if standard error is a terminal, one
-        line with a bar is kept up to date there; if not, one message of level INFO tells what was
-        read.
-    name : str
-        What is being read.
+    ``name`` is what is being fitted; nothing is reported if ``verbose`` is 0 or less.
     """
 
-    def __init__(self, verbose: int, name: str) -> None:
-        self._name = name
-        self._began = time.perf_counter()
-        self._drawn_time = -float("inf")
-        self._drawn_length = self._done = self._total = 0
-        self._logs = ProgressReporter(verbose, 1, name)
+    def __init__(self, verbose: int, max_iter: int, name: str) -> None:
+        super().__init__(verbose, name)
+        self._max_iter = max_iter
+        self._check: Any = None
+        self._check_time = -float("inf")
 
-    def __enter__(self) -> ReadingReporter:
-        self._logs.__enter__()
-        return self
+    def update(self, check: Any) -> None:
+        """Report a check of the solver; its values that are None are left out."""
+        if self.mode == "log":
+            passed = f"pass {check.passes:.4g}/{self._max_iter:g}"
+            self._log([passed, *_figures(check, check.seconds)])
+        elif self.mode == "bar":
+            self._check, self._check_time = check, time.perf_counter()
+            self._draw(check.passes)
+
+    def pulse(self, fraction_of_pass: float, passes: float) -> None:
+        """Move the bar between two checks, some way beyond the number of complete passes.
+
+        Cheap enough to be called often.
+        """
+        if self._is_due():
+            self._draw(passes + fraction_of_pass)
+
+    def _draw(self, position: float) -> None:
+        parts = [f"pass {int(position)}/{self._max_iter:g}"]
+        if self._check is not None:
+            seconds = self._check.seconds + time.perf_counter() - self._check_time
+            parts += _figures(self._check, seconds)
+        self._show(position / self._max_iter if self._max_iter > 0 else 1.0, parts)
+
+
+class ReadingReporter(_Reporter):
+    """Report how much of a file has been read; where there is no terminal, once at the end."""
+
+    def __init__(self, verbose: int, name: str) -> None:
+        super().__init__(verbose, name)
+        self._began = time.perf_counter()
+        self._done = self._total = 0
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if self._drawn_length:
-            if kind is None:
-                self._draw()
-            sys.stderr.write("\n")
-            sys.stderr.flush()
-        if self._logs.mode == "log" and kind is None and self._total:
-            _LOGGER.info("%s: %s", self._name, "  ".join(self._figures()))
-        self._logs.__exit__(kind, error, traceback)
+        if self._drawn_length and kind is None:
+            self._show(self._share, self._figures())
+        if self.mode == "log" and kind is None and self._total:
+            self._log(self._figures())
+        super().__exit__(kind, error, traceback)
 
     def update(self, done: int, total: int) -> None:
         """Report the number of bytes read so far, of a total; cheap enough to be called often."""
         self._done, self._total = done, total
-        now = time.perf_counter()
-        if (
-            self._logs.mode == "bar"
-            and now - self._began >= _SECONDS_BEFORE_READING_IS_SHOWN
-            and now - self._drawn_time >= _SECONDS_BETWEEN_DRAWINGS
-        ):
-            self._draw()
+        waited = time.perf_counter() - self._began
+        if waited >= _SECONDS_BEFORE_READING_IS_SHOWN and self._is_due():
+            self._show(self._share, self._figures())
+
+    @property
+    def _share(self) -> float:
+        return self._done / max(1, self._total)
 
     def _figures(self) -> list[str]:
         seconds = time.perf_counter() - self._began
         return [f"{self._done / 1e6:.1f}/{self._total / 1e6:.1f} MB", f"{seconds:.1f} s"]
-
-    def _draw(self) -> None:
-        self._drawn_time = time.perf_counter()
-        share = self._done / max(1, self._total)
-        width = _width(sys.stderr) - 1
-        line = _fit_line(self._name, share, self._figures(), width, _marks(sys.stderr))
-        sys.stderr.write("\r" + line.ljust(self._drawn_length))
-        sys.stderr.flush()
-        self._drawn_length = len(line)
 
 
 def _is_logging_set_up() -> bool:
@@ -220,7 +182,7 @@ def _figures(check: Any, seconds: float) -> list[str]:
         ("gap", "gap", ".1e"),
         ("validation", "validation_score", "#.4g"),
     ):
-        value = getattr(check, key, None)
+        value = getattr(check, key, None)  # not every check has a validation score
         if value is not None:
             figures.append(f"{label} {value:{form}}")
     return [*figures, f"{seconds:.1f} s"]

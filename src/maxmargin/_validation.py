@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import numbers
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -20,6 +21,35 @@ LARGEST = 1e50
 SMALLEST = 1e-40
 
 
+def outside() -> int:
+    """The ``stacklevel`` of a warning in the calling function: the first line of other code."""
+    own = __name__.partition(".")[0]
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def is_integer(value: Any) -> bool:
+    """Whether a value is a whole number; True and False are none."""
+    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number; True and False are none."""
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+
+
+def is_text(value: Any) -> bool:
+    """Whether a value is a string."""
+    return isinstance(value, str)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array of numpy."""
+    return isinstance(value, np.ndarray)
+
+
 def check_number(
     name: str, value: Any, *, above: float | None = None, at_least: float | None = None
 ) -> float:
@@ -29,8 +59,7 @@ def check_number(
         bound = f"a finite number > {above:g}"
     if at_least is not None:
         bound = f"a finite number >= {at_least:g}"
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    fits = is_number and -math.inf < value < math.inf
+    fits = is_number(value) and -math.inf < value < math.inf
     if fits and abs(value) > LARGEST:
         raise ValueError(f"{name} must be {bound}, at most {LARGEST:g}; received {value!r}.")
     if fits and above == 0 and 0 < value < SMALLEST:
@@ -46,7 +75,7 @@ def check_number(
 
 def check_integer(name: str, value: Any, at_least: int) -> int:
     """An integer in its range."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or value < at_least:
+    if not is_integer(value) or value < at_least:
         raise ValueError(f"{name} must be an integer >= {at_least}; received {value!r}.")
     return int(value)
 
@@ -61,7 +90,7 @@ def check_switch(name: str, value: Any) -> bool:
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """One of some names."""
     choices = tuple(choices)
-    if not (isinstance(value, str) and value in choices):
+    if not (is_text(value) and value in choices):
         listed = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name} must be one of {listed}; received {value!r}.")
     return value
@@ -77,10 +106,37 @@ def is_list(value: Any) -> bool:
     return not isinstance(value, (str, bytes, Mapping)) and hasattr(value, "__len__")
 
 
+def check_listed(name: str, value: Any, what: str) -> None:
+    """Refuse what is no list of the outputs of all examples."""
+    if value is None and name == "y":
+        raise ValueError("requires y to be passed, but the target y is None")
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
+        raise ValueError(f"{name} must be {what}; received {type(value).__name__}.")
+
+
+def take_examples(
+    X: Any, noun: str, remedy: str, *, ndim: int | None = None, single: tuple[type, ...] = ()
+) -> list:
+    """A non-empty list of examples; refuse one example in the place of a list.
+
+    ``ndim`` is the number of dimensions of an array that is one example, ``single`` are other
+    classes of examples.
+    """
+    alone = isinstance(X, single) or (is_array(X) and X.ndim == ndim and X.dtype != object)
+    other = sp.issparse(X) or isinstance(X, (str, bytes, Mapping)) or hasattr(X, "columns")
+    if alone or other or not hasattr(X, "__iter__"):
+        found = f"one array of shape {X.shape}" if is_array(X) else type(X).__name__
+        hint = f"if this is one {noun}, wrap it in a list: [X]" if alone else remedy
+        raise ValueError(f"X must be a list of {noun}s; received {found}; {hint}.")
+    listed = list(X)
+    if not listed:
+        raise ValueError(f"X is empty; expected at least one {noun}.")
+    return listed
+
+
 def check_n_jobs(n_jobs: int | None) -> int:
     """Number of threads, by joblib's rules (-1: all cores)."""
-    fits = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool) and n_jobs != 0
-    if n_jobs is not None and not fits:
+    if n_jobs is not None and (not is_integer(n_jobs) or n_jobs == 0):
         raise ValueError(f"n_jobs must be None or an integer other than 0; received {n_jobs!r}.")
     return max(1, effective_n_jobs(n_jobs))
 
@@ -89,17 +145,17 @@ def check_callbacks(callbacks: Any) -> tuple:
     """None, one callable, or several."""
     if callbacks is None:
         return ()
-    if not callable(callbacks) and not isinstance(callbacks, (list, tuple)):
+    listed = (callbacks,) if callable(callbacks) else callbacks
+    if not isinstance(listed, (list, tuple)):
         raise TypeError(
             f"callbacks must be a callable or a list of callables; received {callbacks!r}."
         )
-    listed = (callbacks,) if callable(callbacks) else tuple(callbacks)
     for position, callback in enumerate(listed):
         if not callable(callback):
             raise TypeError(
                 f"callbacks[{position}] must be callable; received {type(callback).__name__}."
             )
-    return listed
+    return tuple(listed)
 
 
 def first_unusable(values: np.ndarray) -> int:
@@ -170,7 +226,7 @@ def check_rows_of_numbers(X: Any, name: str, row_name: str = "row") -> None:
                 f"{row_name} 0; expected as many everywhere."
             )
         for column, value in enumerate(values):
-            if isinstance(value, str) and not _reads_as_number(value):
+            if is_text(value) and not _reads_as_number(value):
                 raise ValueError(
                     f"{name} holds {str(value)!r} at {row_name} {row}, column {column}; expected "
                     "numbers. Encode categories first, for example with "

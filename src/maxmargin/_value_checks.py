@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._indices import check_array, check_finite_array, check_within
+from ._validation import is_array, is_integer, is_number, is_text
 
 Sizes = dict[str, int]
 Check = Callable[[Any, Sizes], None]
@@ -29,16 +30,16 @@ class Optional:
 
 def agree(names: tuple[Any, ...], shape: tuple[int, ...], sizes: Sizes) -> None:
     """The shape has the sizes of these names (or numbers), which are fixed where they are new."""
-    wanted = [name if isinstance(name, int) else sizes.get(name) for name in names]
+    wanted = [sizes.get(name) if is_text(name) else name for name in names]
     if len(shape) != len(names) or any(
         k not in (None, n) for k, n in zip(wanted, shape, strict=True)
     ):
         listed = ", ".join(
-            f"{name}={k}" if isinstance(name, str) else str(name)
+            f"{name}={k}" if is_text(name) else str(name)
             for name, k in zip(names, wanted, strict=True)
         )
         raise ValueError(f"expected shape ({listed}), received {shape}")
-    sizes.update((name, n) for name, n in zip(names, shape, strict=True) if isinstance(name, str))
+    sizes.update((name, n) for name, n in zip(names, shape, strict=True) if is_text(name))
 
 
 def real(*names: Any) -> Check:
@@ -76,7 +77,7 @@ def labels(name: str) -> Check:
     """Hashable labels that differ."""
 
     def check(value: Any, sizes: Sizes) -> None:
-        if not isinstance(value, np.ndarray) or value.ndim != 1 or not len(value):
+        if not is_array(value) or value.ndim != 1 or not len(value):
             raise ValueError(f"expected an array of labels, received {short(value)}")
         if len(set(value.tolist())) != len(value):
             raise ValueError("the labels must differ")
@@ -99,8 +100,7 @@ def integer(at_least: int = 0, at_most: float = math.inf) -> Check:
     """An integer in a range."""
 
     def check(value: Any, sizes: Sizes) -> None:
-        fits = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-        if not fits or not at_least <= value <= at_most:
+        if not is_integer(value) or not at_least <= value <= at_most:
             raise ValueError(f"expected an integer of at least {at_least}, received {short(value)}")
 
     return check
@@ -110,8 +110,8 @@ def number(above: float = -math.inf, at_least: float = -math.inf, finite: bool =
     """A number; NaN is none."""
 
     def check(value: Any, sizes: Sizes) -> None:
-        fits = isinstance(value, (int, float, np.floating)) and not isinstance(value, bool)
-        if not fits or not (value > above or above == -math.inf) or not value >= at_least:
+        above_limit = is_number(value) and (value > above or above == -math.inf)
+        if not above_limit or not value >= at_least:
             raise ValueError(f"expected a number, received {short(value)}")
         if finite and not math.isfinite(value):
             raise ValueError(f"expected a finite number, received {value}")
@@ -143,7 +143,7 @@ def list_of(check_item: Check) -> Check:
 
 def text(value: Any, sizes: Sizes) -> None:
     """A string."""
-    if not isinstance(value, str):
+    if not is_text(value):
         raise ValueError(f"expected a string, received {short(value)}")
 
 
@@ -161,6 +161,6 @@ def record(kind: str) -> Check:
 
 
 def short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return f"{value.dtype} of shape {value.shape}"
     return f"{type(value).__name__} {str(value)[:40]!r}"

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import linprog
 from sklearn.utils.validation import check_is_fitted
 
-from ._validation import check_choice, check_integer, check_loss_matrix
+from ._validation import check_choice, check_integer, check_loss_matrix, is_text
 from .latent.certificates import (
     BetaEstimate,
     GeneralisationBound,
@@ -34,6 +34,7 @@ from .latent.certificates import (
     largest_norm,
     sample_size,
 )
+from .tasks import estimator_names, unwrap
 
 __all__ = [
     "BetaEstimate",
@@ -132,7 +133,7 @@ def calibration_constant(loss: Any, size: Any = None, *, method: str = "theorem"
     3.0
     """
     check_choice("method", method, METHODS)
-    if isinstance(loss, str):
+    if is_text(loss):
         return _named_constant(check_choice("loss", loss, LOSSES), size)
     if size is not None:
         raise ValueError(f"size belongs to a loss by name; received {size!r} with a matrix.")
@@ -146,7 +147,7 @@ def _named_constant(loss: str, size: Any) -> float:
         return 2.0
     if loss == "permutation":
         return _PERMUTATIONS.get(check_integer("size", size, 2), math.inf)
-    if loss == "hamming" and isinstance(size, Iterable) and not isinstance(size, str):
+    if loss == "hamming" and isinstance(size, Iterable) and not is_text(size):
         sizes = [check_integer(f"size[{m}]", part, 2) for m, part in enumerate(size)]
         if not sizes:
             raise ValueError("size must name at least one part; received none.")
@@ -301,7 +302,7 @@ def summary(model: Any) -> Certificate:
     Parameters
     ----------
     model : estimator
-        A fitted estimator of this package, or a scikit-learn pipeline that ends with one.
+        A fitted estimator of this package, or a pipeline or search around one.
 
     Returns
     -------
@@ -321,17 +322,16 @@ def summary(model: Any) -> Certificate:
     >>> summary(model).relative_gap <= model.tol
     True
     """
-    if isinstance(getattr(model, "steps", None), list):  # a pipeline
-        model = model.steps[-1][1]
-    reason = getattr(model, "certificate_", None)
-    if not hasattr(model, "_keep_certificate") and not hasattr(model, "latent"):
+    model = unwrap(model)[0]
+    if not estimator_names(model):
         raise TypeError(
-            f"summary needs an estimator of maxmargin; received {type(model).__name__}. Of a "
-            "search, pass best_estimator_."
+            f"summary needs an estimator of maxmargin; received {type(model).__name__}, which is "
+            "none, nor a pipeline or search around one."
         )
     check_is_fitted(model, "gap_")
+    fitted = vars(model)
     if math.isnan(model.gap_):
-        raise ValueError(f"no certificate: {reason}.")
+        raise ValueError(f"no certificate: {model.certificate_}.")
     gap = max(float(model.gap_), 0.0)
     return Certificate(
         primal=float(model.primal_),
@@ -342,5 +342,5 @@ def summary(model: Any) -> Certificate:
         weight_distance=math.sqrt(2.0 * gap / model.alpha_),
         status=str(model.status_),
         passes=int(model.n_iter_),
-        local=reason is not None or hasattr(model, "rounds_"),
+        local="certificate_" in fitted or "rounds_" in fitted,
     )

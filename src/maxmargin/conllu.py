@@ -1,4 +1,4 @@
-"""Sentences from CoNLL-U files: ten columns a word, a blank line after each sentence."""
+"""Sentences from CoNLL-U files: ten columns per word, a blank line after each sentence."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import gzip
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["Sentence", "read_conllu"]
 
 _COLUMNS = 10
+FORM, UPOS, HEAD, DEPREL = 1, 3, 6, 7
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words of one sentence with their annotation, one entry a word.
+    """Words of one sentence with their annotation, one entry per word.
 
     Attributes
     ----------
@@ -79,85 +81,108 @@ def read_conllu(source: str | os.PathLike[str] | Iterable[str]) -> list[Sentence
     >>> read_conllu(lines)[0].heads
     (2, 0)
     """
-    if isinstance(source, (str, os.PathLike)):
-        if isinstance(source, str) and "\n" in source:
-            raise ValueError(
-                "source must be the name of a file or an iterable of lines; received a text of "
-                "several lines: pass source.splitlines()."
-            )
-        with _open(Path(source)) as lines:
-            return list(_sentences(lines, str(source)))
-    return list(_sentences(source, "line"))
+    if not isinstance(source, (str, os.PathLike)):
+        return [block.sentence() for block in read_blocks(source)]
+    if "\n" in os.fspath(source):
+        raise ValueError(
+            "source must be the name of a file or an iterable of lines; received a text of "
+            "several lines: pass source.splitlines()."
+        )
+    with _open(Path(source)) as lines:
+        return [block.sentence() for block in read_blocks(lines, os.fspath(source))]
 
 
 def _open(path: Path) -> Any:
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
-    if zipped:
-        return gzip.open(path, "rt", encoding="utf-8", newline=None)
-    return open(path, encoding="utf-8", newline=None)
+    return (gzip.open if zipped else open)(path, "rt", encoding="utf-8", newline=None)
 
 
-def _sentences(lines: Iterable[str], name: str) -> Iterator[Sentence]:
-    words: list[list[str]] = []
-    places: list[int] = []
-    comments: list[str] = []
-    for number, line in enumerate(lines, start=1):
-        line = line.rstrip("\r\n")
-        if number == 1:
-            line = line.removeprefix("\ufeff")
-        where = f"{name}:{number}" if name != "line" else f"line {number}"
-        if not line.strip():
-            if words:
-                yield _sentence(words, places, comments, name)
-            words, places, comments = [], [], []
-        elif line.startswith("#"):
-            comments.append(line[1:].strip())
-        else:
-            columns = line.split("\t")
-            if len(columns) != _COLUMNS:
-                raise ValueError(
-                    f"{where}: expected {_COLUMNS} columns, separated by tabs; received "
-                    f"{len(columns)}: {line!r}."
-                )
-            if "-" in columns[0] or "." in columns[0]:
-                continue
-            if columns[0] != str(len(words) + 1):
-                raise ValueError(
-                    f"{where}: expected the number {len(words) + 1} of the next word, or a blank "
-                    f"line before a new sentence; received {columns[0]!r}."
-                )
-            words.append(columns)
-            places.append(number)
-    if words:
-        yield _sentence(words, places, comments, name)
+class Block(NamedTuple):
+    """The lines of one sentence: their columns, and which of them are words."""
+
+    first: int  # number of the first line
+    lines: list[str]
+    words: list[int]  # places among the lines
+    columns: list[list[str]]  # of the words
+    heads: list[int]
+
+    def column(self, number: int) -> tuple[str, ...]:
+        """A column of all words."""
+        return tuple(word[number] for word in self.columns)
+
+    def sentence(self) -> Sentence:
+        """The sentence with all its columns."""
+        comments = (line[1:].strip() for line in self.lines if line.startswith("#"))
+        form, lemma, upos, xpos, feats = map(self.column, range(FORM, HEAD))
+        heads, deprel = tuple(self.heads), self.column(DEPREL)
+        return Sentence(form, lemma, upos, xpos, feats, heads, deprel, tuple(comments))
 
 
-def _sentence(
-    words: list[list[str]], places: list[int], comments: list[str], name: str
-) -> Sentence:
-    heads = []
-    where = [f"{name}:{number}" if name != "line" else f"line {number}" for number in places]
-    for place, columns in zip(where, words, strict=True):
-        head = -1
-        if columns[6] != "_":
+def read_blocks(lines: Iterable[str], name: str = "") -> Iterator[Block]:
+    """Sentences with their lines; whatever is wrong is refused with the number of its line.
+
+    ``name`` is that of the file, for messages.
+    """
+    path = f"{name}: " if name else ""
+    block = Block(1, [], [], [], [])
+    for number, text in enumerate(chain(lines, [""]), start=1):
+        line = text.rstrip("\r\n").removeprefix("\ufeff" if number == 1 else "")
+        if line.strip():
             try:
-                head = int(columns[6])
+                _add_line(block, line)
+            except ValueError as error:
+                raise ValueError(f"{path}line {number}: {error}") from None
+            continue
+        if block.words:
+            _check_heads(block, path)
+            yield block
+        block = Block(number + 1, [], [], [], [])
+
+
+def _add_line(block: Block, line: str) -> None:
+    block.lines.append(line)
+    if line.startswith("#"):
+        return
+    columns = line.split("\t")
+    if len(columns) != _COLUMNS:
+        raise ValueError(
+            f"expected {_COLUMNS} columns, separated by tabs; received {len(columns)}: {line!r}."
+        )
+    if "-" in columns[0] or "." in columns[0]:  # a contraction or an empty node
+        return
+    if columns[0] != str(len(block.words) + 1):
+        raise ValueError(
+            f"expected the number {len(block.words) + 1} of the next word, or a blank line before "
+            f"a new sentence; received {columns[0]!r}."
+        )
+    block.words.append(len(block.lines) - 1)
+    block.columns.append(columns)
+
+
+def _check_heads(block: Block, path: str) -> None:
+    """Read the heads of a whole sentence, which must be a tree as far as they are known."""
+    m = len(block.words)
+
+    def refuse(word: int, reason: str) -> None:
+        raise ValueError(f"{path}line {block.first + block.words[word]}: {reason}")
+
+    for word, text in enumerate(block.column(HEAD)):
+        head = -1
+        if text != "_":
+            try:
+                head = int(text)
             except ValueError:
-                raise ValueError(
-                    f"{place}: the head must be an integer or '_'; received {columns[6]!r}."
-                ) from None
-            if not 0 <= head <= len(words) or head == int(columns[0]):
-                raise ValueError(
-                    f"{place}: the head of word {columns[0]} must be 0 or another of the "
-                    f"{len(words)} words of the sentence; received {head}."
-                )
-        heads.append(head)
-    _check_tree(heads, where)
-    form, lemma, upos, xpos, feats = (tuple(w[c] for w in words) for c in range(1, 6))
-    return Sentence(
-        form, lemma, upos, xpos, feats, tuple(heads), tuple(w[7] for w in words), tuple(comments)
-    )
+                refuse(word, f"the head must be an integer or '_'; received {text!r}.")
+            if not 0 <= head <= m or head == word + 1:
+                refuse(word, f"the head of word {word + 1} must be 0 or another of the {m} words "
+                       f"of the sentence; received {head}.")  # fmt: skip
+        block.heads.append(head)
+    cycle = find_cycle(block.heads)
+    if cycle:
+        arcs = ", ".join(f"{block.heads[word - 1]} -> {word}" for word in cycle)
+        refuse(cycle[0] - 1, f"the heads of this sentence are not a tree: the arcs {arcs} form a "
+               "cycle.")  # fmt: skip
 
 
 def find_cycle(heads: Any) -> list[int]:
@@ -173,13 +198,3 @@ def find_cycle(heads: Any) -> list[int]:
         if node > 0 and node in passed:
             return passed[passed.index(node) :]
     return []
-
-
-def _check_tree(heads: list[int], where: list[str]) -> None:
-    cycle = find_cycle(heads)
-    if cycle:
-        arcs = ", ".join(f"{heads[word - 1]} -> {word}" for word in cycle)
-        raise ValueError(
-            f"{where[cycle[0] - 1]}: the heads of this sentence are not a tree: the arcs {arcs} "
-            "form a cycle."
-        )

@@ -5,11 +5,15 @@ from __future__ import annotations
 import gc
 import tracemalloc
 import warnings
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from ._validation import check_integer
 
 _PASSES = 10
 _REPEATS = 2
@@ -73,15 +77,13 @@ def estimate_memory(
     >>> 1e6 < estimate.total < 10e6
     True
     """
-    if not isinstance(sample_size, (int, np.integer)) or sample_size < 2:
-        raise ValueError(f"sample_size must be an integer of at least 2; received {sample_size!r}.")
-    X = X if hasattr(X, "shape") else list(X)
-    y = y if hasattr(y, "shape") else list(y)
-    n = X.shape[0] if hasattr(X, "shape") else len(X)
-    if n == 0 or len(y) != n:
+    check_integer("sample_size", sample_size, 2)
+    X, y = (values if hasattr(values, "shape") else list(values) for values in (X, y))
+    n = _num_samples(X)
+    if n == 0 or _num_samples(y) != n:
         raise ValueError(
             f"X and y must have the same number of examples, and at least one; received {n} and "
-            f"{len(y)}."
+            f"{_num_samples(y)}."
         )
     order = np.random.RandomState(random_state).permutation(n)
     model = _short(model, y)
@@ -112,17 +114,20 @@ def _short(model: Any, y: Any) -> Any:
 
 def _labels(y: Any) -> list | None:
     """The labels that y holds; None where they cannot be told, or some may be hidden."""
-    if getattr(y, "ndim", 1) != 1:  # indicators, ranks
+    if not isinstance(y, list) and y.ndim != 1:  # indicators, ranks
         return None
     found: set = set()
     try:
         for item in y:
-            if isinstance(item, (np.ndarray, np.generic)):
-                found.update(np.ravel(item).tolist())
-            elif hasattr(item, "__iter__") and not isinstance(item, (str, bytes)):
-                found.update(item)
-            else:
-                found.add(item)
+            match item:
+                case np.ndarray() | np.generic():
+                    found.update(np.ravel(item).tolist())
+                case str() | bytes():
+                    found.add(item)
+                case Iterable():
+                    found.update(item)
+                case _:
+                    found.add(item)
         found.discard(None)
         return None if min(found) in (-1, -1.0) else sorted(found)
     except (TypeError, ValueError):  # no labels, or labels without an order
@@ -148,7 +153,7 @@ def _peak(model: Any, X: Any, y: Any, chosen: np.ndarray) -> float:
             warnings.simplefilter("ignore")
             fitted = clone(model).fit(some_x, some_y)
         traced = tracemalloc.get_traced_memory()[1] - before
-        return float(traced + getattr(fitted, "dual_nbytes_", 0))  # compiled code is not traced
+        return float(traced + vars(fitted).get("dual_nbytes_", 0))  # compiled code is not traced
     finally:
         if not was_tracing:
             tracemalloc.stop()

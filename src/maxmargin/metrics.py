@@ -42,14 +42,18 @@ def kendall_tau(y_true: Any, y_pred: Any) -> float:
     >>> kendall_tau([[1, 2, 3], [1, 2, 3]], [[1, 2, 3], [1, 3, 2]])
     0.6666666666666666
     """
-    true, predicted = _take_pair(y_true, y_pred)
+    return float(kendall_taus(*_take_pair(y_true, y_pred)).mean())
+
+
+def kendall_taus(true: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    """Kendall's tau of each pair of rankings."""
     M = true.shape[1]
-    agreement = 0.0
+    agreement = np.zeros(len(true))
     for a in range(1, M):  # pairs of items that are a columns apart
         left = np.sign(np.subtract(true[:, a:], true[:, :-a], dtype=float))
         right = np.sign(np.subtract(predicted[:, a:], predicted[:, :-a], dtype=float))
-        agreement += float((left * right).sum())
-    return agreement / (len(true) * M * (M - 1) / 2)
+        agreement += (left * right).sum(axis=1)
+    return agreement / (M * (M - 1) / 2)
 
 
 def spearman_footrule(y_true: Any, y_pred: Any) -> float:
@@ -68,7 +72,7 @@ def ranks_of_orderings(orderings: Any, items: Any = None) -> np.ndarray:
     >>> ranks_of_orderings([["b", "c", "a"]])
     array([[3, 1, 2]])
     """
-    from .estimators._rankings import read_rankings
+    from .tasks.rankings import read_rankings
 
     positions, _ = read_rankings(orderings, len(orderings), "orderings", items)
     return positions.astype(np.int64) + 1

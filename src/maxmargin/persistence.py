@@ -163,17 +163,19 @@ def _write_member(archive: zipfile.ZipFile, name: str, content: Any) -> None:
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = 0o644 << 16
     with archive.open(info, "w", force_zip64=True) as member:
-        if isinstance(content, np.ndarray):
-            np.lib.format.write_array(member, content, allow_pickle=False)
-        else:
-            is_bytes = isinstance(content, bytes)
-            member.write(content if is_bytes else json.dumps(content, allow_nan=False).encode())
+        match content:
+            case np.ndarray():
+                np.lib.format.write_array(member, content, allow_pickle=False)
+            case bytes():
+                member.write(content)
+            case _:
+                member.write(json.dumps(content, allow_nan=False).encode())
 
 
 def _read_header(archive: Archive) -> dict[str, Any]:
     """What the file says of itself; refuses other files, and those of newer versions."""
     header = archive.read_json("header.json") if "header.json" in archive else None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
+    if type(header) is not dict or header.get("format") != FORMAT:
         raise ModelFileError("it is not a maxmargin model")
     version = header.get("format_version")
     if type(version) is not int or version < 1:

@@ -13,6 +13,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ._optional import require
+from .tasks import unwrap
+from .tasks.label_sets import MultiLabelTask
+from .tasks.parts import GraphTask, SequenceTask
 
 __all__ = ["convergence", "grid", "interactions", "transitions", "tree"]
 
@@ -24,12 +27,6 @@ def _axes(ax: Any, **size: Any) -> Any:
         return ax
     pyplot = require("matplotlib.pyplot", "plot", "Plotting")
     return pyplot.subplots(layout="constrained", **size)[1]
-
-
-def _estimator(model: Any) -> Any:
-    """The estimator in a pipeline or a search."""
-    model = getattr(model, "best_estimator_", model)
-    return model.steps[-1][1] if isinstance(getattr(model, "steps", None), list) else model
 
 
 def convergence(model: Any, *, over: str = "passes", ax: Any = None) -> Any:
@@ -50,15 +47,13 @@ def convergence(model: Any, *, over: str = "passes", ax: Any = None) -> Any:
     """
     if over not in ("passes", "seconds"):
         raise ValueError(f"over must be 'passes' or 'seconds'; received {over!r}.")
-    model = _estimator(model)
+    model = unwrap(model)[0]
     check_is_fitted(model, "history_")
     history = model.history_
     if not history:
         raise ValueError("model.history_ is empty: the fit made no check that could be drawn.")
-    x, primal, dual = (
-        np.array([float(getattr(check, name)) for check in history])
-        for name in (over, "primal", "dual")
-    )
+    checks = dict(zip(history[0]._fields, np.array(history, float).T, strict=True))
+    x, primal, dual = checks[over], checks["primal"], checks["dual"]
     ax = _axes(ax)
     marker = "." if len(x) <= 60 else None
     ax.plot(x, primal, marker=marker, label="objective (primal)")
@@ -66,11 +61,10 @@ def convergence(model: Any, *, over: str = "passes", ax: Any = None) -> Any:
     if finite.any():
         ax.plot(x[finite], dual[finite], "--", marker=marker, label="lower bound (dual)")
         ax.fill_between(x[finite], dual[finite], primal[finite], alpha=0.15)
-    title = type(model).__name__
-    if getattr(model, "primal_", 0.0) and math.isfinite(model.gap_):  # NaN of random structures
+    title, fitted = type(model).__name__, vars(model)
+    if fitted.get("primal_") and math.isfinite(model.gap_):  # NaN of random structures
         title += f": gap {model.gap_ / abs(model.primal_):.2%}"
-        if hasattr(model, "certificate_"):
-            title += " (last convex problem)"
+        title += " (last convex problem)" * ("certificate_" in fitted)
     ax.set(xlabel=over, ylabel="objective", title=title)
     ax.legend()
     return ax
@@ -108,15 +102,14 @@ def transitions(model: Any, *, ax: Any = None) -> Any:
         A row for each label, a column for the label that follows; white cells are 0, forbidden
         transitions are empty.
     """
-    model = _estimator(model)
-    if not hasattr(model, "transitions_"):
+    model = unwrap(model)[0]
+    if "transitions_" not in vars(model):
         raise TypeError(
             "transitions needs a fitted SequenceLabeler, which has transitions_; received "
             f"{type(model).__name__}. For other models see interactions."
         )
-    names = [str(label) for label in model.classes_]
-    allowed = getattr(model, "allowed_transitions_", np.True_)
-    ax = _heat(ax, np.where(allowed, model.transitions_, np.nan), names, names)
+    task = SequenceTask(model)
+    ax = _heat(ax, task.pairs()[0].values, task.labels, task.labels)
     ax.set(xlabel="next label", ylabel="label", title="transitions")
     return ax
 
@@ -140,37 +133,24 @@ def interactions(model: Any, *, table: int = 0, ax: Any = None) -> Any:
     -------
     ax : matplotlib axes
     """
-    model = _estimator(model)
-    if hasattr(model, "interactions_"):
-        values = _label_effects(model)
-    elif hasattr(model, "pairwise_coef_"):
-        tables = model.pairwise_coef_
-        if not 0 <= table < len(tables):
-            raise ValueError(f"table must be from 0 to {len(tables) - 1}; received {table!r}.")
-        values = tables[table]
-    else:
+    model = unwrap(model)[0]
+    fitted = vars(model)
+    if not {"interactions_", "pairwise_coef_"} & set(fitted):
         raise TypeError(
             "interactions needs a fitted MultiLabelClassifier, GraphLabeler or GridLabeler; "
             f"received {type(model).__name__}. For a SequenceLabeler see transitions."
         )
-    names = [str(label) for label in model.classes_]
-    ax = _heat(ax, values, names, names)
-    ax.set(xlabel="label", ylabel="label", title="interactions")
-    return ax
-
-
-def _label_effects(model: Any) -> np.ndarray:
-    """Effect of the presence of both labels of a pair; NaN where labels do not interact."""
-    if not len(model.edges_):
+    task = MultiLabelTask(model) if "interactions_" in fitted else GraphTask(model)
+    tables = task.pairs()
+    if not tables:
         raise ValueError(
             "the labels of this model do not interact; fit it with edges='full', 'tree' or a list."
         )
-    T = model.interactions_
-    effect = T[:, 1, 1] - T[:, 1, 0] - T[:, 0, 1] + T[:, 0, 0]
-    values = np.full((len(model.classes_),) * 2, np.nan)
-    first, second = model.edges_.T
-    values[first, second] = values[second, first] = effect
-    return values
+    if not 0 <= table < len(tables):
+        raise ValueError(f"table must be from 0 to {len(tables) - 1}; received {table!r}.")
+    ax = _heat(ax, tables[table].values, task.labels, task.labels)
+    ax.set(xlabel="label", ylabel="label", title="interactions")
+    return ax
 
 
 def tree(heads: Sequence[int], words: Sequence[str] | None = None, *, ax: Any = None) -> Any:

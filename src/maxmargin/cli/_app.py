@@ -36,15 +36,7 @@ Exit codes: 0 done; 1 failed; 2 bad input or usage; 3 not converged (train --str
 130 interrupted. --json prints what a program can read; --debug shows tracebacks.
 """
 
-_COMMANDS = {
-    "demo": "demo",
-    "train": "train",
-    "predict": "predict",
-    "evaluate": "evaluate",
-    "inspect": "inspect",
-    "datasets": "datasets",
-    "reproduce": "reproduce",
-}
+_COMMANDS = ("demo", "train", "predict", "evaluate", "inspect", "datasets", "reproduce")
 
 
 class Lazy(click.Group):
@@ -56,7 +48,7 @@ class Lazy(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        return import_module(f"._{_COMMANDS[name]}", __package__).command
+        return import_module(f"._{name}", __package__).command
 
 
 @click.group(cls=Lazy, help=_TOUR, context_settings={"help_option_names": ["-h", "--help"]})
@@ -85,7 +77,7 @@ def run(arguments: list[str]) -> int:
             warnings.simplefilter("default", UserWarning)
             warnings.showwarning = _show_warning
             code = app.main(words, prog_name="maxmargin", standalone_mode=False)
-        return code if isinstance(code, int) else OK
+        return OK if code is None else int(code)
     except BaseException as error:
         if debug and not isinstance(error, (click.exceptions.Exit, SystemExit)):
             traceback.print_exc()
@@ -93,36 +85,37 @@ def run(arguments: list[str]) -> int:
 
 
 def _code_of(error: BaseException) -> int:
-    from .._codec import ModelFileError
-
-    if isinstance(error, click.exceptions.Exit):
-        return error.exit_code
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else FAILED
-    if isinstance(error, (KeyboardInterrupt, click.Abort)):
-        _say("interrupted", "nothing was written")
-        return INTERRUPTED
     if type(error).__name__ == "NoArgsIsHelpError":  # since click 8.2
         error.show()  # type: ignore[attr-defined]
         return BAD_INPUT
-    if isinstance(error, click.ClickException):
-        hint = ""
-        if isinstance(error, click.UsageError) and error.ctx is not None:
-            hint = f" (see {error.ctx.command_path} --help)"
-        _say("error", error.format_message() + hint)
-        return BAD_INPUT
-    if isinstance(error, BrokenPipeError):  # the reader of our output has seen enough
-        sys.stderr.close()
-        return OK
-    if isinstance(error, OSError):
-        name = f"{error.filename}: " if error.filename else ""
-        _say("error", f"{name}{error.strerror or error}")
-        return FAILED
-    if isinstance(error, (ModelFileError, ValueError, TypeError)):
-        _say("error", error)
-        return BAD_INPUT
-    if isinstance(error, ImportError):
-        _say("error", error)
-        return FAILED
+    match error:
+        case click.exceptions.Exit():
+            return error.exit_code
+        case SystemExit(code=int(code)):
+            return code
+        case SystemExit():
+            return FAILED
+        case KeyboardInterrupt() | click.Abort():
+            _say("interrupted", "nothing was written")
+            return INTERRUPTED
+        case click.UsageError(ctx=click.Context() as ctx):
+            _say("error", f"{error.format_message()} (see {ctx.command_path} --help)")
+            return BAD_INPUT
+        case click.ClickException():
+            _say("error", error.format_message())
+            return BAD_INPUT
+        case BrokenPipeError():  # the reader of our output has seen enough
+            sys.stderr.close()
+            return OK
+        case OSError():
+            name = f"{error.filename}: " if error.filename else ""
+            _say("error", f"{name}{error.strerror or error}")
+            return FAILED
+        case ValueError() | TypeError():
+            _say("error", error)
+            return BAD_INPUT
+        case ImportError():
+            _say("error", error)
+            return FAILED
     _say("error", f"{type(error).__name__}: {error} (a bug? --debug shows where)")
     return FAILED

@@ -40,7 +40,7 @@ def command(model_path, data, as_json, **reading):
     del examples
     if y is None:
         raise FileError(f"{data}: holds no labels, which scores need; use 'maxmargin predict'")
-    scores = scores_of(opened.task, opened.model, X, y, opened.baseline)
+    scores = scores_of(opened.model, X, y, opened.baseline)
     certificate = certificate_of(opened.model)
     if as_json:
         print_json({

@@ -16,30 +16,16 @@ from ._output import note
 
 
 class Fits:
-    """A series of fits with one checkpoint file.
+    """A series of fits with one checkpoint file, written every few seconds; None keeps none.
 
-    Parameters
-    ----------
-    make : callable
-        Returns a new estimator with the parameters of the command.
-    path : str or None
-        The checkpoint file; None keeps none.
-    every : float
-        Seconds between two checkpoints.
-    fingerprint : str
-        Of the data and of all parameters that change the result.
-    resume : bool
-        Go on from the file, if there is one.
+    ``make`` returns a new estimator with the parameters of the command; ``fingerprint`` is that of
+    the data and of all parameters that change the result.
     """
 
     def __init__(
-        self,
-        make: Callable[[], Any],
-        path: str | None,
-        every: float,
-        fingerprint: str,
+        self, make: Callable[[], Any], path: str | None, every: float, fingerprint: str,
         resume: bool,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.new_model = make
         self.interrupted = False
         self._path, self._every, self._fingerprint = path, every, fingerprint

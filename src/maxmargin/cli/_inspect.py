@@ -7,6 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ..tasks import task_of
 from ._model_file import ModelFile, read_model_file
 from ._options import json_option
 from ._output import print_json, print_table
@@ -35,7 +36,7 @@ def command(model_path, top, as_json):
         "estimator": type(opened.model).__name__,
         "surrogate": opened.model.surrogate,
         "trained_on": opened.data,
-        "classes": _classes(opened),
+        "classes": np.asarray(task_of(opened.model).classes).tolist(),
         "certificate": certificate_of(opened.model),
         "features": strongest_features(opened, top),
         "pairs": strongest_pairs(opened, top),
@@ -72,13 +73,8 @@ def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _classes(opened: ModelFile) -> list:
-    found = getattr(opened.model, "classes_", getattr(opened.model, "items_", None))
-    return [] if found is None else np.asarray(found).tolist()
-
-
 def _feature_names(opened: ModelFile) -> list[str] | None:
-    vectorizer = getattr(opened.model, "vectorizer_", None)
+    vectorizer = vars(opened.model).get("vectorizer_")
     if vectorizer is not None:
         return list(vectorizer.feature_names_)
     return opened.recipe.get("feature_names")
@@ -86,11 +82,11 @@ def _feature_names(opened: ModelFile) -> list[str] | None:
 
 def strongest_features(opened: ModelFile, top: int) -> dict[str, list[dict[str, Any]]]:
     """The features with the largest weights of each class; none for a kernel."""
-    coef = getattr(opened.model, "coef_", None)
+    coef = vars(opened.model).get("coef_")
     if coef is None or np.ndim(coef) != 2:
         return {}
     names = _feature_names(opened) or [f"feature {k}" for k in range(coef.shape[1])]
-    labels = [str(label) for label in _classes(opened)]
+    labels = task_of(opened.model).labels
     if opened.task == "ranking":
         labels = [f"{item} at {place + 1}" for item in labels for place in range(len(labels))]
     if len(labels) != len(coef) or len(names) != coef.shape[1]:
@@ -104,25 +100,12 @@ def strongest_features(opened: ModelFile, top: int) -> dict[str, list[dict[str, 
 
 def strongest_pairs(opened: ModelFile, top: int) -> list[dict[str, Any]]:
     """Pairs of labels with the largest weights: transitions, interactions, edges."""
-    model, names = opened.model, [str(label) for label in _classes(opened)]
-    pairs: list[tuple[str, str, float]] = []
-    if hasattr(model, "transitions_"):
-        pairs = [
-            ("transition", f"{names[a]} -> {names[b]}", float(weight))
-            for (a, b), weight in np.ndenumerate(model.transitions_)
-        ]
-    elif hasattr(model, "interactions_"):
-        # What the presence of both adds to the sum of what each adds alone.
-        tables = model.interactions_
-        both = tables[:, 1, 1] - tables[:, 1, 0] - tables[:, 0, 1] + tables[:, 0, 0]
-        pairs = [
-            ("interaction", f"{names[a]} + {names[b]}", float(weight))
-            for (a, b), weight in zip(model.edges_, both, strict=True)
-        ]
-    elif hasattr(model, "pairwise_coef_"):
-        pairs = [
-            ("edge", f"{names[a]} - {names[b]}", float(weight))
-            for (a, b), weight in np.ndenumerate(model.pairwise_coef_[0])
-        ]
-    pairs.sort(key=lambda pair: -abs(pair[2]))
-    return [{"kind": kind, "pair": pair, "weight": weight} for kind, pair, weight in pairs[:top]]
+    task = task_of(opened.model)
+    found: list[dict[str, Any]] = []
+    for kind, between, values in task.pairs()[:1]:
+        once = kind == "interaction"  # of two labels, whichever comes first
+        for (a, b), weight in np.ndenumerate(values):
+            if not np.isnan(weight) and (a < b or not once):
+                pair = between.format(task.labels[a], task.labels[b])
+                found.append({"kind": kind, "pair": pair, "weight": float(weight)})
+    return sorted(found, key=lambda pair: -abs(pair["weight"]))[:top]

@@ -63,7 +63,7 @@ def _check_note(path: str, note: Any) -> None:
     """What stands beside the model must have the parts that the commands use."""
     kinds = {"version": int, "task": str, "recipe": dict, "baseline": dict, "data": dict}
     for key, kind in kinds.items():
-        found = note.get(key) if isinstance(note, dict) else None
+        found = note.get(key) if type(note) is dict else None
         if type(found) is not kind:
             raise ModelFileError(
                 f"cannot load {path}: {key} in its {_NOTE} must be a {kind.__name__}; received "

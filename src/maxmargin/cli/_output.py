@@ -16,18 +16,17 @@ from ..persistence import replacing
 
 def plain(value: Any) -> Any:
     """A value as JSON can hold it; what is not finite becomes None."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if isinstance(value, np.ndarray):
-        return [plain(item) for item in value.tolist()]
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
+    match value:
+        case np.generic() | np.ndarray():
+            return plain(value.tolist())
+        case float():
+            return value if np.isfinite(value) else None
+        case list() | tuple():
+            return [plain(item) for item in value]
+        case dict():
+            return {str(key): plain(item) for key, item in value.items()}
+        case None | bool() | int() | str():
+            return value
     return str(value)
 
 

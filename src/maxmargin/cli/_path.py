@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from ..checkpoint import Recorder
+from ..datasets import take
 from ._fit import Fits
 
 EXPONENTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5, -2.0)
@@ -53,11 +54,6 @@ def heuristic_alpha(model: Any, X: Any, y: Any) -> float:
     finally:
         vars(model).pop("_recorder", None)
     return float(model.alpha_)  # with hidden labels nothing is recorded
-
-
-def take(values: Any, which: np.ndarray) -> Any:
-    """Some of the examples, of arrays, sparse matrices and lists."""
-    return [values[i] for i in which] if isinstance(values, list) else values[which]
 
 
 def folds_of(task: str, y: Any, n: int, folds: int, seed: int) -> list:

@@ -11,7 +11,6 @@ from typing import Any
 import click
 import numpy as np
 
-from ..files import Sentences
 from ..files.prepare import follow, texts_wanted
 from ._model_file import ModelFile, read_model_file
 from ._options import json_option, read_data, reading_options
@@ -71,7 +70,7 @@ def names_of(opened: ModelFile, found: Any) -> list:
 
 def text_of(opened: ModelFile, examples: Any, found: Any) -> str:
     """Predictions in the format family of the data."""
-    if isinstance(examples, Sentences):
+    if examples.form == "sentences":
         sentences = []
         for rows, labels in zip(examples.rows, found, strict=True):
             mark = "\t" if any(" " in field for row in rows for field in row) else " "

@@ -13,13 +13,14 @@ import click
 import numpy as np
 
 from ..cli import INTERRUPTED, NOT_CONVERGED, OK
+from ..datasets import take
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
 from ..solvers.result import CONVERGED, FAILED, STATIONARY
 from ._fit import Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
 from ._options import Names, json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, print_table
-from ._path import Point, best_alpha, take, walk_path
+from ._path import Point, best_alpha, walk_path
 from ._tasks import TASKS, Score, baseline_of, certificate_of, certified, estimator_class, scores_of
 
 _HELP = f"""Train a model of TASK on DATA (a file, or @NAME) and write it to MODEL.
@@ -93,42 +94,23 @@ class Request:
         return found | {"random_state": self.seed} | self.params
 
 
+# fmt: off
 @click.command("train", help=_HELP, short_help="Train a model on a file.")
 @click.argument("task", metavar="TASK", type=click.Choice(TASKS))
 @click.argument("data")
-@click.option(
-    "-o", "--output", "model_path", required=True, metavar="MODEL", help="Where to write."
-)
-@click.option(
-    "--surrogate",
-    type=click.Choice(["max-margin", "max-min", "crf"]),
-    help="What a mistake costs in training; by default as the estimator likes.",
-)
-@click.option(
-    "--alpha",
-    default="default",
-    show_default=True,
-    callback=_alpha,
-    help="Regularisation: a number, 'default' (C = 1), or 'auto' (cross-validation).",
-)
-@click.option(
-    "--folds",
-    type=click.IntRange(2),
-    default=5,
-    show_default=True,
-    help="Of the cross-validation of --alpha auto.",
-)
+@click.option("-o", "--output", "model_path", required=True, metavar="MODEL",
+              help="Where to write.")
+@click.option("--surrogate", type=click.Choice(["max-margin", "max-min", "crf"]),
+              help="What a mistake costs in training; by default that of the estimator.")
+@click.option("--alpha", default="default", show_default=True, callback=_alpha,
+              help="Regularisation: a number, 'default' (C = 1), or 'auto' (cross-validation).")
+@click.option("--folds", type=click.IntRange(2), default=5, show_default=True,
+              help="Of the cross-validation of --alpha auto.")
 @click.option("--tol", type=click.FloatRange(0), help="Relative gap to stop at (0.01).")
 @click.option("--max-iter", type=click.IntRange(1), help="Passes over the data at most.")
 @click.option("--solver", help="By default the one that measured best.")
-@click.option(
-    "--set",
-    "params",
-    multiple=True,
-    callback=_settings,
-    metavar="NAME=VALUE",
-    help="Any other parameter of the estimator, such as kernel=rbf; repeatable.",
-)
+@click.option("--set", "params", multiple=True, callback=_settings, metavar="NAME=VALUE",
+              help="Any other parameter of the estimator, such as kernel=rbf; repeatable.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
 @click.option("--jobs", type=int, help="Threads for evaluation; -1: all.")
 @click.option("--target", type=Names(), default=(), help="Columns that hold the labels.")
@@ -138,21 +120,12 @@ class Request:
 @click.option("--order", type=Names(), default=(), help="Classes of task ordinal, lowest first.")
 @click.option("--no-scale", is_flag=True, help="Do not standardise columns of numbers.")
 @click.option("--test", "test_path", metavar="FILE", help="Score on this file afterwards.")
-@click.option(
-    "--holdout",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Hold back this share of DATA, and score on it.",
-)
+@click.option("--holdout", type=click.FloatRange(0, 1, min_open=True, max_open=True),
+              help="Hold back this share of DATA, and score on it.")
 @click.option("--report", metavar="FILE.html", help="Also write a report.")
 @click.option("--resume", is_flag=True, help="Go on from MODEL.checkpoint.")
-@click.option(
-    "--checkpoint-every",
-    type=click.FloatRange(0),
-    default=30.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="Between two checkpoints.",
-)
+@click.option("--checkpoint-every", type=click.FloatRange(0), default=30.0, show_default=True,
+              metavar="SECONDS", help="Between two checkpoints.")
 @click.option("--strict", is_flag=True, help="Exit with 3 if the tolerance was not reached.")
 @click.option("--force", is_flag=True, help="Replace what exists.")
 @click.option("-q", "--quiet", is_flag=True, help="Only errors.")
@@ -163,7 +136,8 @@ def command(
     task, data, model_path, surrogate, alpha, folds, tol, max_iter, solver, params, seed, jobs,
     target, drop, categorical, group, order, no_scale, test_path, holdout, report, resume,
     checkpoint_every, strict, force, quiet, verbose, as_json, **reading,
-):  # fmt: skip
+):
+    # fmt: on
     """Train, score, write."""
     quiet = quiet or as_json
     checkpoint = f"{model_path}.checkpoint"
@@ -204,13 +178,13 @@ def command(
         note(f"interrupted before the last fit: there is no model yet{where}")
         return INTERRUPTED
     seconds = time.perf_counter() - began
-    baseline = baseline_of(task, model, prepared.y)
+    baseline = baseline_of(model, prepared.X, prepared.y)
     about = {"file": os.path.basename(data), "n_examples": len(prepared.y)}
     write_model_file(model_path, ModelFile(model, task, prepared.recipe, baseline, about))
-    scores = [] if test is None else scores_of(task, model, *test, baseline)
+    scores = [] if test is None else scores_of(model, *test, baseline)
+    _tell(request, model_path, model, path, scores, baseline, seconds, as_json, quiet)
     if report:
         _write_report(report, model, request, prepared, test)
-    _tell(request, model_path, model, path, scores, baseline, seconds, as_json, quiet)
     if model.status_ == "interrupted":
         note(f"interrupted: {model_path} holds the best model so far; --resume goes on")
         return INTERRUPTED
@@ -258,7 +232,7 @@ def _factory(request: Request, prepared: Prepared, jobs: int | None, verbose: in
 
     cls: Any = estimator_class(request.task)
     params = prepared.params | request.estimator_params()
-    if isinstance(request.alpha, float):
+    if type(request.alpha) is float:
         params["alpha"] = request.alpha
     params = with_solver(cls, params)
     unknown = sorted(set(params) - set(cls._get_param_names()))

@@ -65,7 +65,7 @@ class Dataset:
             known = ", ".join(self.splits) or "none"
             raise DatasetError(f"{self.name} has no split {split!r}; it has {known}")
         which = self.splits[split]
-        return _take(self.X, which), _take(self.y, which)
+        return take(self.X, which), take(self.y, which)
 
     def examples(self, task: str, part: str = "all") -> Examples:
         """The same as what the readers of files return, for the command line."""
@@ -74,8 +74,9 @@ class Dataset:
         return as_examples(self, task, part)
 
 
-def _take(values: Any, which: np.ndarray) -> Any:
-    return [values[i] for i in which] if isinstance(values, list) else values[which]
+def take(values: Any, which: np.ndarray) -> Any:
+    """Some of the examples, of arrays, sparse matrices and lists."""
+    return [values[i] for i in which] if type(values) is list else values[which]
 
 
 def names(task: str | None = None) -> list[str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..files.conll import read_conll
 from ..files.npz import from_arrays
-from ..files.tokens import token_features
+from ..files.tokens import last_column, token_features
 from ..files.trees import read_tagged, read_trees
 from . import Dataset
 from ._registry import Entry
@@ -44,10 +44,9 @@ def _splits(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
 def _plain(entry: Entry, arrays: dict[str, np.ndarray], path: str) -> Dataset:
     found = from_arrays(path, arrays, entry.task)
     names = arrays["feature_names"].tolist() if "feature_names" in arrays else None
-    labels = getattr(found, "label_names", None)
-    return Dataset(
-        entry.name, entry.task, entry.description, found.X, found.y, _splits(arrays), names, labels
-    )
+    splits = _splits(arrays)
+    return Dataset(entry.name, entry.task, entry.description, found.X, found.y, splits, names,
+                   found.label_names)  # fmt: skip
 
 
 def _words(entry: Entry, arrays: dict[str, np.ndarray]) -> Dataset:
@@ -85,7 +84,7 @@ def _sentences(entry: Entry, files: list[Path]) -> Dataset:
     parts = [read(path).rows for path in files]
     rows = [sentence for part in parts for sentence in part]
     X = [token_features([token[:-1] for token in sentence]) for sentence in rows]
-    y = [np.array([token[-1] for token in sentence], object) for sentence in rows]
+    y = last_column(rows)
     splits = _by_file([len(part) for part in parts])
     found = Dataset(entry.name, entry.task, entry.description, X, y, splits)
     found._rows = rows

@@ -13,7 +13,8 @@ from .._validation import check_integer
 from ..features.sequences import take_list
 from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
-from ._sequence_data import check_lengths, cut, encode_positions, flatten_labels
+from ..tasks.parts import check_lengths, flatten_labels
+from ._sequence_data import cut, encode_positions
 
 
 class ChainProbabilities:

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._labels import LabelCodes, as_label_array, class_costs, warn_unseen
+from .._labels import LabelCodes, class_costs
 from .._validation import (
     check_finite,
     check_loss_matrix,
@@ -26,33 +24,14 @@ from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss, MatrixLoss
 from ..structures.multiclass import Multiclass
 from ..structures.traits import Traits
+from ..tasks import task_of
+from ..tasks.flat import take_labels
 from ._base import StructuredEstimator
 from ._kernel import KernelModel
 from ._probability import LabelProbabilities
 
 # Numbers held at a time while predicting: 64 MB.
 _SCORES_AT_ONCE = 1 << 23
-
-
-def take_labels(y: Any, n_rows: int) -> np.ndarray:
-    """Labels of the rows of X as an array, whatever hashables they are."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    if sp.issparse(y):
-        raise ValueError("y must be a dense sequence of labels; received a sparse matrix.")
-    if isinstance(y, (list, tuple)):
-        labels = as_label_array(y)
-    else:
-        labels = column_or_1d(y, warn=True)
-    if len(labels) != n_rows:
-        raise ValueError(
-            f"X has {n_rows} rows but y has {len(labels)} labels; expected one label for each row."
-        )
-    if labels.dtype.kind == "f":
-        assert_all_finite(labels, input_name="y")
-    if labels.dtype.kind not in "fO":  # floats may be declared; see LabelCodes.from_labels
-        check_classification_targets(labels)
-    return labels
 
 
 def with_defaults(init: Callable[..., None], **defaults: Any) -> Any:
@@ -252,14 +231,4 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
 
         Labels that the model does not know count as errors of the worst kind, with a warning.
         """
-        check_is_fitted(self, "intercept_")
-        X = self._validate_X(X, reset=False)
-        codes = self._codes_for_score(take_labels(y, X.shape[0]))
-        weights = check_sample_weight(sample_weight, X.shape[0])
-        return self._score_codes(X, codes, weights)
-
-    def _codes_for_score(self, labels: np.ndarray) -> np.ndarray:
-        codes = LabelCodes(self.classes_).codes_or_minus_one(labels)
-        if (codes < 0).any():
-            warn_unseen(labels[codes < 0].tolist(), stacklevel=4)
-        return codes
+        return task_of(self).score(X, y, sample_weight)

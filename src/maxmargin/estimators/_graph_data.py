@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +11,21 @@ import numpy as np
 from .._labels import LabelCodes, place_in_sequences, plain
 from .._validation import check_sample_weight
 from ..graphs.factor_graph import FactorGraph, check_memory
-from ..graphs.features import NodeGraph, block_scores, edge_width, row_numbers, stack_features
+from ..graphs.features import (
+    NodeGraph,
+    block_scores,
+    edge_width,
+    node_starts,
+    row_numbers,
+    stack_features,
+)
 from ..graphs.graph import COUNT, TREE, Graphs
 from ..graphs.inference.decode import Decoded
 from ..graphs.packing import Layout, plan_layout
-from ._hidden import find_hidden, warn_without_labels
+from ..tasks.parts import check_lengths, flatten_labels
+from ..tasks.unknown import find_hidden, is_void, warn_without_labels
 from ._node_kinds import NodeKinds, all_labels
-from ._sequence_data import check_lengths, encode_positions, flatten_labels
+from ._sequence_data import encode_positions
 
 VOID = -1
 HIDDEN = -2
@@ -73,23 +80,6 @@ class LabelledGraphs:
     def nodes(self, i: int) -> slice:
         """Where the nodes of a graph are."""
         return slice(int(self.indptr[i]), int(self.indptr[i + 1]))
-
-
-def node_starts(graphs: Sequence[NodeGraph]) -> np.ndarray:
-    """Nodes ``indptr[i]`` to ``indptr[i+1]`` are those of graph i."""
-    return np.cumsum([0, *(graph.n_nodes for graph in graphs)])
-
-
-def is_void(labels: Any, void: Any) -> np.ndarray:
-    """Which labels say that nothing is known."""
-    if void is None:
-        return np.zeros(len(labels), bool)
-    if isinstance(labels, np.ndarray) and labels.dtype.kind in "iuf" and isinstance(void, Number):
-        return labels == void
-    values = labels.tolist() if isinstance(labels, np.ndarray) else labels
-    void = plain(void)
-    # Not by their hashes: what is no label is refused with its place later.
-    return np.array([label is void or label == void for label in values], dtype=bool)
 
 
 def label_graphs(

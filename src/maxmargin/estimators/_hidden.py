@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -10,83 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._labels import as_label_array
-from .._validation import check_integer
+from .._validation import check_integer, outside
 from ..solvers.loop import run
 from ..solvers.problem import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
 from ._base import Settings, StructuredEstimator, warn_failure
-
-
-def _caller() -> int:
-    """The ``stacklevel`` of a warning in the calling function: the first line of other code."""
-    own = __name__.partition(".")[0]
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
-        level, frame = level + 1, frame.f_back
-    return level
-
-
-def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.ndarray:
-    """Which labels say that they are not known: None, and -1 beside non-negative integers.
-
-    What the user declares as a class is an ordinary label. ``hidden`` is the parameter of the
-    estimators: with "auto", -1 counts only beside two other classes, and with a warning.
-    """
-    if not hidden:
-        return np.zeros(len(labels), bool)
-    found = _find_marks(labels, declared)
-    if hidden == "auto" and found.any():
-        array = labels if isinstance(labels, np.ndarray) else as_label_array(labels)
-        minus = np.array([value is not None for value in array.tolist()], bool) & found
-        if len(set(array[~found].tolist())) < 2:  # -1 and 1 are two classes
-            found &= ~minus
-        elif minus.any():
-            warnings.warn(
-                f"y holds -1 in {minus.sum()} places beside other integers that are not negative: "
-                "these labels are taken as not known, and trained as hidden. Say hidden=True if "
-                "that is meant, hidden=False if -1 is a class.",
-                UserWarning,
-                stacklevel=_caller(),
-            )
-    return found
-
-
-def _find_marks(labels: Any, declared: Any) -> np.ndarray:
-    ordinary = [] if declared is None or not hasattr(declared, "__iter__") else list(declared)
-    array = labels if isinstance(labels, np.ndarray) else as_label_array(labels)
-    if array.dtype.kind in "iu":
-        minus = array == -1
-        marks = bool((array[~minus] >= 0).all()) and -1 not in ordinary
-        return minus if marks else np.zeros(len(array), bool)
-    if array.dtype != object:
-        return np.zeros(len(array), bool)
-    values = array.tolist()
-    nothing = np.array([value is None for value in values], bool)
-    if any(value is None for value in ordinary):
-        nothing[:] = False
-    whole = np.array([_is_integer(value) for value in values], bool)
-    minus = np.array([w and v == -1 for w, v in zip(whole, values, strict=True)], bool)
-    others = ~(nothing | minus)
-    marks = all(w and v >= 0 for w, v, o in zip(whole, values, others, strict=True) if o)
-    return nothing | minus if marks and -1 not in ordinary else nothing
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
-
-
-def warn_without_labels(indices: np.ndarray, unit: str) -> None:
-    """Tell that examples without any label are left out."""
-    if len(indices):
-        listed = ", ".join(str(i) for i in indices[:5]) + (", ..." if len(indices) > 5 else "")
-        warnings.warn(
-            f"{len(indices)} {unit}s have hidden labels only (indices {listed}): whatever the "
-            "weights are, they cost nothing, so they are left out as if their weight was 0.",
-            UserWarning,
-            stacklevel=_caller(),
-        )
 
 
 class HiddenOutputs(HiddenParts):
@@ -204,7 +132,7 @@ class HiddenLabels(StructuredEstimator):
         self.rounds_ = list(result.rounds)
         self.start_objectives_ = np.array(result.objectives)
         if status == FAILED:
-            warn_failure(type(self).__name__, self.primal_, self.dual_, _caller())
+            warn_failure(type(self).__name__, self.primal_, self.dual_, outside())
         if status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not reach a stationary point in {settings.max_iter} "
@@ -212,6 +140,6 @@ class HiddenLabels(StructuredEstimator):
                 f"{self.gap_ / abs(self.primal_):.2g}, tol={settings.tol:g}). Increase max_iter or "
                 "alpha, scale the features, or accept it with a larger tol.",
                 ConvergenceWarning,
-                stacklevel=_caller(),
+                stacklevel=outside(),
             )
         return result

@@ -10,28 +10,12 @@ from ..solvers.auto import make_solver
 from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..structures.multilabel import HIDDEN
+from ..tasks.unknown import warn_without_labels
 from ._base import Settings
-from ._hidden import warn_without_labels
 from ._hidden_graphs import HiddenGraphLabels, HiddenGraphs
 
 # Relative gap of the training on known entries from which the first completion comes.
 _START_TOL = 0.1
-
-
-def hidden_entries(array: Any) -> np.ndarray:
-    """Which entries of an indicator matrix are None, NaN, -1 or masked."""
-    plain = np.asarray(array)
-    unknown = np.ma.getmaskarray(array) | np.zeros(plain.shape, bool)
-    if plain.dtype.kind in "fi":
-        return unknown | np.isnan(plain) | (plain == -1)
-    if plain.dtype == object:
-        flat = [value is None or _is_nan(value) or value == -1 for value in plain.ravel()]
-        unknown |= np.array(flat, bool).reshape(plain.shape)
-    return unknown
-
-
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
 def leave_out_hidden(indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:

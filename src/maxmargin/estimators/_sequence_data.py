@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._labels import LabelCodes, as_label_array, place_in_sequences, plain
+from .._labels import LabelCodes, place_in_sequences, plain
 from .._validation import check_sample_weight
 from ..features.sequences import Sequences, learn_sequences, take_list
 from ..solvers.problem import for_groups, in_threads
 from ..structures.chain import Chain, best_paths
 from ..structures.masks import TransitionMasks, allowed_positions, first_infeasible, first_violation
-from ._hidden import find_hidden, warn_without_labels
+from ..tasks.parts import check_lengths, flatten_labels, spell_out
+from ..tasks.unknown import find_hidden, warn_without_labels
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction import DictVectorizer
@@ -225,58 +225,6 @@ def cut(values: np.ndarray, indptr: np.ndarray) -> list[np.ndarray]:
     """The part of each sequence."""
     bounds = indptr.tolist()
     return [values[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
-
-
-def spell_out(y: Any, sequences: Sequence) -> Any:
-    """The same labels, where None in place of the labels of a sequence hides all of them."""
-    if not isinstance(y, (list, tuple)) or not any(labels is None for labels in y):
-        return y
-    if len(y) != len(sequences):
-        return y  # said elsewhere
-    return [
-        [None] * (x.shape[0] if hasattr(x, "shape") else len(x)) if labels is None else labels
-        for labels, x in zip(y, sequences, strict=True)
-    ]
-
-
-def flatten_labels(
-    y: Any, sequences: Sequence, unit: str = "sequence", part: str = "position"
-) -> tuple[Any, np.ndarray]:
-    """Labels of all positions, and the number of labels of each sequence."""
-    if y is None:
-        raise ValueError(f"y is None; expected a list with the labels of each {unit}.")
-    if isinstance(y, (str, bytes, Mapping, set, frozenset)) or not hasattr(y, "__iter__"):
-        raise ValueError(
-            f"y must be a list with the labels of each {unit}; received {type(y).__name__}."
-        )
-    y = list(y)
-    if len(y) != len(sequences):
-        raise ValueError(
-            f"X has {len(sequences)} {unit}s but y has {len(y)}; expected one sequence of "
-            "labels for each."
-        )
-    for i, labels in enumerate(y):
-        if isinstance(labels, (Mapping, set, frozenset)) or not hasattr(labels, "__len__"):
-            raise ValueError(
-                f"y[{i}] must be a sequence of labels, one for each {part} of X[{i}]; "
-                f"received {labels!r}."
-            )
-    lengths = np.array([len(labels) for labels in y], dtype=np.int64)
-    arrays = all(isinstance(labels, np.ndarray) and labels.ndim == 1 for labels in y)
-    if arrays and len({labels.dtype.kind for labels in y}) == 1:
-        return np.concatenate(y), lengths
-    return as_label_array([label for labels in y for label in labels]), lengths
-
-
-def check_lengths(lengths: np.ndarray, indptr: np.ndarray, part: str = "position") -> None:
-    """Every sequence must have as many labels as positions."""
-    wrong = np.flatnonzero(lengths != np.diff(indptr))
-    if len(wrong):
-        i = int(wrong[0])
-        raise ValueError(
-            f"X[{i}] has {indptr[i + 1] - indptr[i]} {part}s but y[{i}] has {lengths[i]} "
-            f"labels; expected one label for each {part}."
-        )
 
 
 def encode_positions(

@@ -10,14 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.passes import decode_blocks
-from .._validation import first_unusable, is_list, unusable
-from ..conllu import Sentence, find_cycle
+from .._validation import first_unusable, take_examples, unusable
+from ..conllu import Sentence
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
 from ..features.rows import Rows, pack_rows
 from ..solvers.problem import for_groups
 from ..structures.arborescence import Arborescence
+from ..tasks.trees import HIDDEN
 
-HIDDEN = -1
 _NAMES = ("form", "upos", "xpos")
 _REMEDY = (
     "pass sentences as read_conllu reads them, lists of words, of (form, tag) pairs or of dicts; "
@@ -38,7 +38,7 @@ class Sentences:
     """Examples of one kind: words with attributes, or arrays of arc features."""
 
     def __init__(self, X: Any):
-        listed = _as_list(X)
+        listed = take_examples(X, "sentence", _REMEDY, ndim=3, single=(Sentence,))
         first = listed[0]
         self.are_words = not (sp.issparse(first) or (isinstance(first, np.ndarray)))
         take = _take_words if self.are_words else _take_array
@@ -97,21 +97,6 @@ class Sentences:
         wanted = attributes_of(spec.templates) | ({spec.between} if spec.between else set())
         _check_attributes(self.examples, wanted)
         return pack_arcs(self.examples, spec.templates, spec.between, spec.bits)
-
-
-def _as_list(X: Any) -> list[Any]:
-    if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype != object:
-        raise ValueError(
-            f"X must be a list of sentences, but is one array of shape {X.shape}; if this is one "
-            "sentence, wrap it in a list: [X]."
-        )
-    bad = sp.issparse(X) or isinstance(X, (str, bytes, Mapping, Sentence))
-    if bad or not hasattr(X, "__iter__"):
-        raise ValueError(f"X must be a list of sentences; received {type(X).__name__}; {_REMEDY}.")
-    listed = list(X)
-    if not listed:
-        raise ValueError("X is empty; expected at least one sentence.")
-    return listed
 
 
 # --- words ------------------------------------------------------------------------------------
@@ -226,82 +211,6 @@ def _check_widths(tables: Sequence[Any]) -> None:
 
 
 # --- trees ------------------------------------------------------------------------------------
-
-
-def take_heads(
-    y: Any, lengths: np.ndarray, single_root: bool, *, name: str = "y", may_hide: bool = True
-) -> np.ndarray:
-    """Heads of all words, one sentence after another, checked; ``HIDDEN`` where not known."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    if not is_list(y):
-        raise ValueError(f"{name} must be a list of lists of heads; received {type(y).__name__}.")
-    if len(y) != len(lengths):
-        raise ValueError(
-            f"X has {len(lengths)} sentences but {name} has {len(y)}; expected the heads of each."
-        )
-    rows = [np.empty(0, np.int64)]
-    for i, (row, length) in enumerate(zip(y, lengths.tolist())):
-        if row is None and may_hide:
-            row = [None] * length
-        heads = _take_row(row, f"{name}[{i}]")
-        if len(heads) != length:
-            raise ValueError(
-                f"{name}[{i}] has {len(heads)} heads but X[{i}] has {length} words; expected a "
-                "head for each word."
-            )
-        _check_tree(heads, f"{name}[{i}]", single_root, may_hide)
-        rows.append(heads)
-    return np.concatenate(rows)
-
-
-def _take_row(row: Any, where: str) -> np.ndarray:
-    if not is_list(row):
-        raise ValueError(f"{where} must be a list of heads; received {row!r}.")
-    heads = np.empty(len(row), np.int64)
-    for place, value in enumerate(row):
-        if value is None or value != value:  # not known; NaN is not equal to itself
-            heads[place] = HIDDEN
-            continue
-        try:
-            number = float(value)
-        except (TypeError, ValueError):
-            number = math.nan
-        if isinstance(value, str) or not number.is_integer():
-            raise ValueError(
-                f"{where} holds {value!r} for word {place + 1}; expected the number of its head, 0 "
-                "for the root, or None where it is not known."
-            )
-        heads[place] = int(number)
-    return heads
-
-
-def _check_tree(heads: np.ndarray, where: str, single_root: bool, may_hide: bool) -> None:
-    m = len(heads)
-    for place in np.flatnonzero((heads < HIDDEN) | (heads > m)):
-        raise ValueError(
-            f"{where}: the head of word {place + 1} is {heads[place]}; expected 0 for the root or "
-            f"one of the {m} words."
-        )
-    if not may_hide and (heads == HIDDEN).any():
-        first = int(np.flatnonzero(heads == HIDDEN)[0])
-        raise ValueError(
-            f"{where}: the head of word {first + 1} is not known; expected all heads. To train "
-            "with some heads hidden, use hidden=True."
-        )
-    cycle = find_cycle(heads)
-    if cycle:
-        arcs = ", ".join(f"{heads[word - 1]} -> {word}" for word in cycle)
-        raise ValueError(
-            f"{where} is not a tree: the arcs {arcs} form a cycle. Correct the heads, or hide some "
-            "of them (None)."
-        )
-    roots = np.flatnonzero(heads == 0) + 1
-    if single_root and len(roots) > 1:
-        raise ValueError(
-            f"{where} has {len(roots)} roots: the arcs 0 -> {roots[0]} and 0 -> {roots[1]}; "
-            "expected one. Correct the heads, or use single_root=False."
-        )
 
 
 def known_arcs(heads: np.ndarray, lengths: np.ndarray) -> np.ndarray:

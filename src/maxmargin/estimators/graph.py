@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._labels import LabelCodes, class_costs, warn_unseen
-from .._validation import check_choice, check_n_jobs, check_sample_weight
+from .._labels import class_costs
+from .._validation import check_choice, check_n_jobs
 from ..graphs.factor_graph import TIES
-from ..graphs.features import EDGE, NodeGraph, read_graphs, stack_features
+from ..graphs.features import EDGE, NodeGraph, node_starts, read_graphs, stack_features
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.packing import pack_graphs
 from ..graphs.problem import GraphProblem
 from ..solvers.auto import make_solver
 from ..structures.masks import known_positions
 from ..structures.traits import GRAPH
+from ..tasks import task_of
 from ._base import Settings
 from ._docs import UNPROVEN, documented
 from ._graph_counts import check_truth, implied, without_known
@@ -31,19 +32,16 @@ from ._graph_data import (
     chunk_bounds,
     clamp,
     column_scores,
-    is_void,
     label_graphs,
-    node_starts,
     table_scores,
     take_parts,
     training_layout,
     with_states,
 )
-from ._hidden import find_hidden
 from ._hidden_graphs import HiddenNodes
 from ._kernel import KernelModel
 from ._node_kinds import NodeKinds, find_kinds
-from ._sequence_data import check_lengths, cut, flatten_labels, flatten_position_weights
+from ._sequence_data import cut, flatten_position_weights
 
 # Scores held at a time while predicting: 64 MB.
 _SCORES_AT_ONCE = 1 << 23
@@ -470,18 +468,4 @@ class GraphLabeler(KernelModel, HiddenNodes):
         Void and hidden nodes are not counted. Labels that the model does not know count as errors,
         with a warning.
         """
-        graphs = self._read_again(X)
-        labels, lengths = flatten_labels(self._flat(y, graphs, "y"), graphs, self._unit, "node")
-        check_lengths(lengths, node_starts(graphs), "node")
-        weights = check_sample_weight(sample_weight, len(lengths), self._unit)
-        counted = np.flatnonzero(~is_void(labels, self.void))
-        if self.hidden and len(counted):
-            counted = counted[~find_hidden(labels[counted], self.classes_)]
-        if not len(counted):
-            what = "void or hidden" if self.hidden else "void"
-            raise ValueError(f"all nodes of y are {what}; at least one must have a label.")
-        codes = LabelCodes(self.classes_).codes_or_minus_one(labels[counted])
-        if (codes < 0).any():
-            warn_unseen([labels[counted[t]] for t in np.flatnonzero(codes < 0)])
-        found = self._codes(self._decode(graphs).labels, graphs)[counted]
-        return float(np.average(found == codes, weights=np.repeat(weights, lengths)[counted]))
+        return task_of(self).score(X, y, sample_weight)

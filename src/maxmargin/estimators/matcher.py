@@ -8,14 +8,15 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._kernels.assignment import assign_each
-from .._validation import check_sample_weight, is_list
+from .._validation import check_sample_weight
 from ..features.pairs import PackedPairs, check_pair_features, pack_pairs
 from ..features.rows import pack_rows
 from ..solvers.problem import Problem
 from ..structures.permutation import Matching
+from ..tasks import task_of
+from ..tasks.matchings import take_matchings
 from ._base import StructuredEstimator
 from ._docs import documented
-from ._permutations import as_integers, first_difference
 
 _POWER_STEPS = 8
 
@@ -190,34 +191,7 @@ default="squared-difference"
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean share of points with their right partner: one minus the mean loss of training."""
-        pairs = self._pairs(X)
-        weights = check_sample_weight(sample_weight, len(pairs.sides))
-        return _right(pairs, self.coef_, take_matchings(y, pairs.sides), weights)
-
-
-def take_matchings(y: Any, sides: np.ndarray) -> np.ndarray:
-    """Permutations of all examples, one after another, checked."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    if not is_list(y):
-        raise ValueError(f"y must be a list of permutations; received {type(y).__name__}.")
-    if len(y) != len(sides):
-        raise ValueError(
-            f"X has {len(sides)} examples but y has {len(y)}; expected one permutation for each."
-        )
-    rows = []
-    for i, (row, n) in enumerate(zip(y, sides, strict=True)):
-        partners = as_integers(row, f"y[{i}]")
-        if len(partners) != n:
-            raise ValueError(
-                f"y[{i}] has {len(partners)} entries but X[{i}] has {n} points a side; expected "
-                "the index of a partner for each."
-            )
-        problem = first_difference(partners, 0)
-        if problem:
-            raise ValueError(f"y[{i}] is not a permutation: it {problem}.")
-        rows.append(partners)
-    return np.concatenate(rows).astype(np.int32)
+        return task_of(self).score(X, y, sample_weight)
 
 
 def _take(flat: np.ndarray, indptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:

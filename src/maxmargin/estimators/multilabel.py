@@ -18,18 +18,18 @@ from ..graphs.problem import GraphProblem
 from ..solvers.problem import Problem
 from ..structures.multilabel import HIDDEN, Multilabel, label_weights
 from ..structures.traits import GRAPH
+from ..tasks import task_of
+from ..tasks.label_sets import (
+    encode_label_sets,
+    in_format,
+    read_known_entries,
+    read_label_sets,
+)
 from ._docs import UNPROVEN, documented
 from ._flat import _SCORES_AT_ONCE, FlatClassifier
 from ._graph_data import clamp
 from ._hidden_label_sets import HiddenLabelSets, known_counts, leave_out_hidden, usual_state
 from ._label_edges import check_edges, find_edges
-from ._label_sets import (
-    encode_label_sets,
-    in_format,
-    indicator_for_score,
-    read_known_entries,
-    read_label_sets,
-)
 from ._probability import has_probabilities
 
 # Passes at most. Those over a graph cost more, and the last per cent of its gap gain nothing.
@@ -448,13 +448,4 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         Labels that the model does not know count as errors, with a warning. Hidden entries are
         right in any case (unless ``hidden=False``); examples of only such entries do not count.
         """
-        check_is_fitted(self, "intercept_")
-        X = self._validate_X(X, reset=False)
-        weights = check_sample_weight(sample_weight, X.shape[0])
-        sets = read_label_sets(y, X.shape[0], self.hidden)
-        indicator, unseen = indicator_for_score(sets, self.classes_)
-        unknown = indicator == HIDDEN
-        if unknown.any():
-            weights = leave_out_hidden(indicator, weights)
-        right = ((self._best(X) == indicator) | unknown).all(axis=1) & ~unseen
-        return float(np.average(right, weights=weights))
+        return task_of(self).score(X, y, sample_weight)

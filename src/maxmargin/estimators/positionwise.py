@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.sequences import Sequences, holds_dicts, open_sequences, take_list
-from ._sequence_data import check_lengths, flatten_labels
+from ..tasks.parts import check_lengths, flatten_labels
 
 
 class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[call-arg]

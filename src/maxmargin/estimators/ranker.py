@@ -11,11 +11,12 @@ from .._kernels.assignment import assign_all
 from .._validation import check_choice, check_sample_weight
 from ..solvers.problem import Problem
 from ..structures.permutation import Ranking
+from ..tasks import task_of
+from ..tasks.rankings import FORMATS, RankingFormat, read_rankings, warn_if_orderings
 from ._base import StructuredEstimator
 from ._docs import documented
 from ._flat import FlatClassifier
 from ._kernel import KernelModel
-from ._rankings import FORMATS, RankingFormat, read_rankings, warn_if_orderings
 
 # Numbers held at a time while predicting: 64 MB.
 _SCORES_AT_ONCE = 1 << 23
@@ -241,11 +242,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
 
         For Kendall's tau and others see :mod:`maxmargin.metrics`.
         """
-        check_is_fitted(self, "intercept_")
-        X = self._validate_X(X, reset=False)
-        written = self._written()
-        positions, _ = read_rankings(y, X.shape[0], written.kind, known=written)
-        return self._right(X, positions, check_sample_weight(sample_weight, X.shape[0]))
+        return task_of(self).score(X, y, sample_weight)
 
 
 def _pack(positions: np.ndarray) -> Ranking:

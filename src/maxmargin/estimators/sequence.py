@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._labels import LabelCodes, class_costs, warn_unseen
-from .._validation import check_loss_matrix, check_n_jobs, check_sample_weight
+from .._labels import class_costs
+from .._validation import check_loss_matrix, check_n_jobs
 from ..features.kernels import GivenScores
 from ..features.rows import features_of, pack_rows
-from ..features.sequences import Sequences, open_sequences, take_list
+from ..features.sequences import Sequences, open_sequences
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
@@ -23,20 +23,17 @@ from ..structures.masks import (
     known_positions,
     transition_masks,
 )
+from ..tasks import task_of
 from ._base import StructuredEstimator
 from ._chain_probability import ChainProbabilities
 from ._docs import documented
-from ._hidden import find_hidden
 from ._hidden_sequences import HiddenSequences
 from ._kernel import KernelModel
 from ._sequence_data import (
     LabelledSequences,
-    check_lengths,
     cut,
     decode_all,
-    flatten_labels,
     for_chunks,
-    spell_out,
     take_labelled,
 )
 
@@ -418,19 +415,4 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         Labels that the model does not know count as errors, with a warning; unless
         ``hidden=False``, hidden ones are not counted.
         """
-        sequences = take_list(X)
-        labels, lengths = flatten_labels(spell_out(y, sequences) if self.hidden else y, sequences)
-        chain, opened = self._prepare(sequences, None)
-        check_lengths(lengths, chain.indptr)
-        weights = check_sample_weight(sample_weight, len(lengths), "sequence")
-        codes = LabelCodes(self.classes_).codes_or_minus_one(labels)
-        counted = np.ones(len(codes), bool)
-        if self.hidden:
-            counted = ~find_hidden(labels, self.classes_)
-            if not counted.any():
-                raise ValueError("all labels of y are hidden; at least one must be known.")
-        unseen = np.flatnonzero((codes < 0) & counted)
-        if len(unseen):
-            warn_unseen([labels[t] for t in unseen])
-        right = (self._decode(chain, opened) == codes)[counted]
-        return float(np.average(right, weights=np.repeat(weights, lengths)[counted]))
+        return task_of(self).score(X, y, sample_weight)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._validation import check_sample_weight, check_usable
 from ..solvers.interpreted import PythonProblem
 from ..structures.traits import PYTHON
+from ..tasks import task_of
 from ._base import StructuredEstimator
 from ._docs import documented
 
@@ -189,6 +190,4 @@ class StructuredPredictor(StructuredEstimator):
 
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
         """Minus the mean loss of the predictions."""
-        weights = check_sample_weight(sample_weight, len(X))
-        losses = [self.structure.loss(t, p) for t, p in zip(y, self.predict(X), strict=True)]
-        return -float(np.average(losses, weights=weights))
+        return task_of(self).score(X, y, sample_weight)

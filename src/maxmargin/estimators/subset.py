@@ -9,61 +9,16 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._kernels.subsets import best_subsets, marginals_of_subsets
-from .._validation import check_sample_weight, is_list
+from .._validation import check_sample_weight
 from ..features.rows import pack_rows
 from ..features.sequences import learn_sequences, open_sequences, take_list
 from ..solvers.problem import Problem
 from ..structures.subset import Subset
+from ..tasks import task_of
+from ..tasks.subsets import take_choices
 from ._base import StructuredEstimator
 from ._docs import documented
 from ._sequence_data import cut
-
-
-def take_choices(y: Any, sizes: np.ndarray) -> list[np.ndarray]:
-    """Chosen elements of each example, increasing; refuse what is no subset of its elements."""
-    if not is_list(y):
-        raise ValueError(
-            "y must be a list with the chosen elements of each example; received "
-            f"{type(y).__name__}."
-        )
-    if len(y) != len(sizes):
-        raise ValueError(
-            f"X has {len(sizes)} examples but y has {len(y)}; expected one subset for each."
-        )
-    return [_take_choice(entry, i, int(v)) for i, (entry, v) in enumerate(zip(y, sizes))]
-
-
-def _take_choice(entry: Any, i: int, v: int) -> np.ndarray:
-    if isinstance(entry, (set, frozenset)):
-        entry = sorted(entry)
-    try:
-        found = np.asarray(entry)
-    except ValueError:
-        found = np.empty(0, object)
-    if found.ndim != 1 or (found.size and found.dtype.kind not in "iub"):
-        raise ValueError(
-            f"y[{i}] must hold the indices of the chosen elements of X[{i}], or a bool for each; "
-            f"received {entry!r}."
-        )
-    if found.dtype.kind == "b":
-        if len(found) != v:
-            raise ValueError(
-                f"y[{i}] has {len(found)} bools but X[{i}] has {v} elements; expected one for each."
-            )
-        found = np.flatnonzero(found)
-    if not len(found):
-        raise ValueError(f"y[{i}] chooses no element; expected at least one. Leave it out.")
-    if found.min() < 0 or found.max() >= v:
-        bad = found[(found < 0) | (found >= v)][0]
-        raise ValueError(
-            f"y[{i}] names element {bad}, but X[{i}] has {v} elements; expected 0 to {v - 1}."
-        )
-    chosen, counts = np.unique(found, return_counts=True)
-    if (counts > 1).any():
-        raise ValueError(
-            f"y[{i}] names element {chosen[counts > 1][0]} twice; name every chosen element once."
-        )
-    return chosen.astype(np.int32)
 
 
 @documented(
@@ -273,9 +228,7 @@ class SubsetSelector(StructuredEstimator):
 
     def score(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> float:
         """Mean share of the true elements that are chosen, when as many are chosen as are true."""
-        scores = self.decision_function(X)
-        truth = take_choices(y, np.array([len(own) for own in scores]))
-        return _share_right(scores, truth, check_sample_weight(sample_weight, len(truth)))
+        return task_of(self).score(X, y, sample_weight)
 
 
 def _pack(chosen: list[np.ndarray], n_elements: np.ndarray) -> Subset:

@@ -11,10 +11,12 @@ from .._validation import check_integer, check_n_jobs, check_sample_weight
 from ..features.arcs import parse_template
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
+from ..tasks import task_of
+from ..tasks.trees import HIDDEN, take_heads
+from ..tasks.unknown import warn_without_labels
 from ._base import Settings
 from ._docs import documented
-from ._hidden import warn_without_labels
-from ._tree_data import HIDDEN, FeatureSpec, Sentences, known_arcs, parse, take_heads, word_costs
+from ._tree_data import FeatureSpec, Sentences, known_arcs, parse, word_costs
 from ._tree_hidden import HiddenHeads
 
 _MOST_BITS = 30
@@ -334,15 +336,7 @@ class TreeParser(HiddenHeads):
 
         Words whose head is not known do not count.
         """
-        structure, rows = self._open(X)
-        lengths = np.diff(structure.indptr)
-        truth = take_heads(y, lengths, self.single_root)
-        weights = np.repeat(check_sample_weight(sample_weight, len(lengths), "sentence"), lengths)
-        found = parse(structure, rows, self.coef_, check_n_jobs(self.n_jobs))
-        known = truth != HIDDEN
-        if not weights[known].any():
-            raise ValueError("y: no head is known; expected some to compare with.")
-        return float(np.average(found[known] == truth[known], weights=weights[known]))
+        return task_of(self).score(X, y, sample_weight)
 
 
 def _tables(flat: np.ndarray, structure: Arborescence) -> list[np.ndarray]:

@@ -15,6 +15,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from .._validation import is_text
+
 if TYPE_CHECKING:
     from sklearn.feature_extraction import DictVectorizer
 
@@ -142,16 +144,19 @@ _PLAIN = {str, float, int, bool}
 
 def as_dict(features: Any, i: int, t: int) -> Mapping:
     """Position t of sequence i as a dict from names to numbers and strings."""
-    if isinstance(features, Mapping):
-        usual = all(type(name) is str for name in features)
-        if usual and all(type(value) in _PLAIN for value in features.values()):
-            return features
-        return dict(_flatten(features, "", f"X[{i}][{t}]"))
-    if isinstance(features, (list, tuple, set, frozenset)):
-        for name in features:
-            if not isinstance(name, str):
-                raise ValueError(f"X[{i}][{t}] must be a list of feature names; found {name!r}.")
-        return dict.fromkeys(features, 1.0)
+    match features:
+        case Mapping():
+            usual = all(type(name) is str for name in features)
+            if usual and all(type(value) in _PLAIN for value in features.values()):
+                return features
+            return dict(_flatten(features, "", f"X[{i}][{t}]"))
+        case list() | tuple() | set() | frozenset():
+            for name in features:
+                if not is_text(name):
+                    raise ValueError(
+                        f"X[{i}][{t}] must be a list of feature names; found {name!r}."
+                    )
+            return dict.fromkeys(features, 1.0)
     raise ValueError(
         f"X[{i}][{t}] must be a dict of features or a list of feature names; received "
         f"{type(features).__name__}."
@@ -164,24 +169,23 @@ def _flatten(features: Mapping, prefix: str, where: str) -> Iterator[tuple[str, 
     ``{"a": {"b": 1}}`` is the feature "a:b", and ``{"a": ["b", "c"]}`` are "a:b" and "a:c".
     """
     for name, value in features.items():
-        if not isinstance(name, str):
+        if not is_text(name):
             raise ValueError(f"{where} has the feature name {name!r}; names must be strings.")
         key = f"{prefix}{name}"
-        if isinstance(value, Mapping):
-            yield from _flatten(value, f"{key}:", where)
-        elif isinstance(value, np.bool_):
-            yield key, bool(value)
-        elif isinstance(value, (str, Real)):
-            yield key, value
-        elif isinstance(value, (list, tuple, set, frozenset)) and all(
-            isinstance(item, str) for item in value
-        ):
-            yield from ((f"{key}:{item}", 1.0) for item in value)
-        else:
-            raise ValueError(
-                f"{where}[{key!r}] must be a number, a string, a list of strings or a dict of "
-                f"these; received {value!r}."
-            )
+        match value:
+            case Mapping():
+                yield from _flatten(value, f"{key}:", where)
+            case np.bool_():
+                yield key, bool(value)
+            case str() | Real():
+                yield key, value
+            case list() | tuple() | set() | frozenset() if all(map(is_text, value)):
+                yield from ((f"{key}:{item}", 1.0) for item in value)
+            case _:
+                raise ValueError(
+                    f"{where}[{key!r}] must be a number, a string, a list of strings or a dict of "
+                    f"these; received {value!r}."
+                )
 
 
 # --- sequences ------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import LARGEST, SMALLEST, check_choice, check_integer, check_number
+from .._validation import LARGEST, SMALLEST, check_choice, check_integer, check_number, is_text
 
 KERNELS = ("linear", "rbf", "poly", "precomputed")
 # Numbers of a kernel matrix that are computed at a time: 64 MB.
@@ -39,14 +39,12 @@ class Kernel(NamedTuple):
 
 def check_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, cache_size: Any) -> None:
     """Refuse parameters of a kernel that no fit could use."""
-    if not callable(kernel):
-        if not (isinstance(kernel, str) and kernel in KERNELS):
-            listed = ", ".join(repr(name) for name in KERNELS)
-            raise ValueError(
-                f"kernel must be one of {listed} or a function of two matrices; received "
-                f"{kernel!r}."
-            )
-    if isinstance(gamma, str):
+    if not callable(kernel) and not (is_text(kernel) and kernel in KERNELS):
+        listed = ", ".join(repr(name) for name in KERNELS)
+        raise ValueError(
+            f"kernel must be one of {listed} or a function of two matrices; received {kernel!r}."
+        )
+    if is_text(gamma):
         check_choice("gamma", gamma, ("scale", "auto"))
     else:
         check_number("gamma", gamma, above=0)
@@ -57,8 +55,8 @@ def check_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, cache_size: A
 
 def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> Kernel:
     """The kernel that these parameters mean for the training data ``X``."""
-    name = kernel if isinstance(kernel, str) else "callable"
-    if isinstance(gamma, str):
+    name = kernel if is_text(kernel) else "callable"
+    if is_text(gamma):
         uses_gamma = name in ("rbf", "poly")
         gamma = _gamma_for(gamma, X) if uses_gamma else 1.0
     return Kernel(name, float(gamma), int(degree), float(coef0))

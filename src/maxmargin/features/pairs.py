@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import first_unusable, refuse_times_and_texts, unusable
+from .._validation import first_unusable, refuse_times_and_texts, take_examples, unusable
 
 PAIR_FEATURES = ("squared-difference", "absolute-difference")
 _REMEDY = (
@@ -58,16 +58,7 @@ def check_pair_features(value: Any) -> None:
 
 def pack_pairs(X: Any, pair_features: str | Callable[..., Any]) -> PackedPairs:
     """Stack the features of all pairs of all examples, checked."""
-    if isinstance(X, np.ndarray) and X.ndim == 3 and X.dtype != object:
-        raise ValueError(
-            f"X must be a list of examples, but is one array of shape {X.shape}; if this is one "
-            "example, wrap it in a list: [X]."
-        )
-    if sp.issparse(X) or isinstance(X, (str, bytes, dict)) or not hasattr(X, "__iter__"):
-        raise ValueError(f"X must be a list of examples; received {type(X).__name__}; {_REMEDY}.")
-    listed = list(X)
-    if not listed:
-        raise ValueError("X is empty; expected at least one example.")
+    listed = take_examples(X, "example", _REMEDY, ndim=3)
     arrays = [_take_example(example, i, pair_features) for i, example in enumerate(listed)]
     widths = [array.shape[2] for array in arrays]
     for i, width in enumerate(widths):

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_rows_of_numbers, first_unusable, refuse_times_and_texts, unusable
+from .._validation import (
+    check_rows_of_numbers,
+    first_unusable,
+    is_array,
+    is_text,
+    refuse_times_and_texts,
+    take_examples,
+    unusable,
+)
 from .dicts import Columns, Triplets, columns_of, new_vectorizer
 from .rows import FreshRows, SparseRows, fresh_rows, sparse_rows
 
@@ -125,25 +133,13 @@ def _open_numbers(sequences: list) -> Sequences:
     return ArraySequences(sequences)
 
 
-def take_list(X: Any, name: str = "X") -> list:
+def take_list(X: Any) -> list:
     """A non-empty list of sequences."""
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype != object:
-        raise ValueError(
-            f"{name} must be a list of sequences, but is one array of shape {X.shape}; if this is "
-            f"one sequence, wrap it in a list: [{name}]."
-        )
-    single = (str, bytes, Mapping)
-    if sp.issparse(X) or isinstance(X, single) or hasattr(X, "columns") or not _iterable(X):
-        raise ValueError(
-            f"{name} must be a list of sequences; received {type(X).__name__}; {_REMEDY}."
-        )
-    listed = list(X)
-    if not listed:
-        raise ValueError(f"{name} is empty; expected at least one sequence.")
+    listed = take_examples(X, "sequence", _REMEDY, ndim=2)
     if isinstance(listed[0], Mapping):
         raise ValueError(
-            f"{name} must be a list of sequences, but {name}[0] is a dict; if this is one sequence "
-            f"of feature dicts, wrap it in a list: [{name}]."
+            "X must be a list of sequences, but X[0] is a dict; if this is one sequence of "
+            "feature dicts, wrap it in a list: [X]."
         )
     return listed
 
@@ -244,7 +240,7 @@ def _refuse_empty(i: int) -> None:
 
 
 def _take_dense(x: Any, i: int) -> np.ndarray:
-    if not _iterable(x) or isinstance(x, str):
+    if not _iterable(x) or is_text(x):
         raise ValueError(f"X[{i}] must be a sequence; received {type(x).__name__}; {_REMEDY}.")
     try:
         array = np.asarray(x)
@@ -359,6 +355,7 @@ class DictSequences(Sequences):
                 )
         self.sequences = [x if hasattr(x, "__len__") else list(x) for x in sequences]
         self.columns = columns
+        self._learned: Triplets | None = None
         self.n_features = len(columns.vocabulary)
         self._set_lengths(np.fromiter(map(len, self.sequences), np.int64, len(self.sequences)))
 
@@ -405,7 +402,11 @@ class DictSequences(Sequences):
         return data, indices, np.concatenate(counts)
 
     def stack(self) -> sp.csr_array:
-        stacked = sp.csr_array(self._learned, shape=(int(self.indptr[-1]), self.n_features))
+        found = self._learned
+        if found is None:
+            found = self._look_up(0, len(self.sequences))
+            self._check_stored(found, 0, self.columns.vocabulary)
+        stacked = sp.csr_array(found, shape=(int(self.indptr[-1]), self.n_features))
         stacked.sum_duplicates()
         return stacked
 
@@ -423,12 +424,13 @@ class DictSequences(Sequences):
 def holds_dicts(sequences: list) -> bool:
     """Whether positions are described by feature dicts, or by lists of feature names."""
     for x in sequences:
-        if sp.issparse(x) or isinstance(x, np.ndarray):
+        if sp.issparse(x) or is_array(x):
             return False
-        for position in x if hasattr(x, "__iter__") else ():
-            if isinstance(position, Mapping):
-                return True
-            if isinstance(position, (list, tuple, set, frozenset)):
-                return any(isinstance(name, str) for name in position)
+        for position in x if _iterable(x) else ():
+            match position:
+                case Mapping():
+                    return True
+                case list() | tuple() | set() | frozenset():
+                    return any(map(is_text, position))
             return False
     return False

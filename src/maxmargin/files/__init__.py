@@ -60,35 +60,12 @@ def read(
     texts: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Examples:
-    """Read the examples of a file.
+    """Read the examples of a file; an error names the file, the line and the column.
 
-    Parameters
-    ----------
-    path : path
-        Its name may end in ``.gz`` (not for Parquet and npz, which are packed already).
-    task : str
-        Such as "multiclass": what the labels are.
-    format : str, optional
-        One of ``FORMATS``; by default by the suffix of the name.
-    header : {"auto", "yes", "no"}
-        Whether a CSV file names its columns in the first line.
-    encoding : str
-        Of text files.
-    part : {"all", "train", "test"}
-        Of npz files with ``is_train``.
-    max_size : int
-        Larger files are refused, before anything of them is read.
-    texts : collection of str
-        Columns of a CSV file to be kept as texts, even if they hold numbers. Those of other columns
-        are read from the file again when they are needed.
-    progress : callable, optional
-        Called with the number of bytes read so far and the size of the file; for CSV, svmlight and
-        CoNLL files.
-
-    Raises
-    ------
-    FileError
-        With the file, the line and the column, and what to do.
+    The name may end in ``.gz`` (not for Parquet and npz, which are packed already). ``part``
+    ("all", "train" or "test") is for npz files with ``is_train``; ``texts`` are columns of a CSV
+    file to be kept as texts even if they hold numbers. ``progress`` is called with the number of
+    bytes read so far and the size of the file.
     """
     from ._source import check_file
 

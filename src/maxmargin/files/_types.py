@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ class Mixed(NamedTuple):
 
     row: int
     text: str
+    dtype: Any = None  # where an array has one
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Table:
         Returns the texts of a column, by its index, from the file.
     """
 
+    form: ClassVar[str] = "table"
     path: str
     names: list[str]
     columns: Sequence[np.ndarray | Mixed]
@@ -58,12 +60,11 @@ class Table:
     def texts(self, name: str) -> np.ndarray:
         """The texts of a column as they stand in the file, also of one of numbers."""
         number = self.names.index(name)
-        column = self.columns[number]
-        if isinstance(column, np.ndarray) and column.dtype == object:
+        column: Any = self.columns[number]
+        if column.dtype == object:
             return column
         if self.read_again is not None:
             return self.read_again(number)
-        assert isinstance(column, np.ndarray)
         return np.array([_text_of(value) for value in column.tolist()], object)
 
 
@@ -81,6 +82,7 @@ class Matrix:
     (``y_format``), or None where the file has no labels.
     """
 
+    form: ClassVar[str] = "matrix"
     path: str
     X: Any
     y: Any = None
@@ -99,6 +101,7 @@ class Sentences:
     ``lines[sentence]`` is the line of the first token.
     """
 
+    form: ClassVar[str] = "sentences"
     path: str
     rows: Sequence[list[list[str]]]
     lines: Sequence[int] | np.ndarray
@@ -111,6 +114,7 @@ class Sentences:
 class Sequences:
     """Sequences of numbers: arrays of shape (length, n_features), and labels."""
 
+    form: ClassVar[str] = "sequences"
     path: str
     X: list[Any]
     y: list[np.ndarray] | None = None
@@ -121,16 +125,10 @@ class Sequences:
 
 
 @dataclass
-class Graphs:
+class Graphs(Sequences):
     """Graphs as ``(node features, edges[, edge features])``, and the labels of their nodes."""
 
-    path: str
-    X: list[tuple]
-    y: list[np.ndarray] | None = None
-    label_names: list | None = None
-
-    def __len__(self) -> int:
-        return len(self.X)
+    form: ClassVar[str] = "graphs"
 
 
 @dataclass
@@ -140,6 +138,7 @@ class Trees:
     ``lines`` are those of the file, with the places of the words among them.
     """
 
+    form: ClassVar[str] = "trees"
     path: str
     tokens: list[list[tuple[str, str]]]
     heads: list[np.ndarray] | None = None

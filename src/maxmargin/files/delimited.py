@@ -61,27 +61,11 @@ def read_delimited(
     texts: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Table:
-    """Read a file of delimited columns.
+    """Read a file of delimited columns; for the parameters see :func:`maxmargin.files.read`.
 
-    Parameters
-    ----------
-    path : path
-    suffix : str
-        ``".tsv"`` is separated by tabs; in ``".csv"`` the comma, semicolon or tab that the first
-        line has most of.
-    header : {"auto", "yes", "no"}
-        Whether the first line names the columns; "auto": if none of its fields is a number.
-    encoding : str
-    max_size : int
-    texts : collection of str
-        Columns to keep as texts even if they hold numbers.
-    progress : callable, optional
-        Called with the number of bytes read so far and the size of the file.
-
-    Raises
-    ------
-    FileError
-        If the rows have different lengths, two columns the same name, or there are no examples.
+    ``".tsv"`` is separated by tabs, ``".csv"`` by the comma, semicolon or tab that the first line
+    has most of. With ``header="auto"`` the first line names the columns if none of its fields is a
+    number.
     """
     source = TextFile(path, encoding=encoding, max_size=max_size, progress=progress)
     rows = _rows(source, suffix)
@@ -211,16 +195,17 @@ class _Columns:
         block = np.zeros((len(columns[0]), self._width))
         for number, fields in enumerate(columns):
             column = self._columns[number]
-            if isinstance(column, int):
-                values = _numbers(fields)
-                if values is None:
-                    self._columns[number] = self._first_text(fields)
-                else:
-                    block[:, column] = values
-            elif isinstance(column, _TextColumn):
-                new = column.extend([field.strip() for field in fields])
-                if not self._as_texts[number] and any(map(is_value, new)):
-                    self._columns[number] = Mixed(0, column.first)
+            match column:
+                case int():
+                    values = _numbers(fields)
+                    if values is None:
+                        self._columns[number] = self._first_text(fields)
+                    else:
+                        block[:, column] = values
+                case _TextColumn():
+                    new = column.extend([field.strip() for field in fields])
+                    if not self._as_texts[number] and any(map(is_value, new)):
+                        self._columns[number] = Mixed(0, column.first)
         self._numbers.extend(block)
         self._n += len(block)
 
@@ -248,12 +233,16 @@ class _Columns:
         if self._numbers is None:
             return []
         numbers = self._numbers.finish()
-        return [
-            numbers[:, column] if isinstance(column, int)
-            else column.finish() if isinstance(column, _TextColumn)
-            else column
-            for column in self._columns
-        ]  # fmt: skip
+        found: list[np.ndarray | Mixed] = []
+        for column in self._columns:
+            match column:
+                case int():
+                    found.append(numbers[:, column])
+                case _TextColumn():
+                    found.append(column.finish())
+                case _:
+                    found.append(column)
+        return found
 
 
 def _numbers(fields: tuple[str, ...]) -> np.ndarray | None:

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import _safe_indexing
 
 from ._source import MAX_SIZE, FileError, check_file
 from ._types import Graphs, Matrix, Sequences
@@ -69,12 +70,10 @@ def from_arrays(
 
 
 def _take(examples: Any, which: np.ndarray) -> Any:
-    X, y = examples.X, examples.y
-    if isinstance(examples, Matrix):
-        examples.X, examples.y = X[which], None if y is None else y[which]
-    else:
-        examples.X = [X[i] for i in which]
-        examples.y = None if y is None else [y[i] for i in which]
+    for name in ("X", "y"):
+        values = vars(examples)[name]
+        if values is not None:
+            setattr(examples, name, _safe_indexing(values, which))
     return examples
 
 

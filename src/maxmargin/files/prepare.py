@@ -8,17 +8,17 @@ model file. :func:`follow` applies it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import table_features as tables
 from ._source import FileError
-from ._types import Examples, Graphs, Matrix, Sentences, Sequences, Table, Trees
-from .tokens import TokenFeatures, TokenRows
+from ._types import Examples, Matrix, Sentences, Sequences, Table, Trees
+from .tokens import TokenFeatures, last_column
 
 # Numbers that are standardised at a time: 1 MB of intermediate results.
 _NUMBERS_AT_ONCE = 1 << 17
@@ -60,67 +60,30 @@ def learn(examples: Examples, task: str, choices: Choices) -> Prepared:
     return prepared
 
 
-def _learn_form(examples: Examples, task: str, choices: Choices) -> Prepared:
-    if isinstance(examples, Table):
-        return _learn_table(examples, task, choices)
-    if isinstance(examples, Matrix):
-        _need_task(examples.path, task, FLAT, "a matrix with labels")
-        return _learn_matrix(examples, task, choices)
-    if isinstance(examples, Sentences):
-        _need_task(examples.path, task, ("sequence",), "columns of tokens")
-        width = len(examples.rows[0][0])
-        if width < 2:
-            raise FileError(
-                f"{examples.path}: line {examples.lines[0]}: tokens have one column; expected at "
-                "least a word and its label, in the last one"
-            )
-        recipe: dict[str, Any] = {"form": "sentences", "width": width}
-        return Prepared(*_sentences(examples, recipe), recipe)
-    if isinstance(examples, Trees):
-        _need_task(examples.path, task, ("tree",), "dependency trees")
-        return Prepared(examples.tokens, examples.heads, {"form": "trees"})
-    _need_task(examples.path, task, ("sequence", "graph"), "sequences or graphs of numbers")
-    recipe = {"form": "sequences" if isinstance(examples, Sequences) else "graphs"}
-    stacked = _stack(examples)
-    recipe["n_features"] = stacked.shape[1]
-    recipe |= _scaling(stacked, choices.scale)
-    return Prepared(*_packed(examples, recipe), recipe)
+def _learn_form(examples: Any, task: str, choices: Choices) -> Prepared:
+    form = _FORMS[examples.form]
+    if task not in form.tasks:
+        raise FileError(
+            f"{examples.path}: holds {form.what}, for task {' or '.join(form.tasks)}; received "
+            f"task {task}"
+        )
+    return form.learn(examples, task, choices)
 
 
 def follow(examples: Examples, recipe: dict[str, Any]) -> tuple[Any, Any]:
     """Features and, where the file has them, labels of new data."""
-    form = recipe["form"]
-    kinds: dict[str, type] = {
-        "table": Table, "matrix": Matrix, "sentences": Sentences, "sequences": Sequences,
-        "graphs": Graphs, "trees": Trees,
-    }  # fmt: skip
-    if not isinstance(examples, kinds[form]):
+    if examples.form != recipe["form"]:
         raise FileError(
-            f"{examples.path}: is a file of {type(examples).__name__.lower()}, but the model was "
-            f"trained on one of {form}; give data in the format of the training data"
+            f"{examples.path}: is a file of {examples.form}, but the model was trained on one of "
+            f"{recipe['form']}; give data in the format of the training data"
         )
-    if isinstance(examples, Table):
-        return _table(examples, recipe)
-    if isinstance(examples, Matrix):
-        return _matrix(examples, recipe)
-    if isinstance(examples, Sentences):
-        return _sentences(examples, recipe)
-    if isinstance(examples, Trees):
-        return examples.tokens, examples.heads
-    return _packed(examples, recipe)
+    return _FORMS[examples.form].follow(examples, recipe)
 
 
 def texts_wanted(recipe: dict[str, Any]) -> set[str]:
     """Columns of a table that a recipe needs as texts."""
     found = {c["name"] for c in recipe.get("columns", ()) if c["kind"] == "category"}
     return found | ({recipe["group"]} if "group" in recipe else set())
-
-
-def _need_task(path: str, task: str, tasks: tuple[str, ...], what: str) -> None:
-    if task not in tasks:
-        raise FileError(
-            f"{path}: holds {what}, for task {' or '.join(tasks)}; received task {task}"
-        )
 
 
 def _ordered(path: str, y: np.ndarray, order: tuple[str, ...]) -> list:
@@ -175,12 +138,9 @@ def scaled_by(prepared: Prepared, rows: np.ndarray) -> Prepared:
     if "center" not in recipe:
         return prepared
     which = tables.is_scaled(recipe["columns"]) if "columns" in recipe else None
-    if isinstance(X, list):
-        some = np.vstack([X[i][0] if isinstance(X[i], tuple) else X[i] for i in rows])
-        again = _scaling(some, True, which)
-        X = [
-            (_scaled(x[0], again), *x[1:]) if isinstance(x, tuple) else _scaled(x, again) for x in X
-        ]
+    if type(X) is list:
+        again = _scaling(np.vstack([_features(X[i]) for i in rows]), True, which)
+        X = [_rescaled(x, again) for x in X]
     else:
         again = _scaling(X[rows], True, which)
         X = _scaled(X, again)
@@ -195,7 +155,6 @@ def scaled_by(prepared: Prepared, rows: np.ndarray) -> Prepared:
 
 
 def _learn_table(table: Table, task: str, choices: Choices) -> Prepared:
-    _need_task(table.path, task, (*FLAT, "sequence"), "a table")
     targets = tables.find_targets(table, task, choices.target)
     if task in ("multiclass", "ordinal", "sequence") and len(targets) != 1:
         raise FileError(
@@ -343,6 +302,17 @@ def _known_labels(data: Matrix, known: list) -> np.ndarray:
     return indicator
 
 
+def _learn_sentences(data: Sentences, task: str, choices: Choices) -> Prepared:
+    width = len(data.rows[0][0])
+    if width < 2:
+        raise FileError(
+            f"{data.path}: line {data.lines[0]}: tokens have one column; expected at least a word "
+            "and its label, in the last one"
+        )
+    recipe: dict[str, Any] = {"form": "sentences", "width": width}
+    return Prepared(*_sentences(data, recipe), recipe)
+
+
 def _sentences(data: Sentences, recipe: dict[str, Any]) -> tuple[Any, Any]:
     width, found = recipe["width"], len(data.rows[0][0])
     if found not in (width, width - 1):
@@ -351,25 +321,56 @@ def _sentences(data: Sentences, recipe: dict[str, Any]) -> tuple[Any, Any]:
             f"last one the label; without labels {width - 1})"
         )
     X = TokenFeatures(data.rows, width - 1)
-    if found < width:
-        return X, None
-    if isinstance(data.rows, TokenRows):
-        return X, data.rows.last_column()
-    return X, [np.array([row[-1] for row in rows], object) for rows in data.rows]
+    return X, last_column(data.rows) if found == width else None
 
 
-def _stack(data: Sequences | Graphs) -> Any:
-    features = [x[0] if isinstance(data, Graphs) else x for x in data.X]
-    return sp.vstack(features, "csr") if sp.issparse(features[0]) else np.vstack(features)
+def _learn_trees(data: Trees, task: str, choices: Choices) -> Prepared:
+    return Prepared(data.tokens, data.heads, {"form": "trees"})
 
 
-def _packed(data: Any, recipe: dict[str, Any]) -> tuple[Any, Any]:
-    width = (data.X[0][0] if isinstance(data, Graphs) else data.X[0]).shape[1]
+def _learn_packed(data: Sequences, task: str, choices: Choices) -> Prepared:
+    features = list(map(_features, data.X))
+    stacked = sp.vstack(features, "csr") if sp.issparse(features[0]) else np.vstack(features)
+    recipe = {"form": data.form, "n_features": stacked.shape[1]}
+    recipe |= _scaling(stacked, choices.scale)
+    return Prepared(*_packed(data, recipe), recipe)
+
+
+def _packed(data: Sequences, recipe: dict[str, Any]) -> tuple[Any, Any]:
+    width = _features(data.X[0]).shape[1]
     if width != recipe["n_features"]:
         raise FileError(
             f"{data.path}: has {width} features, but the model was trained on "
             f"{recipe['n_features']}"
         )
-    if isinstance(data, Graphs):
-        return [(_scaled(x[0], recipe), *x[1:]) for x in data.X], data.y
-    return [_scaled(x, recipe) for x in data.X], data.y
+    return [_rescaled(x, recipe) for x in data.X], data.y
+
+
+def _features(x: Any) -> Any:
+    """Features of a sequence, or of the nodes of a graph."""
+    return x[0] if type(x) is tuple else x
+
+
+def _rescaled(x: Any, recipe: dict[str, Any]) -> Any:
+    return (_scaled(x[0], recipe), *x[1:]) if type(x) is tuple else _scaled(x, recipe)
+
+
+class _Form(NamedTuple):
+    """What a form of examples is, for which tasks, and how features are made of it."""
+
+    what: str
+    tasks: tuple[str, ...]
+    learn: Callable[[Any, str, Choices], Prepared]
+    follow: Callable[[Any, dict[str, Any]], tuple[Any, Any]]
+
+
+_NUMBERS = ("sequences or graphs of numbers", ("sequence", "graph"), _learn_packed, _packed)
+_FORMS = {
+    "table": _Form("a table", (*FLAT, "sequence"), _learn_table, _table),
+    "matrix": _Form("a matrix with labels", FLAT, _learn_matrix, _matrix),
+    "sentences": _Form("columns of tokens", ("sequence",), _learn_sentences, _sentences),
+    "trees": _Form("dependency trees", ("tree",), _learn_trees,
+                   lambda data, recipe: (data.tokens, data.heads)),
+    "sequences": _Form(*_NUMBERS),
+    "graphs": _Form(*_NUMBERS),
+}  # fmt: skip

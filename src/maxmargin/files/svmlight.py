@@ -31,15 +31,7 @@ def read_svmlight(
 ) -> Matrix:
     """Read a sparse matrix and its labels; columns are numbered as in the file.
 
-    Parameters
-    ----------
-    path : path
-    multilabel : bool
-        Whether the first field is a list of labels, separated by commas, which may be empty.
-    encoding : str
-    max_size : int
-    progress : callable, optional
-        Called with the number of bytes read so far and the size of the file.
+    With ``multilabel`` the first field is a list of labels, separated by commas; it may be empty.
     """
     source = TextFile(path, encoding=encoding, max_size=max_size, progress=progress)
     data, indices = Growing(np.float64), Growing(np.int32, np.int64)

@@ -27,7 +27,7 @@ def numbers_of(table: Table, name: str) -> np.ndarray:
     """A column as finite numbers; refuses the first that is none, with its line."""
     column = table.column(name)
     if isinstance(column, Mixed):
-        raise _no_number(table, *column, name)
+        raise _no_number(table, column.row, column.text, name)
     if column.dtype != object:
         bad = np.flatnonzero(~np.isfinite(column))
         if len(bad):
@@ -102,9 +102,7 @@ def _is_category(table: Table, name: str) -> bool:
     column = table.column(name)
     if name in table.kinds:
         return table.kinds[name] == "category"
-    if isinstance(column, Mixed) or column.dtype != object:
-        return False
-    return not any(map(is_value, set(column)))
+    return column.dtype == object and not any(map(is_value, set(column)))
 
 
 def build(table: Table, columns: list[dict[str, Any]]) -> tuple[np.ndarray, int]:
@@ -199,7 +197,7 @@ def find_targets(table: Table, task: str, wanted: tuple[str, ...]) -> list[str]:
 def labels_of(table: Table, name: str, kind: str | None = None) -> tuple[np.ndarray, str]:
     """One label per example, and what kind they are: "int", "float" or "str"."""
     column = table.column(name)
-    if isinstance(column, np.ndarray) and column.dtype != object:
+    if not isinstance(column, Mixed) and column.dtype != object:
         column = numbers_of(table, name)
     else:
         column = table.texts(name)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -117,11 +116,14 @@ class TokenRows(Sequence):
         ]
         return list(map(list, zip(*columns, strict=True)))
 
-    def last_column(self) -> list[np.ndarray]:
-        """The texts of the last column, sentence by sentence."""
-        texts = np.empty(len(self._texts[-1]), object)
-        texts[:] = self._texts[-1]
-        return np.split(texts[self.numbers[:, -1]], self.indptr[1:-1])
+
+def last_column(rows: Sequence) -> list[np.ndarray]:
+    """The texts of the last column, sentence by sentence."""
+    if type(rows) is not TokenRows:
+        return [np.array([token[-1] for token in sentence], object) for sentence in rows]
+    texts = np.empty(len(rows._texts[-1]), object)
+    texts[:] = rows._texts[-1]
+    return np.split(texts[rows.numbers[:, -1]], rows.indptr[1:-1])
 
 
 class TokenFeatures(Sequence):
@@ -147,9 +149,10 @@ class TokenFeatures(Sequence):
         return len(self._which)
 
     def __getitem__(self, which: Any) -> Any:
-        if isinstance(which, Integral):
-            return Sentence(self._rows, int(self._which[which]), self._width)
-        return TokenFeatures(self._rows, self._width, self._which[which])
+        chosen = self._which[which]
+        if np.ndim(chosen) == 0:
+            return Sentence(self._rows, int(chosen), self._width)
+        return TokenFeatures(self._rows, self._width, chosen)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
@@ -169,10 +172,9 @@ class Sentence(Sequence):
         return token_features([row[: self._width] for row in self._rows[self._number]])
 
     def __len__(self) -> int:
-        indptr = getattr(self._rows, "indptr", None)
-        if indptr is not None:
-            return int(indptr[self._number + 1] - indptr[self._number])
-        return len(self._rows[self._number])
+        if type(self._rows) is not TokenRows:
+            return len(self._rows[self._number])
+        return int(np.diff(self._rows.indptr[self._number : self._number + 2])[0])
 
     def __iter__(self) -> Iterator[dict[str, str]]:
         return iter(self._features())

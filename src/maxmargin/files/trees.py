@@ -1,77 +1,39 @@
-"""CoNLL-U: words with parts of speech and dependency trees, ten columns a word."""
+"""CoNLL-U as examples: words with parts of speech, or with the heads of dependency trees."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from ._source import MAX_SIZE, FileError, read_text
+from ..conllu import DEPREL, FORM, HEAD, UPOS, Block, read_blocks
+from ._source import MAX_SIZE, FileError, TextFile
 from ._types import Sentences, Trees
 from .tokens import TokenRows
 
-_COLUMNS = 10
-_FORM, _UPOS, _HEAD, _DEPREL = 1, 3, 6, 7
 
-
-class _Block(NamedTuple):
-    """The lines of one sentence, and which of them are words."""
-
-    first: int  # number of the first line
-    lines: list[str]
-    words: list[int]
-
-    def column(self, number: int) -> list[str]:
-        return [self.lines[place].split("\t")[number] for place in self.words]
-
-
-def _blocks(name: str, text: str) -> Iterator[_Block]:
-    lines = text.split("\n")
-    start = 0
-    for number, line in enumerate([*lines, ""]):
-        if line.strip():
-            continue
-        if start < number:
-            block = lines[start:number]
-            words = []
-            for place, entry in enumerate(block):
-                if entry.startswith("#"):
-                    continue
-                fields = entry.split("\t")
-                if len(fields) != _COLUMNS:
-                    raise FileError(
-                        f"{name}: line {start + place + 1}: {len(fields)} columns; CoNLL-U has "
-                        f"{_COLUMNS}, separated by tabs"
-                    )
-                if fields[0].isdigit():  # else a contraction (3-4) or an empty node (5.1)
-                    words.append(place)
-            if words:
-                yield _Block(start + 1, block, words)
-        start = number + 1
-
-
-def _read_blocks(path, encoding: str, max_size: int) -> tuple[str, list[_Block]]:
-    name = os.fspath(path)
-    blocks = list(_blocks(name, read_text(path, encoding=encoding, max_size=max_size)))
+def _read(path, encoding: str, max_size: int) -> tuple[str, list[Block]]:
+    source = TextFile(path, encoding=encoding, max_size=max_size)
+    try:
+        blocks = list(read_blocks(source.lines(), source.name))
+    except FileError:
+        raise
+    except ValueError as error:
+        raise FileError(str(error)) from None
     if not blocks:
-        raise FileError(f"{name}: holds no sentences")
-    return name, blocks
+        raise FileError(f"{source.name}: holds no sentences")
+    return source.name, blocks
 
 
 def read_tagged(
     path: str | os.PathLike[str], *, encoding: str = "utf-8", max_size: int = MAX_SIZE
 ) -> Sentences:
     """Words and their universal parts of speech, for task sequence."""
-    name, blocks = _read_blocks(path, encoding, max_size)
-    # A word with a space would be two columns when it is written again.
+    name, blocks = _read(path, encoding, max_size)
     rows = TokenRows(2)
+    # A word with a space would be two columns when it is written again.
     rows.extend([
-        [
-            [form.replace(" ", "\u00a0"), tag]
-            for form, tag in zip(block.column(_FORM), block.column(_UPOS), strict=True)
-        ]
+        [[word[FORM].replace(" ", "\u00a0"), word[UPOS]] for word in block.columns]
         for block in blocks
     ])  # fmt: skip
     return Sentences(name, rows.finish(), [block.first for block in blocks])
@@ -84,29 +46,12 @@ def read_trees(
 
     A head that is left empty (``_``) beside others that are not is hidden: -1.
     """
-    name, blocks = _read_blocks(path, encoding, max_size)
-    tokens = [list(zip(block.column(_FORM), block.column(_UPOS), strict=True)) for block in blocks]
-    found = Trees(name, tokens, None, [(block.lines, block.words) for block in blocks])
-    if all(set(block.column(_HEAD)) == {"_"} for block in blocks):
-        return found
-    found.heads = [_heads(name, block) for block in blocks]
-    return found
-
-
-def _heads(name: str, block: _Block) -> np.ndarray:
-    heads = np.empty(len(block.words), np.int64)
-    for word, text in enumerate(block.column(_HEAD)):
-        line = block.first + block.words[word]
-        if text == "_":
-            heads[word] = -1
-            continue
-        if not text.isdigit() or int(text) > len(heads):
-            raise FileError(
-                f"{name}: line {line}: the head is {text!r}; expected a number from 0 (the root) "
-                f"to {len(heads)}, or _ if it is not known"
-            )
-        heads[word] = int(text)
-    return heads
+    name, blocks = _read(path, encoding, max_size)
+    tokens = [[(word[FORM], word[UPOS]) for word in block.columns] for block in blocks]
+    heads = None
+    if any(head >= 0 for block in blocks for head in block.heads):
+        heads = [np.array(block.heads, np.int64) for block in blocks]
+    return Trees(name, tokens, heads, [(block.lines, block.words) for block in blocks])
 
 
 def write_trees(examples: Trees, heads: list) -> str:
@@ -116,7 +61,7 @@ def write_trees(examples: Trees, heads: list) -> str:
         changed = list(lines)
         for place, head in zip(words, np.asarray(found).tolist(), strict=True):
             fields = lines[place].split("\t")
-            fields[_HEAD], fields[_DEPREL] = str(head), "_"
+            fields[HEAD], fields[DEPREL] = str(head), "_"
             changed[place] = "\t".join(fields)
         sentences.append("\n".join(changed) + "\n\n")
     return "".join(sentences)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +10,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_rows_of_numbers, first_unusable, refuse_times_and_texts, unusable
+from .._validation import (
+    check_rows_of_numbers,
+    first_unusable,
+    refuse_times_and_texts,
+    take_examples,
+    unusable,
+)
 from .factor_graph import FactorBlock, FactorGraph
 from .graph import TABLE
 
@@ -84,16 +90,7 @@ def induced(graph: FactorGraph, keep: np.ndarray) -> FactorGraph:
 
 def take_graphs(X: Any, unit: str = "graph", remedy: str = _REMEDY) -> list:
     """A non-empty list of graphs."""
-    single = isinstance(X, (str, bytes, Mapping, tuple, FactorGraph)) or sp.issparse(X)
-    if single or not hasattr(X, "__iter__"):
-        hint = f"; if this is one {unit}, wrap it in a list: [X]" if single else ""
-        raise ValueError(
-            f"X must be a list of {unit}s; received {type(X).__name__}{hint}; {remedy}."
-        )
-    listed = list(X)
-    if not listed:
-        raise ValueError(f"X is empty; expected at least one {unit}.")
-    return listed
+    return take_examples(X, unit, remedy, single=(tuple, FactorGraph))
 
 
 def read_graphs(X: Any) -> list[NodeGraph]:
@@ -341,3 +338,8 @@ def block_scores(block: FactorBlock, layout: Any, coef: np.ndarray) -> np.ndarra
         values = values + block.features @ columns[1:]
     # A tie of -1 is the last column: no weight.
     return np.concatenate([values, np.zeros((len(values), 1))], axis=1)[:, block.tie]
+
+
+def node_starts(graphs: Sequence[NodeGraph]) -> np.ndarray:
+    """Nodes ``indptr[i]`` to ``indptr[i+1]`` are those of graph i."""
+    return np.cumsum([0, *(graph.n_nodes for graph in graphs)])

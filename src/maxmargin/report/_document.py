@@ -40,7 +40,7 @@ class Report:
     >>> report = Report("Flowers")
     >>> summary = report.add(model, X_train=X[::2], y_train=y[::2], X_test=X[1::2], y_test=y[1::2])
     >>> summary.measure, summary.score > summary.baselines[0].score
-    ('labels right', True)
+    ('accuracy', True)
     >>> report.html().startswith("<!doctype html>")
     True
     """
@@ -169,16 +169,9 @@ def write_report(
     path: str | os.PathLike[str],
     model: Any,
     *,
-    task: str | None = None,
-    X_train: Any,
-    y_train: Any,
-    X_test: Any = None,
-    y_test: Any = None,
     title: str | None = None,
     data_name: str | None = None,
-    baselines: bool = True,
-    n_examples: int = 6,
-    image_shape: tuple[int, ...] | None = None,
+    **options: Any,
 ) -> Path:
     """Write a report on one fitted model; see :meth:`Report.add` for the parameters.
 
@@ -188,11 +181,7 @@ def write_report(
         Where it is.
     """
     report = Report(title or f"Report: {data_name or type(model).__name__}")
-    report.add(
-        model, task=task, X_train=X_train, y_train=y_train, X_test=X_test, y_test=y_test,
-        title=title, data_name=data_name, baselines=baselines, n_examples=n_examples,
-        image_shape=image_shape,
-    )  # fmt: skip
+    report.add(model, title=title, data_name=data_name, **options)
     return report.save(path)
 
 

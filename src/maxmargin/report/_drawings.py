@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from .._validation import is_text
+from ..tasks import VOID
 from ._markup import Html, join, scrolling, shorten, tag
 from ._style import N_COLOURS
 
@@ -35,27 +38,20 @@ def score_bars(names: list[str], scores: np.ndarray, best: int) -> Html:
 
 def word_of(position: Any) -> str | None:
     """The word of a position, if its features tell: a dict, or a list of names."""
-    if isinstance(position, str):
+    if is_text(position):
         return position
-    if isinstance(position, dict):
-        for name in _WORD_NAMES:
-            if isinstance(position.get(name), str):
-                return position[name]
-        return next((value for value in position.values() if isinstance(value, str)), None)
-    if isinstance(position, (list, tuple)) and position:
-        texts = [entry for entry in position if isinstance(entry, str)]
-        for name in _WORD_NAMES:
-            for text in texts:
-                if text.startswith(f"{name}="):
-                    return text[len(name) + 1 :]
-        return texts[0] if texts else None
-    form = getattr(position, "form", None)
-    return form if isinstance(form, str) else None
+    if isinstance(position, Mapping):
+        named = {name: value for name, value in position.items() if is_text(value)}
+        texts = list(named.values())
+    else:
+        texts = list(filter(is_text, position))
+        named = {name: text for name, mark, text in (t.partition("=") for t in texts) if mark}
+    return next((named[name] for name in _WORD_NAMES if name in named), texts[0] if texts else None)
 
 
 def word_box(shown: Any, true: int, found: int, labels: list[str]) -> Html:
     """A word or a picture with its predicted label, and the true one where they differ."""
-    off = true not in (found, -2)
+    off = true not in (found, VOID)
     name = "unknown" if true < 0 else labels[true]
     truth = tag("small", "true: ", chip(name, true)) if off else None
     return tag("div", shown, chip(labels[found], found, "miss" if off else ""), truth,
@@ -167,7 +163,7 @@ def tree(words: list[str], found: np.ndarray, true: np.ndarray | None = None) ->
     parts = []
     for m in range(n):
         h = int(found[m])
-        wrong = true is not None and true[m] not in (h, -2)
+        wrong = true is not None and true[m] not in (h, VOID)
         colour = "var(--bad)" if wrong else "var(--accent)"
         parts.append(_arc(x, m, h - 1, base, level, colour, "5 4" if wrong else None))
         if wrong and true is not None and true[m] >= 0:
@@ -217,14 +213,15 @@ def graph(edges: np.ndarray, true: np.ndarray, found: np.ndarray, labels: list[s
     ]  # fmt: skip
     radius = 9 if len(found) <= 40 else 5
     for v, (x, y) in enumerate(at):
-        off = true[v] not in (found[v], -2)
+        off = true[v] not in (found[v], VOID)
         truth = f", true {labels[true[v]]}" if off and true[v] >= 0 else ""
         parts.append(tag("circle", tag("title", f"node {v}: {labels[found[v]]}{truth}"),
                          cx=f"{x:.1f}", cy=f"{y:.1f}", r=radius,
                          class_=f"k{found[v] % N_COLOURS}",
                          stroke="var(--bad)" if off else "var(--soft)",
                          stroke_width=3 if off else 1))  # fmt: skip
-    said = f"Graph of {len(found)} nodes, {int((true != found).sum())} of them labelled wrong."
+    wrong = int(((true != found) & (true != VOID)).sum())
+    said = f"Graph of {len(found)} nodes, {wrong} of them labelled wrong."
     return tag("svg", tag("title", said), parts, viewBox="0 0 320 220", role="img",
                style="width:100%;max-width:420px")  # fmt: skip
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..certificates import Certificate, summary
 from ._charts import Series, line_chart
 from ._markup import Html, count, escape, join, number, shorten, table, tag
 
@@ -28,10 +29,10 @@ def formula(model: Any) -> Html:
     for block in re.split(r"\n\s*\n", text):
         indented = block.startswith("    ")
         if literal and indented:
-            parts.append(_formula_block(block, getattr(model, "surrogate", None)))
+            parts.append(_formula_block(block, vars(model).get("surrogate")))
             continue
         literal = block.rstrip().endswith("::")
-        if "CRF" in block and getattr(model, "surrogate", None) != "crf" and not literal:
+        if "CRF" in block and vars(model).get("surrogate") != "crf" and not literal:
             continue
         parts.append(tag("p", _prose(block.rstrip().removesuffix("::"), literal)))
     return join(*(part for part in parts if part is not None))
@@ -91,16 +92,11 @@ def _same(value: Any, default: Any) -> bool:
     return isinstance(value, simple) and type(value) is type(default) and value == default
 
 
-def has_certificate(model: Any) -> bool:
-    """Whether the model can say how far its objective is from the optimum.
-
-    Not with hidden labels or latent variables: there ``gap_`` belongs to the last convex problem of
-    the rounds.
-    """
-    local = hasattr(model, "rounds_") or hasattr(model, "certificate_")
-    return not local and all(
-        hasattr(model, name) for name in ("primal_", "dual_", "gap_", "status_")
-    )
+def proven(model: Any) -> Certificate | None:
+    """What is proven about the objective, where there is a certificate of any kind."""
+    fitted = vars(model)
+    known = all(name in fitted for name in ("primal_", "dual_", "status_"))
+    return summary(model) if known and not math.isnan(fitted["gap_"]) else None
 
 
 _ENDINGS = {
@@ -117,85 +113,79 @@ _ENDINGS = {
 
 def certificate(model: Any) -> Html | None:
     """The certificate, for someone who has never heard of a duality gap."""
-    if hasattr(model, "certificate_"):
-        return _of_latent(model)
-    if hasattr(model, "rounds_"):
-        return _stationary(model)
-    if not has_certificate(model):
+    found, fitted = proven(model), vars(model)
+    if "certificate_" in fitted:
+        words = [tag("p", "Some variables are latent; the weights are a local optimum. "
+                     f"{model.certificate_}.")]  # fmt: skip
+        return _card(words, _local_facts(model, found))
+    if found is None:
         return None
-    primal, dual = float(model.primal_), float(model.dual_)
-    gap = max(float(model.gap_), 0.0)
-    share = gap / abs(primal) if primal else 0.0
-    digits = 6
+    ending = tag("p", _ENDINGS.get(found.status, f"The fit ended: {found.status}."))
+    if found.local:
+        words = [
+            tag("p", "Some labels were hidden. The objective is then not convex: it has several "
+                "local minima, and nothing proves that another one is not lower. Each round "
+                "completed the hidden labels and trained on that completion; the objective never "
+                "rose, and ended at ", tag("strong", number(float(model.objective_), 6)), "."),
+            ending,
+        ]  # fmt: skip
+        return _card(words, _local_facts(model, found))
+    share = f"{found.relative_gap:.2%}"
     words = [
         tag("p", "Training looks for the weights with the smallest objective. The weights found "
-            "have an objective of ", tag("strong", number(primal, digits)),
+            "have an objective of ", tag("strong", number(found.primal, 6)),
             ". A proof, which comes with the fit, says that ", tag("strong", "no weights at all"),
-            " have one below ", tag("strong", number(dual, digits)), ". So at most ",
-            tag("strong", f"{share:.2%}"), " of the objective could still be gained by training "
-            "longer."),
-        tag("p", _ENDINGS.get(str(model.status_), f"The fit ended: {model.status_}.")),
+            " have one below ", tag("strong", number(found.dual, 6)), ". So at most ",
+            tag("strong", share), " of the objective could still be gained by training longer."),
+        ending,
     ]  # fmt: skip
-    error = float(getattr(model, "oracle_error_", 0.0))
-    if error > 1e-9 * abs(primal):
-        words.append(tag("p", f"Of the gap, {number(error, 2)} may be due to the bounds of an "
-                         "inexact oracle; passes do not close that part."))  # fmt: skip
-    if getattr(model, "bounds_", None):
+    if found.oracle_error > 1e-9 * abs(found.primal):
+        error = number(found.oracle_error, 2)
+        words.append(tag("p", f"Of the gap, {error} may be due to the bounds of an inexact oracle; "
+                         "passes do not close that part."))  # fmt: skip
+    if fitted.get("bounds_"):
         relaxed = (
             "The objective is that of the relaxed problem, which is never below the exact one, and "
             "equal to it where graphs have no cycles."
         )
         words.append(tag("p", relaxed))
     facts = [
-        ("objective (primal)", number(primal, 8)),
-        ("lower bound (dual)", number(dual, 8)),
-        ("gap", f"{number(gap, 3)} ({share:.3%})"),
-        ("status", str(model.status_)),
-        ("passes over the data", number(float(model.n_iter_))),
-        ("alpha", number(float(model.alpha_), 6)),
+        ("objective (primal)", number(found.primal, 8)),
+        ("lower bound (dual)", number(found.dual, 8)),
+        ("gap", _gap_text(found)),
+        *_last_facts(model),
     ]
-    return join(tag("div", words, class_="proof"), definitions(facts),
-                tag("p", "The certificate is about the training objective, not about new data.",
-                    class_="note"))  # fmt: skip
+    note = "The certificate is about the training objective, not about new data."
+    return join(_card(words, facts), tag("p", note, class_="note"))
 
 
-def _stationary(model: Any) -> Html:
-    """What is known after training with hidden labels, whose objective is not convex."""
-    primal, gap = float(model.primal_), max(float(model.gap_), 0.0)
-    share = gap / abs(primal) if primal else 0.0
-    words = [
-        tag("p", "Some labels were hidden. The objective is then not convex: it has several local "
-            "minima, and nothing proves that another one is not lower. Each round completed the "
-            "hidden labels and trained on that completion; the objective never rose, and ended at ",
-            tag("strong", number(float(model.objective_), 6)), "."),
-        tag("p", _ENDINGS.get(str(model.status_), f"The fit ended: {model.status_}.")),
-    ]  # fmt: skip
-    facts = [
-        ("objective", number(float(model.objective_), 8)),
-        ("rounds", number(float(len(model.rounds_)))),
-        ("gap of the last convex problem", f"{number(gap, 3)} ({share:.3%})"),
-        ("status", str(model.status_)),
-        ("passes over the data", number(float(model.n_iter_))),
-        ("alpha", number(float(model.alpha_), 6)),
-    ]
+Facts = list[tuple[str, str]]
+
+
+def _card(words: list[Html], facts: Facts) -> Html:
     return join(tag("div", words, class_="proof"), definitions(facts))
 
 
-def _of_latent(model: Any) -> Html:
-    """What is known after training with latent variables."""
-    primal, gap = float(model.primal_), float(model.gap_)
-    facts = [("objective", number(float(model.objective_), 8))]
-    if math.isfinite(gap):
-        share = max(gap, 0.0) / abs(primal) if primal else 0.0
-        text = f"{number(max(gap, 0.0), 3)} ({share:.3%})"
-        facts.append(("gap of the last convex problem", text))
-    facts += [
+def _gap_text(found: Certificate) -> str:
+    return f"{number(found.gap, 3)} ({found.relative_gap:.3%})"
+
+
+def _last_facts(model: Any) -> Facts:
+    return [
         ("status", str(model.status_)),
-        ("rounds", number(float(model.n_iter_))),
+        ("passes over the data", number(float(model.n_iter_))),
         ("alpha", number(float(model.alpha_), 6)),
     ]
-    words = f"Some variables are latent; the weights are a local optimum. {model.certificate_}."
-    return join(tag("div", tag("p", words), class_="proof"), definitions(facts))
+
+
+def _local_facts(model: Any, found: Certificate | None) -> Facts:
+    """What is known where the objective is not convex."""
+    facts = [("objective", number(float(model.objective_), 8))]
+    if "rounds_" in vars(model):
+        facts.append(("rounds", number(float(len(model.rounds_)))))
+    if found is not None:
+        facts.append(("gap of the last convex problem", _gap_text(found)))
+    return [*facts, *_last_facts(model)]
 
 
 def definitions(facts: list[tuple[str, Any]]) -> Html:
@@ -206,13 +196,10 @@ def definitions(facts: list[tuple[str, Any]]) -> Html:
 
 def convergence(model: Any) -> Html | None:
     """Objective and bound, and the gap, over passes and over seconds."""
-    history = getattr(model, "history_", None)
-    if not history or not all(hasattr(history[0], name) for name in ("passes", "primal", "dual")):
+    history = vars(model).get("history_")
+    if not history:
         return None
-    checks = {
-        name: np.array([float(getattr(check, name)) for check in history])
-        for name in ("passes", "seconds", "primal", "dual", "gap")
-    }
+    checks = dict(zip(history[0]._fields, np.array(history, float).T, strict=True))
     bounded = bool(np.isfinite(checks["dual"]).any())  # not with random structures
     names = ["objective (primal), gap", "lower bound (dual)"] if bounded else ["objective"]
     legend = tag("ul", [tag("li", tag("i", class_=f"s{i}"), name) for i, name in enumerate(names)],

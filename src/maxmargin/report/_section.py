@@ -7,49 +7,36 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from ..tasks import VOID, Data, Measure, Outputs, all_right, task_of, unwrap
+from ..tasks.base import n_rows
 from ._charts import Interval, heat_map, interval_chart
 from ._markup import Html, count, join, number, plural, shorten, table, tag
-from ._model import certificate, convergence, definitions, formula, has_certificate, parameters
-from ._scores import Measure, advantage, interval
-from ._tasks import UNSEEN, Codes, Data, MultiLabelTask, OrdinalTask, Task, all_right, n_rows
-from ._tasks_orders import (
-    LatentTask,
-    MatchingTask,
-    OtherTask,
-    RankingTask,
-    SubsetTask,
-    TreeTask,
+from ._model import certificate, convergence, definitions, formula, parameters, proven
+from ._scores import advantage, interval
+from ._views import (
+    FlatView,
+    GraphView,
+    GridView,
+    LabelSetView,
+    SequenceView,
+    View,
 )
-from ._tasks_parts import GraphTask, GridTask, SequenceTask
+from ._views_orders import MatchingView, OtherView, RankingView, SubsetView, TreeView
 
-# Kinds of outputs by the names that users and the command line have for them, and by estimator.
-TASKS: dict[str, type[Task]] = {
-    "multiclass": Task,
-    "ordinal": OrdinalTask,
-    "multilabel": MultiLabelTask,
-    "sequence": SequenceTask,
-    "ranking": RankingTask,
-    "matching": MatchingTask,
-    "graph": GraphTask,
-    "grid": GridTask,
-    "tree": TreeTask,
-    "subset": SubsetTask,
-    "latent": LatentTask,
-    "other": OtherTask,
-}
-_ESTIMATORS = {
-    "MulticlassClassifier": "multiclass",
-    "OrdinalClassifier": "ordinal",
-    "MultiLabelClassifier": "multilabel",
-    "SequenceLabeler": "sequence",
-    "LabelRanker": "ranking",
-    "Matcher": "matching",
-    "GraphLabeler": "graph",
-    "GridLabeler": "grid",
-    "TreeParser": "tree",
-    "SubsetSelector": "subset",
-    "LatentPredictor": "latent",
-    "StructuredPredictor": "other",
+_VIEWS: dict[str, type[View]] = {
+    "multiclass": FlatView,
+    "ordinal": FlatView,
+    "multilabel": LabelSetView,
+    "sequence": SequenceView,
+    "ranking": RankingView,
+    "matching": MatchingView,
+    "graph": GraphView,
+    "grid": GridView,
+    "tree": TreeView,
+    "subset": SubsetView,
+    "latent": OtherView,
+    "structured": OtherView,
+    "other": OtherView,
 }
 _MOST_COUNTS = 20
 _FEW = 9  # columns of a heat map that takes half of a line
@@ -100,32 +87,6 @@ class Summary(NamedTuple):
         return f"{100 * value:.1f}%" if self.percent else f"{value:.3f}"
 
 
-def unwrap(model: Any) -> tuple[Any, Any]:
-    """The estimator in a search or a pipeline, and the transformers before it (or None)."""
-    model = getattr(model, "best_estimator_", model)
-    if isinstance(getattr(model, "steps", None), list):
-        before = model[:-1] if len(model.steps) > 1 else None
-        inner, _ = unwrap(model.steps[-1][1])
-        return inner, before
-    return model, None
-
-
-def find_task(model: Any, task: str | None, image_shape: Any) -> Task:
-    """What the outputs of a model are; refuse models and names that nobody knows."""
-    names = [cls.__name__ for cls in type(model).__mro__ if cls.__name__ in _ESTIMATORS]
-    if not names:
-        raise TypeError(
-            f"model must be a fitted estimator of maxmargin, one of {', '.join(_ESTIMATORS)}, or a "
-            f"pipeline or search around one; received {type(model).__name__}."
-        )
-    own = _ESTIMATORS[names[0]]
-    if task is not None and task not in TASKS:
-        raise ValueError(f"task must be one of {', '.join(TASKS)}; received {task!r}.")
-    if task is not None and task not in (own, "other"):
-        raise ValueError(f"a {names[0]} is of task {own!r}; received task={task!r}.")
-    return TASKS[task or own](model, image_shape)
-
-
 class Section:
     """Everything that a report says about one model; see :class:`Report` for the parameters."""
 
@@ -136,22 +97,23 @@ class Section:
     ):  # fmt: skip
         estimator, before = unwrap(model)
         self.model = estimator
-        self.task = find_task(estimator, task, image_shape)
+        self.task = task_of(estimator, task)
+        self.view = _VIEWS[self.task.key](self.task, image_shape)
         check_is_fitted(estimator)
         if (X_test is None) != (y_test is None):
             raise ValueError("X_test and y_test belong together; received only one of them.")
         self.tested = X_test is not None
         self.train = self._take(X_train, y_train, before, "train")
         self.test = self._take(X_test, y_test, before, "test") if self.tested else self.train
-        self.found = self.task.predict(self.test.X)
+        self.found = self.task.predict(self.test.X, self.test.truth)
         self.measures = self.task.measures(self.test.truth, self.found)
         self.others: list[tuple[str, list[Measure]]] = []
         if baselines:
             self._compare()
         self.data_name = data_name
-        self.title = title or (data_name or self.task.name.capitalize())
+        self.title = title or (data_name or self.task.title.capitalize())
         self.n_examples = n_examples
-        self.heats = self.task.maps(self.train)
+        self.heats = self.view.maps(self.train)
         self.summary = self._summarise()
 
     def _take(self, X: Any, y: Any, before: Any, which: str) -> Data:
@@ -166,32 +128,34 @@ class Section:
         return Data(inner, X, self.task.encode(inner, y))
 
     def _compare(self) -> None:
-        for make in (self.task.trivial, self.task.alone):
-            baseline = make(self.train, self.test)
-            if baseline is not None:
-                measured = self.task.measures(self.test.truth, baseline.found)
-                self.others.append((baseline.name, measured))
+        trivial = self.task.trivial(self.train.truth)
+        if trivial is not None:
+            self._add(trivial["says"], self.task.constant(trivial, self.test.truth))
+        alone = self.task.alone(self.train, self.test)
+        if alone is not None:
+            self._add(*alone)
+
+    def _add(self, name: str, found: Outputs) -> None:
+        self.others.append((name, self.task.measures(self.test.truth, found)))
 
     def _summarise(self) -> Summary:
-        main, certified = self.measures[0], has_certificate(self.model)
-        history = getattr(self.model, "history_", None)
-        seconds = getattr(history[-1], "seconds", None) if history else None
-        gap = None
-        if certified:
-            primal = abs(float(self.model.primal_))
-            gap = max(float(self.model.gap_), 0.0) / primal if primal else 0.0
+        main, found, fitted = self.measures[0], proven(self.model), vars(self.model)
+        history = fitted.get("history_")
+        seconds = history[-1].seconds if history else None
+        gap = None if found is None or found.local else found.relative_gap
+        passes = fitted.get("n_iter_")
         return Summary(
-            self.title, self.task.name, main.name, main.value, interval(main),
+            self.title, self.task.title, main.name, main.value, interval(main),
             main.lower_is_better, main.percent,
             [Comparison(name, other[0].value) for name, other in self.others],
-            gap, int(self.model.n_iter_) if hasattr(self.model, "n_iter_") else None, seconds,
+            gap, None if passes is None else int(passes), seconds,
         )  # fmt: skip
 
     # --- parts of the page ------------------------------------------------------------------
 
     def html(self, anchor: str) -> Html:
         """The section as markup."""
-        kicker = f"{self.task.name} · {type(self.model).__name__}"
+        kicker = f"{self.task.title} · {type(self.model).__name__}"
         cards = [
             card("Scores", self._scores(), "half"),
             card("Data", self._data(), "half"),
@@ -209,7 +173,7 @@ class Section:
                    aria_label=self.title)  # fmt: skip
 
     def _right_and_wrong(self) -> Html | None:
-        found = self.task.tables(self.test.truth, self.found)
+        found = self.view.tables(self.test.truth, self.found)
         content = tag("div", found, class_="row") if found else None
         beside = len(found) == 1 and self.heats and len(self.heats[0].columns) <= _FEW
         return card("Right and wrong", content, "half" if beside else "")
@@ -293,18 +257,18 @@ class Section:
         ]
         if self.tested:
             facts.append(("for testing", count(len(self.test.truth), self.task.noun)))
-        facts += self.task.facts(self.train)
-        unseen = sum(int((t == UNSEEN).sum()) for t in self.test.truth)
+        facts += self.view.facts(self.train)
+        unseen = int((self.test.truth.counted & (self.test.truth.codes < 0)).sum())
         if unseen:
             facts.append(("unseen", f"{count(unseen, 'label')} of the test data "
                           "not in the training data: counted as errors"))  # fmt: skip
         return join(definitions(facts), self._label_counts())
 
     def _label_counts(self) -> Html | None:
-        found = self.task.label_counts(self.train)
-        if found is None:
+        counts = self.view.label_counts(self.train)
+        if counts is None:
             return None
-        names, counts = found
+        names = self.task.labels
         chosen = np.argsort(-counts, kind="stable")[:_MOST_COUNTS]
         total, most = max(int(counts.sum()), 1), max(int(counts.max()), 1)
         bars = [
@@ -322,28 +286,27 @@ class Section:
     def _examples(self) -> Html | None:
         if not self.n_examples:
             return None
-        right = all_right(self.test.truth, self.found) == 1.0
+        right = all_right(self.test.truth, self.found)
         chosen = choose(right, self.n_examples)
         drawn = [self._example(i, bool(right[i])) for i in chosen]
         return join(
-            _legend(self.task),
-            tag("div", drawn, class_="examples wide" if self.task.wide else "examples"),
+            _legend(self.view),
+            tag("div", drawn, class_="examples wide" if self.view.wide else "examples"),
         )
 
     def _example(self, i: int, right: bool) -> Html:
         verdict = tag("span", "right" if right else "wrong",
                       class_="verdict yes" if right else "verdict no")  # fmt: skip
-        counted = self._partly(i, self.test.truth, self.found)
+        counted = self._partly(self.test.truth[i], self.found[i])
         header = tag("header", verdict, tag("span", f"{self.task.noun} {i}"), counted)
-        drawn = self.task.draw(self.test, i, self.found[i])
+        drawn = self.view.draw(self.test, i, self.found[i])
         return tag("article", header, drawn, class_="example")
 
-    def _partly(self, i: int, truth: Codes, found: Codes) -> Html | None:
-        parts = int((truth[i] != -2).sum())
-        if parts < 2 or isinstance(self.task, (MultiLabelTask, SubsetTask)):
+    def _partly(self, true: np.ndarray, found: np.ndarray) -> Html | None:
+        parts = int((true != VOID).sum())
+        if parts < 2 or not self.view.counts_parts:
             return None
-        good = int((truth[i] == found[i]).sum())
-        return tag("span", f"{good} of {count(parts, self.task.part)} right")
+        return tag("span", f"{int((true == found).sum())} of {count(parts, self.task.part)} right")
 
 
 def _measure_name(measure: Measure) -> str:
@@ -358,8 +321,8 @@ def _with_interval(measure: Measure) -> Html:
     return join(measure.text(), tag("br"), tag("span", f"{low} to {high}", class_="soft"))
 
 
-def _legend(task: Task) -> Html | None:
-    legend = getattr(task, "legend", None)
+def _legend(view: View) -> Html | None:
+    legend = view.legend
     return legend if legend is None or isinstance(legend, Html) else tag("p", legend, class_="note")
 
 

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._labels import LabelCodes, as_label_array, place_in_sequences, plain, warn_unseen
+from .._labels import LabelCodes, as_label_array, place_in_sequences, plain
 from ..structures.multilabel import HIDDEN
-from ._hidden_label_sets import hidden_entries
+from .base import Data, PairTable, Task, Trivial, n_rows
+from .baselines import Baseline, classify
+from .measures import VOID, Measure, Outputs, exact_match
+from .unknown import hidden_entries
 
 # How the labels came, and how predictions go back.
 ARRAY, SPARSE, COLLECTIONS = "array", "sparse", "collections"
@@ -52,8 +55,8 @@ def read_label_sets(y: Any, n_rows: int, hidden: bool | str = False) -> LabelSet
     elif isinstance(y, (list, tuple)):
         found = _from_list(list(y), hidden)
     else:
-        names = getattr(y, "columns", None)
-        array = y if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
+        names = y.columns if hasattr(y, "columns") else None
+        array = y if np.ma.isMaskedArray(y) else np.asarray(y)
         if array.ndim == 1 and array.dtype == object:
             found = _from_list(array.tolist(), hidden)
         else:
@@ -68,7 +71,7 @@ def read_label_sets(y: Any, n_rows: int, hidden: bool | str = False) -> LabelSet
 
 def read_known_entries(partial_y: Any, n_rows: int, n_labels: int) -> np.ndarray:
     """Entries known at prediction, HIDDEN where they are not."""
-    array = partial_y if isinstance(partial_y, np.ma.MaskedArray) else np.asarray(partial_y)
+    array = partial_y if np.ma.isMaskedArray(partial_y) else np.asarray(partial_y)
     if array.shape != (n_rows, n_labels):
         raise ValueError(
             f"partial_y must have shape ({n_rows}, {n_labels}), an entry for each label of each "
@@ -170,6 +173,10 @@ def _from_list(rows: list[Any], hidden: bool | str = False) -> LabelSets:
         )
     for i, row in enumerate(rows):
         _check_collection(row, i)
+    return _from_collections(rows)
+
+
+def _from_collections(rows: list[Any]) -> LabelSets:
     listed = [list(row) for row in rows]
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in listed])]).astype(np.int64)
     return LabelSets(COLLECTIONS, None, as_label_array(list(chain(*listed))), indptr)
@@ -250,24 +257,28 @@ def encode_label_sets(
     return codes.classes, indicator
 
 
-def indicator_for_score(sets: LabelSets, classes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Indicator of other data, and which examples hold labels that the model has never seen."""
-    unseen = np.zeros(sets.n_examples, bool)
+class Unseen(NamedTuple):
+    """Labels that the model does not know, and which examples have such labels."""
+
+    labels: np.ndarray
+    examples: np.ndarray
+
+
+def indicator_for_score(sets: LabelSets, classes: np.ndarray) -> tuple[np.ndarray, Unseen]:
+    """Indicator of other data, and what the model does not know of them."""
     if sets.indicator is not None:
         if sets.indicator.shape[1] != len(classes):
             raise ValueError(
                 f"y has {sets.indicator.shape[1]} columns but the model knows {len(classes)} "
                 "labels; expected one column for each, in the order of classes_."
             )
-        return sets.indicator, unseen
+        return sets.indicator, Unseen(_NO_LABELS, np.zeros(sets.n_examples, bool))
     example = np.repeat(np.arange(sets.n_examples), np.diff(sets.indptr))
     known = LabelCodes(classes).codes_or_minus_one(sets.labels)
     indicator = np.zeros((sets.n_examples, len(classes)), np.int8)
     indicator[example[known >= 0], known[known >= 0]] = 1
-    if (known < 0).any():
-        unseen[example[known < 0]] = True
-        warn_unseen(sets.labels[known < 0].tolist(), stacklevel=5)
-    return indicator, unseen
+    examples = np.isin(np.arange(sets.n_examples), example[known < 0])
+    return indicator, Unseen(sets.labels[known < 0], examples)
 
 
 def in_format(indicator: np.ndarray, kind: str, classes: np.ndarray) -> Any:
@@ -278,3 +289,87 @@ def in_format(indicator: np.ndarray, kind: str, classes: np.ndarray) -> Any:
         return indicator.astype(np.int64)
     names = classes.tolist()
     return [tuple(names[k] for k in np.flatnonzero(row)) for row in indicator]
+
+
+class MultiLabelTask(Task):
+    """A set of labels for each example: zeros and ones, and one column more.
+
+    The last column is 1 for examples with labels that the model does not know.
+    """
+
+    key = "multilabel"
+    title = "multilabel classification"
+    alone_name = "LinearSVC for each label alone"
+    nothing_known = "all entries of y are hidden; at least one must be known."
+
+    def encode(self, X: Any, y: Any) -> Outputs:
+        return self._outputs(read_label_sets(y, n_rows(X), self.model.hidden))
+
+    def _outputs(self, sets: LabelSets) -> Outputs:
+        indicator, unseen = indicator_for_score(sets, self.model.classes_)
+        for label in unseen.labels:
+            self.unseen.setdefault(plain(label), -1 - len(self.unseen))
+        known = indicator != HIDDEN
+        # Nothing is known of such an example, but that it has no label that the model lacks.
+        extra = np.where(known.any(axis=1) | unseen.examples, unseen.examples, VOID)
+        return Outputs.of_table(np.hstack([np.where(known, indicator, VOID), extra[:, None]]))
+
+    def predict(self, X: Any, truth: Outputs) -> Outputs:
+        found = self.model.predict(X)
+        # Collections of the labels 0 and 1 are ambiguous in y, but not here.
+        known = (
+            _from_collections(found) if type(found) is list else read_label_sets(found, len(truth))
+        )
+        return self._outputs(known)
+
+    def pairs(self) -> list[PairTable]:
+        edges, T = self.model.edges_, self.model.interactions_
+        if not len(edges):
+            return []
+        # What the presence of both adds to the sum of what each adds alone.
+        effect = T[:, 1, 1] - T[:, 1, 0] - T[:, 0, 1] + T[:, 0, 0]
+        values = np.full((len(self.classes),) * 2, np.nan)
+        first, second = edges.T
+        values[first, second] = values[second, first] = effect
+        return [PairTable("interaction", "{} + {}", values)]
+
+    def main(self, truth: Outputs, found: Outputs) -> Measure:
+        return exact_match(truth, found, "subset accuracy")
+
+    def others(self, truth: Outputs, found: Outputs) -> list[Measure]:
+        known = truth.counted.reshape(truth.table.shape)
+        true, other = (truth.table == 1) & known, (found.table == 1) & known
+        wrong, counted = (true != other).sum(axis=1), known[:, :-1].sum(axis=1) + true[:, -1]
+        both, sizes = true & other, (true.astype(float) + other) / 2
+        example, column = np.divmod(np.arange(true.size), true.shape[1])
+        return [
+            Measure("Hamming loss", wrong.astype(float), counted.astype(float), True, True),
+            Measure("micro F1", both.sum(axis=1).astype(float), sizes.sum(axis=1)),
+            Measure("macro F1", both.ravel().astype(float), sizes.ravel(), group=column,
+                    example=example),
+        ]  # fmt: skip
+
+    def trivial(self, truth: Outputs) -> Trivial:
+        whole = truth.table[(truth.table != VOID).all(axis=1), :-1]
+        if not len(whole):  # every set has hidden entries: the usual state of each label
+            best = ((truth.table == 1).sum(axis=0) > (truth.table == 0).sum(axis=0))[:-1]
+        else:
+            sets, counts = np.unique(whole, axis=0, return_counts=True)
+            best = sets[counts.argmax()]
+        return {
+            "says": "always the most frequent set of labels",
+            "labels": best.astype(int).tolist(),
+        }
+
+    def constant(self, trivial: Trivial, truth: Outputs) -> Outputs:
+        return truth.like(np.tile(np.array([*trivial["labels"], 0], np.int64), len(truth)))
+
+    def alone(self, train: Data, test: Data) -> Baseline | None:
+        rows, others = self.rows(train.X), self.rows(test.X)
+        if rows is None:
+            return None
+        columns, note = [], ""
+        for column in train.truth.table.T:
+            found, note = classify(rows, column, others)
+            columns.append(found)
+        return Baseline(self.alone_name + note, Outputs.of_table(np.stack(columns, axis=1)))

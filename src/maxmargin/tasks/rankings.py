@@ -9,8 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, find_classes, plain
-from .._validation import is_list
-from ._permutations import as_integers, first_difference
+from .._validation import check_listed, is_array
+from ..metrics import kendall_taus
+from .base import Data, Task, Trivial, n_rows
+from .baselines import Baseline, regress
+from .matchings import as_integers, first_difference
+from .measures import Measure, Outputs, exact_match, mean_accuracy
 
 FORMATS = ("ranks", "orderings")
 
@@ -30,18 +34,15 @@ class RankingFormat(NamedTuple):
 
 
 def take_rows(y: Any, n_rows: int) -> list:
-    """One row a ranking, all of the same length."""
-    if y is None:
-        raise ValueError("requires y to be passed, but the target y is None")
-    y = getattr(y, "values", y) if hasattr(y, "columns") else y
-    if sp.issparse(y) or not is_list(y):
+    """One row per ranking, all of the same length."""
+    y = y.to_numpy() if hasattr(y, "columns") else y
+    if sp.issparse(y):
+        raise ValueError(f"y must be an array, one ranking per row; received {type(y).__name__}.")
+    check_listed("y", y, "an array of shape (n_examples, n_items), one ranking per row")
+    if is_array(y) and y.ndim != 2:
         raise ValueError(
-            "y must be an array of shape (n_examples, n_items), one ranking a row; received "
-            f"{type(y).__name__}."
-        )
-    if isinstance(y, np.ndarray) and y.ndim != 2:
-        raise ValueError(
-            f"y must have shape (n_examples, n_items), one ranking a row; received shape {y.shape}."
+            "y must have shape (n_examples, n_items), one ranking per row; received shape "
+            f"{y.shape}."
         )
     if len(y) != n_rows:
         raise ValueError(
@@ -49,8 +50,7 @@ def take_rows(y: Any, n_rows: int) -> list:
         )
     rows = list(y)
     for i, row in enumerate(rows):
-        if not is_list(row):
-            raise ValueError(f"y[{i}] must be a ranking of all items; received {row!r}.")
+        check_listed(f"y[{i}]", row, "a ranking of all items")
         if len(row) != len(rows[0]):
             raise ValueError(
                 f"y[{i}] ranks {len(row)} items but y[0] ranks {len(rows[0])}; every row must rank "
@@ -190,3 +190,50 @@ def _read_orderings(rows: list, found: RankingFormat) -> np.ndarray:
         if (positions[i] < 0).any():
             _refuse_ordering(i, row, found.items)
     return positions
+
+
+class RankingTask(Task):
+    """An order of all items for each example; codes are positions of the items, 0 the best."""
+
+    key = "ranking"
+    title = "label ranking"
+    part = "item"
+
+    @property
+    def classes(self) -> Any:
+        return self.model.items_
+
+    def encode(self, X: Any, y: Any) -> Outputs:
+        known = self.model._written()
+        return Outputs.of_table(read_rankings(y, n_rows(X), known.kind, known=known)[0])
+
+    def predict(self, X: Any, truth: Outputs) -> Outputs:
+        return self.encode(X, self.model.predict(X))
+
+    def main(self, truth: Outputs, found: Outputs) -> Measure:
+        return mean_accuracy(truth, found, "position accuracy")
+
+    def others(self, truth: Outputs, found: Outputs) -> list[Measure]:
+        each = np.ones(len(truth))
+        tau = Measure("Kendall tau", kendall_taus(truth.table, found.table), each, percent=False)
+        return [tau, exact_match(truth, found)]
+
+    def trivial(self, truth: Outputs) -> Trivial:
+        mean = truth.table.mean(axis=0)
+        return {"says": "always the mean ranking", "positions": _places(mean[None])[0].tolist()}
+
+    def constant(self, trivial: Trivial, truth: Outputs) -> Outputs:
+        return truth.like(np.tile(np.array(trivial["positions"], np.int64), len(truth)))
+
+    def alone(self, train: Data, test: Data) -> Baseline | None:
+        rows, others = self.rows(train.X), self.rows(test.X)
+        if rows is None:
+            return None
+        found, note = regress(rows, train.truth.table.astype(float), others)
+        name = "ridge regression of each rank, then sort" + note
+        return Baseline(name, Outputs.of_table(_places(found)))
+
+
+def _places(values: np.ndarray) -> np.ndarray:
+    """Places of the values of each row when sorted; of equal ones the first comes first."""
+    return np.argsort(np.argsort(values, axis=1, kind="stable"), axis=1, kind="stable")

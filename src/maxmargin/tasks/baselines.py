@@ -1,0 +1,84 @@
+"""What models are compared with: linear models of scikit-learn that look at every part alone."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_array
+
+from .measures import Outputs
+
+_MOST_ROWS = 50_000  # that a baseline is trained on
+
+
+class Baseline(NamedTuple):
+    """Predictions of a simpler model."""
+
+    name: str
+    found: Outputs
+
+
+def classify(rows: Any, codes: np.ndarray, others: Any) -> tuple[np.ndarray, str]:
+    """Codes of other rows by a linear SVM, and a note if it saw only some rows.
+
+    Rows with negative codes, whose label is not known, are left out.
+    """
+    model, note = _linear_svm(rows, codes)
+    others = _matrix(others)
+    found = np.full(others.shape[0], model) if isinstance(model, int) else model.predict(others)
+    return np.asarray(found, np.int64), note
+
+
+def decision_values(rows: Any, codes: np.ndarray, others: Any) -> tuple[np.ndarray, str]:
+    """How much a linear SVM prefers code 1 to code 0, for other rows."""
+    model, note = _linear_svm(rows, codes)
+    others = _matrix(others)
+    if isinstance(model, int):
+        return np.zeros(others.shape[0]), note
+    return model.decision_function(others), note
+
+
+def _linear_svm(rows: Any, codes: np.ndarray) -> tuple[Any, str]:
+    """A trained model, or the only code that there is."""
+    from sklearn.svm import LinearSVC
+
+    rows = _matrix(rows)
+    used, note = _some(np.flatnonzero(codes >= 0))
+    present = np.unique(codes[used])
+    if len(present) < 2:
+        return int(present[0]) if len(present) else 0, note
+    # The primal form is the faster one for dense rows, if there are more of them than features.
+    dual = len(used) <= rows.shape[1] or not isinstance(rows, np.ndarray)
+    with _quiet():
+        return LinearSVC(random_state=0, dual=dual).fit(rows[used], codes[used]), note
+
+
+def regress(rows: Any, values: np.ndarray, others: Any) -> tuple[np.ndarray, str]:
+    """Ridge regression of columns of numbers."""
+    from sklearn.linear_model import Ridge
+
+    used, note = _some(np.arange(len(values)))
+    with _quiet():
+        return Ridge().fit(_matrix(rows)[used], values[used]).predict(_matrix(others)), note
+
+
+def _matrix(rows: Any) -> Any:
+    found = check_array(rows, accept_sparse="csr")
+    if sp.issparse(found):  # liblinear takes no wider indices
+        parts = found.data, found.indices.astype(np.int32), found.indptr.astype(np.int32)
+        return sp.csr_matrix(parts, found.shape)
+    return found
+
+
+def _quiet() -> Any:
+    return warnings.catch_warnings(action="ignore")
+
+
+def _some(used: np.ndarray) -> tuple[np.ndarray, str]:
+    if len(used) <= _MOST_ROWS:
+        return used, ""
+    chosen = np.random.RandomState(0).choice(used, _MOST_ROWS, replace=False)
+    return np.sort(chosen), f" (trained on {_MOST_ROWS:,} rows of {len(used):,})"
