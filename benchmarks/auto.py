@@ -121,7 +121,7 @@ def _sentences() -> tuple[list, list]:
 def _ranking() -> tuple[np.ndarray, np.ndarray]:
     data = load_npz("lr_vowel")
     X = data["X"].astype(np.float64)
-    return (X - X.mean(axis=0)) / X.std(axis=0), data["ranks"]
+    return (X - X.mean(axis=0)) / X.std(axis=0), data["rank"].astype(np.int64) + 1
 
 
 def _matching() -> tuple[Any, Any]:
