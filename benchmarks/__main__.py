@@ -9,6 +9,7 @@ from . import report
 
 NAMES = (
     "engine",
+    "auto",
     "letter",
     "satimage",
     "ocr_error",

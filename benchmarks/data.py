@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -60,3 +62,48 @@ def words(split: str = "all") -> Words:
     wanted = {"train": data["fold"] != 0, "test": data["fold"] == 0}.get(split, data["fold"] >= 0)
     chosen = np.flatnonzero(wanted)
     return Words([X[i] for i in chosen], [y[i] for i in chosen])
+
+
+# Attributes of a token: words and tags at these offsets, and runs of neighbouring ones.
+_WORDS = ((-2,), (-1,), (0,), (1,), (2,), (-1, 0), (0, 1))
+_TAGS = (
+    *((-2,), (-1,), (0,), (1,), (2,), (-2, -1), (-1, 0), (0, 1), (1, 2)),
+    *((-2, -1, 0), (-1, 0, 1), (0, 1, 2)),
+)
+
+
+def _attributes(columns: list[list[str]]) -> list[list[str]]:
+    """Names of the attributes of each token of a sentence, as in CRFsuite's chunking example."""
+    length = len(columns[0])
+    found: list[list[str]] = [["bias"] for _ in range(length)]
+    for name, column, templates in zip("wt", columns, (_WORDS, _TAGS), strict=True):
+        for offsets in templates:
+            for t in range(max(0, -offsets[0]), length - max(0, offsets[-1])):
+                values = "|".join(column[t + offset] for offset in offsets)
+                found[t].append(f"{name}{offsets}={values}")
+    return found
+
+
+def chunking(split: str = "train") -> tuple[list[list[list[str]]], list[list[str]]]:
+    """CoNLL-2000: names of attributes per token, chunk tags per token."""
+    with gzip.open(data_file(f"conll2000_{split}.txt.gz"), "rt", encoding="utf-8") as file:
+        blocks = file.read().strip().split("\n\n")
+    sentences = [
+        [list(column) for column in zip(*(line.split() for line in block.splitlines()))]
+        for block in blocks
+    ]
+    return [_attributes(columns[:2]) for columns in sentences], [c[2] for c in sentences]
+
+
+def chunking_rows(n: int | None = None) -> tuple[list[sparse.csr_matrix], list[list[str]]]:
+    """The same for training, one CSR matrix of zeros and ones per sentence."""
+    tokens, tags = chunking()
+    tokens, tags = tokens[:n], tags[:n]
+    numbers: dict[str, int] = {}
+    flat = [[numbers.setdefault(name, len(numbers)) for name in t] for s in tokens for t in s]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in flat])])
+    indices = np.concatenate([np.array(row, np.int32) for row in flat])
+    X = sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=(len(flat), len(numbers)))
+    X.sort_indices()
+    ends = np.cumsum([len(sentence) for sentence in tokens])
+    return [X[end - len(s) : end] for s, end in zip(tokens, ends, strict=True)], tags

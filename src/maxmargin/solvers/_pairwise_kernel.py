@@ -12,7 +12,7 @@ from ._bcfw_kernel import draw_from_sum_tree, lengthen, set_in_sum_tree
 
 # Steps over remembered outputs end when the best of them gains less than this share of the
 # first step's gain, or after this many.
-_ENOUGH = 0.1
+_ENOUGH = 0.3
 _MOST_STEPS = 20
 
 

@@ -33,7 +33,7 @@ _LESS_INERTIA = 0.7
 # How fast inertia follows the cosine between two movements, up and down; after this number of
 # rounds more and more slowly. Bounds of inertia, in units of the first one.
 _GAIN_UP, _GAIN_DOWN, _SETTLING = 0.2, 0.1, 20.0
-_LEAST, _MOST = 1.0 / 1.3, 4.0 / 1.3
+_LEAST, _MOST = 0.75, 3.0
 # Inertia at most: the weights of the dual point are a difference of numbers larger by this factor,
 # and what rounding makes of them must stay far below any gap that is asked for.
 _MOST_INERTIA = 1e6
@@ -178,7 +178,9 @@ class Accelerated(Solver):
         """``w(mu)``, of which the iterate is a mixture with the centre."""
         if state.inertia == 0.0:
             return state.inner.weights
-        return (1.0 + state.inertia) * state.inner.weights - state.inertia * state.centre
+        bare = np.zeros(len(state.centre))
+        mix_bare(bare, state.inner.weights, state.centre, state.inertia, 1.0)
+        return bare
 
     def settled(self, state) -> np.ndarray:
         """The iterate: right after the centre has moved, the weights are not yet where they

@@ -41,7 +41,7 @@ _NONE = np.empty(0)
 _ACTIVE_ROUNDS = 9
 _ACTIVE_SHARE = 0.1
 # Inertia at the start, in units of the root of the mean curvature of an example.
-_INERTIA = 1.3
+_INERTIA = 2.0
 
 
 class BlockState(NamedTuple):

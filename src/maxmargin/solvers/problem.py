@@ -34,6 +34,8 @@ from ..surrogates.crf import BoundedCrf
 _GROUPS = 64
 # Bytes of the marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
 _DUAL_BYTES = 1e9
+# Examples of a group at least where an example takes less than a call from Python.
+_LIGHT_GROUP = 256
 
 
 class Evaluation(NamedTuple):
@@ -225,14 +227,15 @@ class TrainingProblem(Outline):
         return DualPoint((1.0 - step) * old.concave + step * new.concave, direction)
 
 
-def group_bounds(n: int) -> np.ndarray:
-    """Bounds of the groups of examples that one thread handles at a time."""
-    return np.unique(np.linspace(0, n, min(n, _GROUPS) + 1).astype(np.int64))
+def group_bounds(n: int, least: int = 1) -> np.ndarray:
+    """Bounds of the groups of examples that one thread handles at a time, of ``least`` examples."""
+    groups = max(1, min(n // least, _GROUPS))
+    return np.unique(np.linspace(0, n, groups + 1).astype(np.int64))
 
 
-def for_groups(work, n: int, n_threads: int) -> list:
+def for_groups(work, n: int, n_threads: int, least: int = 1) -> list:
     """Call ``work(first, last)`` for all groups, in threads, and return the answers in order."""
-    bounds = group_bounds(n)
+    bounds = group_bounds(n, least)
     return in_threads(work, list(zip(bounds[:-1], bounds[1:], strict=True)), n_threads)
 
 
@@ -370,7 +373,8 @@ class Problem(TrainingProblem):
                 passes.make_scratch(self.structure, self.shared_rows),
             )  # fmt: skip
 
-        return float(np.sum(for_groups(work, self.n_examples, self.n_threads))) / self.total_weight
+        sums = for_groups(work, self.n_examples, self.n_threads, _LIGHT_GROUP)
+        return float(np.sum(sums)) / self.total_weight
 
     def evaluate(
         self,
