@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from experiments.baselines.dlpw_kernel import _best_of_other_potts
+from maxmargin.graphs._tighten_kernel import _best_of_other_potts
 
 import steppers
 from graph_models import small_problem

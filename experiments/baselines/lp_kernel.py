@@ -12,53 +12,12 @@ from maxmargin._kernels.jit import compiled, leaf
 from maxmargin._kernels.protocol import add_row, clear_rows, score_rows
 from maxmargin.graphs._soft_check import _true_entry, _true_pair, concave_part
 from maxmargin.graphs._soft_kernel import add_factor_block, make_room
+from maxmargin.graphs._tighten_kernel import make_answers, score_example
 from maxmargin.graphs.graph import COUNT, TABLE
 from maxmargin.graphs.inference.max_flow import make_network
 from maxmargin.graphs.inference.roof_duality import largest_shape, relax_example
 from maxmargin.graphs.kernels.agreement import add_to_factor, score_factor
 from maxmargin.solvers._bcfw_kernel import weight_of
-
-
-@leaf
-def score_example(
-    graphs, rows, features, truth, costs, matrix, factor_weights, m, shrink, room, unary, tables
-):
-    """Write the scores of an example, of ``shrink`` times the weights, with the loss added.
-
-    Returns the score of the truth.
-    """
-    s = graphs.shape[m]
-    base = graphs.variables[s]
-    right = 0.0
-    before = -1
-    for a in range(base, graphs.variables[s + 1]):
-        step = graphs.row_step[a]
-        if step != before:
-            row = graphs.first_row[m] + step
-            score_rows(rows, matrix, row, row + 1, room.scores)
-            before = step
-        v = graphs.first_variable[m] + a - base
-        at, column = graphs.state_at[a], graphs.column[a]
-        for j in range(graphs.n_states[a]):
-            unary[at + j] = shrink * room.scores[0, column + j] + costs[v]
-        unary[at + truth[v]] -= costs[v]
-        right += unary[at + truth[v]]
-    for f in range(graphs.factors[s], graphs.factors[s + 1]):
-        if graphs.kind[f] == COUNT:
-            continue
-        at, size = graphs.entry_at[f], graphs.n_entries[f]
-        table = tables[at : at + size]
-        score_factor(graphs, features, factor_weights, m, f, room.columns, table)
-        if shrink != 1.0:
-            for e in range(size):
-                table[e] *= shrink
-        if graphs.kind[f] == TABLE:
-            right += table[_true_entry(graphs, truth, m, f)]
-            continue
-        for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
-            if graphs.parent[z] >= 0:
-                right += table[_true_pair(graphs, truth, m, f, z)]
-    return right
 
 
 @leaf
@@ -218,19 +177,6 @@ def total_loss(graphs, variables, truth, costs, sample_weight):
     for m in range(graphs.shape.shape[0]):
         total += sample_weight[m] * concave_part(graphs, variables, truth, costs, False, m)
     return total
-
-
-@compiled
-def make_answers(graphs):
-    """Scores and answers, states and tables, of the largest example: two rows each."""
-    states, entries = 1, 1
-    for m in range(graphs.shape.shape[0]):
-        states = max(states, graphs.first_state[m + 1] - graphs.first_state[m])
-        entries = max(entries, graphs.first_entry[m + 1] - graphs.first_entry[m])
-    return np.empty((2, states)), np.empty((2, entries))
-
-
-# --- whole passes with the oracle for binary pairs ------------------------------------------
 
 
 @compiled

@@ -20,10 +20,11 @@ from typing import Any
 import numpy as np
 from scipy.sparse import coo_array
 
-from experiments.baselines.lp_kernel import make_answers, roof_values, score_example
+from experiments.baselines.lp_kernel import roof_values
 from maxmargin._optional import require
 from maxmargin._validation import check_choice
 from maxmargin.graphs._soft_kernel import make_room
+from maxmargin.graphs._tighten_kernel import make_answers, score_example
 from maxmargin.graphs.graph import Graphs
 from maxmargin.graphs.inference.linear_program import LinearProgram
 from maxmargin.graphs.inference.plan import BINARY, PAIRWISE, Plan, make_plan

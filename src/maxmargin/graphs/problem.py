@@ -13,13 +13,13 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from experiments.baselines.dlpw_kernel import tighten_messages
 
 from ..features.kernels import GramRows, KernelRows, squared_combination
 from ..solvers.problem import DualPoint, Regularised, for_groups
 from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
 from ._soft_repair import repair_graphs
+from ._tighten_kernel import tighten_messages
 from .graph import TABLE, Graphs
 from .kernels.agreement import Beliefs
 from .packing import with_short_potts

@@ -1,0 +1,193 @@
+"""Messages that lower the primal value of a graph at fixed weights, by block minimisation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._kernels.jit import compiled, inner, leaf
+from .._kernels.protocol import score_rows
+from ._soft_kernel import make_room
+from .graph import COUNT
+
+
+@leaf
+def score_example(
+    graphs, rows, features, truth, costs, matrix, factor_weights, m, shrink, room, unary, tables
+):
+    """Write the scores of an example, of ``shrink`` times the weights, with the loss added.
+
+    Returns the score of the truth.
+    """
+    s = graphs.shape[m]
+    base = graphs.variables[s]
+    right = 0.0
+    before = -1
+    for a in range(base, graphs.variables[s + 1]):
+        step = graphs.row_step[a]
+        if step != before:
+            row = graphs.first_row[m] + step
+            score_rows(rows, matrix, row, row + 1, room.scores)
+            before = step
+        v = graphs.first_variable[m] + a - base
+        at, column = graphs.state_at[a], graphs.column[a]
+        for j in range(graphs.n_states[a]):
+            unary[at + j] = shrink * room.scores[0, column + j] + costs[v]
+        unary[at + truth[v]] -= costs[v]
+        right += unary[at + truth[v]]
+    for f in range(graphs.factors[s], graphs.factors[s + 1]):
+        if graphs.kind[f] == COUNT:
+            continue
+        at, size = graphs.entry_at[f], graphs.n_entries[f]
+        table = tables[at : at + size]
+        score_factor(graphs, features, factor_weights, m, f, room.columns, table)
+        if shrink != 1.0:
+            for e in range(size):
+                table[e] *= shrink
+        if graphs.kind[f] == TABLE:
+            right += table[_true_entry(graphs, truth, m, f)]
+            continue
+        for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
+            if graphs.parent[z] >= 0:
+                right += table[_true_pair(graphs, truth, m, f, z)]
+    return right
+
+
+@compiled
+def make_answers(graphs):
+    """Scores and answers, states and tables, of the largest example: two rows each."""
+    states, entries = 1, 1
+    for m in range(graphs.shape.shape[0]):
+        states = max(states, graphs.first_state[m + 1] - graphs.first_state[m])
+        entries = max(entries, graphs.first_entry[m + 1] - graphs.first_entry[m])
+    return np.empty((2, states)), np.empty((2, entries))
+
+
+@leaf
+def _soft_maximum(values, n, temperature):
+    """Maximum, or ``temperature * log sum exp(values / temperature)``."""
+    top = values[0]
+    for j in range(1, n):
+        top = max(top, values[j])
+    if temperature == 0.0:
+        return top
+    total = 0.0
+    for j in range(n):
+        total += np.exp((values[j] - top) / temperature)
+    return top + temperature * np.log(total)
+
+
+@leaf
+def _best_of_other_potts(score, messages, out):
+    """``max_b score [b = j] - messages_b``: the lowest message, or the own one with the score."""
+    lowest, second, place = np.inf, np.inf, 0
+    for b in range(messages.shape[0]):
+        if messages[b] < lowest:
+            second = lowest
+            lowest = messages[b]
+            place = b
+        else:
+            second = min(second, messages[b])
+    for j in range(messages.shape[0]):
+        out[j] = max(score - messages[j], -second if j == place else -lowest)
+
+
+@leaf
+def _best_of_others(graphs, m, z, table, messages, temperature, work, places, out):
+    """Maxima of a table minus all messages but those of slot z, over the states of z."""
+    f = graphs.slot_factor[z]
+    base, start = graphs.variables[graphs.shape[m]], graphs.first_message[m]
+    begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
+    k = graphs.n_states[base + graphs.scope[z]]
+    if end - begin == 2:
+        other = begin + end - 1 - z
+        at = start + graphs.message_at[other]
+        n = graphs.n_states[base + graphs.scope[other]]
+        if graphs.potts[f] and temperature == 0.0:
+            _best_of_other_potts(table[0], messages[at : at + n], out[:n])
+            return
+        for j in range(k):
+            for b in range(n):
+                entry = j * n + b if z == begin else b * k + j
+                work[b] = table[entry] - messages[at + b]
+            out[j] = _soft_maximum(work, n, temperature)
+        return
+    size = graphs.n_entries[f]
+    for y in range(begin, end):
+        places[y - begin] = 0
+    for j in range(k):
+        out[j] = -np.inf
+    for sweep in range(1 if temperature == 0.0 else 2):
+        for j in range(k):
+            work[k + j] = 0.0
+        for e in range(size):
+            value = table[e]
+            for y in range(begin, end):
+                if y != z:
+                    value -= messages[start + graphs.message_at[y] + places[y - begin]]
+            j = places[z - begin]
+            if sweep == 0:
+                out[j] = max(out[j], value)
+            else:
+                work[k + j] += np.exp((value - out[j]) / temperature)
+            for y in range(end - 1, begin - 1, -1):
+                places[y - begin] += 1
+                if places[y - begin] < graphs.n_states[base + graphs.scope[y]]:
+                    break
+                places[y - begin] = 0
+    if temperature > 0.0:
+        for j in range(k):
+            out[j] += temperature * np.log(work[k + j])
+
+
+@leaf
+def minimise_messages(graphs, m, unary, tables, messages, temperature, work, best, total, places):
+    """One sweep: for each variable the best messages of all its factors, the others fixed.
+
+    With ``best_c`` the maxima of a factor over its other variables, the variable and its N factors
+    share ``unary + sum_c best_c`` equally.
+    """
+    s = graphs.shape[m]
+    start = graphs.first_message[m]
+    for a in range(graphs.variables[s], graphs.variables[s + 1]):
+        k, at = graphs.n_states[a], graphs.state_at[a]
+        begin, end = graphs.held_at[a], graphs.held_at[a + 1]
+        for j in range(k):
+            total[j] = unary[at + j]
+        for h in range(begin, end):
+            z = graphs.held[h]
+            first = graphs.entry_at[graphs.slot_factor[z]]
+            table = tables[first : first + graphs.n_entries[graphs.slot_factor[z]]]
+            _best_of_others(graphs, m, z, table, messages, temperature, work, places, best)
+            place = start + graphs.message_at[z]
+            for j in range(k):
+                messages[place + j] = best[j]
+                total[j] += best[j]
+        for h in range(begin, end):
+            place = start + graphs.message_at[graphs.held[h]]
+            for j in range(k):
+                messages[place + j] -= total[j] / (1.0 + end - begin)
+
+
+@compiled
+def tighten_messages(
+    graphs, rows, features, truth, costs, sample_weight, matrix, factor_weights, sweeps, first,
+    last, messages,
+):  # fmt: skip
+    """Lower the primal value at fixed weights: some sweeps over the messages of some examples."""
+    room = make_room(graphs)
+    states, entries = make_answers(graphs)
+    most = room.values.shape[0]
+    work, best, total = np.empty(2 * most), np.empty(most), np.empty(most)
+    for m in range(first, last):
+        if sample_weight[m] == 0.0:
+            continue
+        unary = states[0, : graphs.first_state[m + 1] - graphs.first_state[m]]
+        tables = entries[0, : graphs.first_entry[m + 1] - graphs.first_entry[m]]
+        score_example(
+            graphs, rows, features, truth, costs, matrix, factor_weights, m, 1.0, room, unary,
+            tables,
+        )  # fmt: skip
+        for _ in range(sweeps):
+            minimise_messages(
+                graphs, m, unary, tables, messages, 0.0, work, best, total, room.places
+            )
