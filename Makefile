@@ -15,13 +15,17 @@ PROCESSORS := $(if $(filter x86_64 amd64,$(shell uname -m)),x86-64 haswell,gener
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-oldest test-portable bench docs lint format clean
+.PHONY: help demo wheel test test-all test-oldest test-portable bench docs lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
 
 demo: $(BASE)  ## a short tour of the library
 	@$(PY) -m maxmargin.demo
+
+wheel: $(DEV)  ## build a wheel with prebuilt kernels, so that a first fit compiles nothing
+	@$(PY) -m maxmargin._build
+	@$(PY) -m build --wheel --no-isolation
 
 test: $(DEV)  ## run the tests, but for those marked slow
 	@$(PY) tests/run.py -m "not slow" $(ARGS)
@@ -66,6 +70,7 @@ format: $(DEV)  ## let ruff repair what it can
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) .venv-oldest .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
+	rm -rf src/maxmargin/_prebuilt
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # No dependency on pyproject.toml: an environment is made once, its contents are kept up to date.

@@ -32,6 +32,7 @@ from ._kernels.sources import PACKAGE, content_hash
 from ._progress import WorkReporter
 
 _HEADING = "kernels"
+_MOST_PROCESSES = 4  # by default: each takes up to 1 GB
 _LAST_WORDS = 2000  # characters of what a process said before it died
 
 
@@ -96,7 +97,7 @@ def build(
     ----------
     names : iterable of str, optional
     jobs : int, optional
-        Number of processes; that of the processors by default.
+        Number of processes; that of the processors by default, at most 4.
     folder : Path
     verbose : int
         1 shows a progress bar on a terminal, log lines elsewhere.
@@ -107,11 +108,16 @@ def build(
     if wanted:
         _check_writable(folder)
         with tempfile.TemporaryDirectory() as parts:
-            entries = _run(wanted, jobs or os.cpu_count() or 1, Path(parts), verbose)
+            entries = _run(wanted, jobs or default_jobs(), Path(parts), verbose)
             _write(folder, old, wanted, entries, Path(parts))
     record = store.Store(folder).record or old
     size = sum(path.stat().st_size for path in folder.glob("*")) if folder.exists() else 0
     return Built(wanted, len(record["entries"]), size, time.perf_counter() - began)
+
+
+def default_jobs() -> int:
+    """Number of processes unless told."""
+    return min(os.cpu_count() or 1, _MOST_PROCESSES)
 
 
 def is_writable(folder: Path = store.FOLDER) -> bool:
@@ -279,13 +285,9 @@ def _write(
 ) -> None:
     """Put a store in place: the code first, then the record that names it."""
     system, cpu, features = magic()
-    target = store.baseline()
-    assert target is not None
-    before = store.Store(folder)
+    before = (folder / old["file"]).read_bytes() if old["entries"] else b""
     contents = {
-        digest: before.folder.joinpath(old["file"]).read_bytes()[
-            entry["offset"] : entry["offset"] + entry["size"]
-        ]
+        digest: before[entry["offset"] : entry["offset"] + entry["size"]]
         for digest, entry in old["entries"].items()
     }
     names = {digest: entry["name"] for digest, entry in old["entries"].items()} | entries
@@ -302,7 +304,7 @@ def _write(
     file = f"kernels-{hashlib.sha256(code).hexdigest()[:16]}.bin"
     record = {
         "format": store.FORMAT, **store.versions(), "sources": content_hash(), "system": system,
-        "cpu": cpu, "features": features, "needs": list(target.needs), "file": file,
+        "cpu": cpu, "features": features, "file": file,
         "fits": sorted({*old["fits"], *fits}), "entries": placed,
     }  # fmt: skip
     folder.mkdir(exist_ok=True)
@@ -323,7 +325,7 @@ def main(arguments: list[str]) -> int:
     """The command line, for those who have no ``maxmargin kernels``."""
     parser = argparse.ArgumentParser(prog="python -m maxmargin._build", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="first fits, such as 'sequence/*'")
-    parser.add_argument("--jobs", type=int, help="number of processes (default: of processors)")
+    parser.add_argument("--jobs", type=int, help=f"number of processes (default: {default_jobs()})")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.worker:

@@ -82,10 +82,11 @@ class Damaged(Exception):
 
 
 class Store:
-    """The prebuilt kernels in a folder."""
+    """The prebuilt kernels in a folder, for a target: the baseline of this machine by default."""
 
-    def __init__(self, folder: Path = FOLDER):
+    def __init__(self, folder: Path = FOLDER, target: Target | None = None):
         self.folder = folder
+        self.wanted = target or baseline()
         self._said = False
 
     @functools.cached_property
@@ -99,11 +100,14 @@ class Store:
             raise Damaged(f"{RECORD}: {error}") from None
         try:
             found = json.loads(text)
-            known = found["format"] == FORMAT and isinstance(found["entries"], dict)
+            version = found["format"]
+            whole = version != FORMAT or isinstance(found["entries"], dict)
         except (ValueError, TypeError, KeyError):
-            raise Damaged(f"{RECORD} is no record") from None
-        if not known:
-            raise Damaged(f"{RECORD} has format {found['format']!r}; this version reads {FORMAT}")
+            whole = False
+        if not whole:
+            raise Damaged(f"{RECORD} is no record")
+        if version != FORMAT:
+            raise Damaged(f"{RECORD} has format {version!r}; this version reads {FORMAT}")
         return found
 
     def unfit(self, magic: tuple[str, str, str]) -> str:
@@ -123,12 +127,15 @@ class Store:
         system, cpu, features = magic
         if record.get("system") != system:
             return f"they were built for {record.get('system')}, this is {system}"
-        if (cpu, features) == (record.get("cpu"), record.get("features")):
+        target = self.wanted
+        if target is None or (record.get("cpu"), record.get("features")) != target[:2]:
+            return f"they were built for {record.get('cpu')}, this needs {target and target.cpu}"
+        if (cpu, features) == target[:2]:
             return ""
         if config.CPU_NAME is not None:
-            return f"they were built for {record.get('cpu')}, numba is told to use {cpu}"
+            return f"they were built for {target.cpu}, numba is told to use {cpu}"
         have = {name[1:] for name in features.split(",") if name.startswith("+")}
-        if missing := sorted(set(record.get("needs", ())) - have):
+        if missing := sorted(set(target.needs) - have):
             return f"this processor, {cpu}, lacks {', '.join(missing)}"
         return ""
 
@@ -165,9 +172,10 @@ class Store:
             with open(self.folder / self.record["file"], "rb") as file:
                 file.seek(entry["offset"])
                 packed = file.read(entry["size"])
-        except OSError as error:
-            raise Damaged(f"{self.record['file']}: {error}") from None
-        if hashlib.sha256(packed).hexdigest() != entry["sha256"]:
+            good = hashlib.sha256(packed).hexdigest() == entry["sha256"]
+        except (OSError, KeyError, TypeError) as error:
+            raise Damaged(f"{type(error).__name__}: {error}") from None
+        if not good:
             raise Damaged(f"the checksum of {entry['name']} does not match its contents")
         return zlib.decompress(packed)
 

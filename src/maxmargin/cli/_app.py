@@ -43,6 +43,7 @@ _COMMANDS = {
     "evaluate": "evaluate",
     "inspect": "inspect",
     "datasets": "datasets",
+    "kernels": "kernels",
     "reproduce": "reproduce",
 }
 

@@ -1,0 +1,385 @@
+"""Prebuilt kernels: used where they fit and verified, compiled afresh, with a word, elsewhere."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+from llvmlite import binding
+
+import maxmargin
+from maxmargin import _build
+from maxmargin._first_fits import FIRST_FITS
+from maxmargin._kernels import store
+from test_hostile_cache import Bomb
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+ESTIMATORS = {
+    name for name in maxmargin.__all__
+    if name.endswith(("Classifier", "Labeler", "Ranker", "Matcher", "Predictor", "Selector", "Parser"))
+}  # fmt: skip
+
+needs_baseline = pytest.mark.skipif(store.baseline() is None, reason="no baseline for this machine")
+
+# --- the list of first fits ----------------------------------------------------------------------
+
+
+def test_every_estimator_has_first_fits():
+    found = {type(fit.model()).__name__ for fit in FIRST_FITS.values()}
+    assert len(ESTIMATORS) == 12 and found == ESTIMATORS
+
+
+def test_first_fits_have_default_parameters():
+    allowed = {"surrogate", "trainer", "kernel", "random_state", "max_iter", "n_iter", "latent",
+               "structure", "edges"}  # fmt: skip
+    for fit in FIRST_FITS.values():
+        model = fit.model()
+        ordinary = type(model)().get_params(deep=False)
+        changed = {
+            name for name, value in model.get_params(deep=False).items() if value != ordinary[name]
+        }
+        assert changed <= allowed, fit.name
+
+
+# --- a wheel in a clean environment --------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory):
+    """A wheel of this checkout with all prebuilt kernels, which are built first if need be."""
+    _build.build()
+    folder = tmp_path_factory.mktemp("dist")
+    try:
+        import hatchling  # noqa: F401
+    except ImportError:
+        isolation = []
+    else:
+        isolation = ["--no-isolation"]
+    command = [sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", str(folder)]
+    subprocess.run([*command, str(REPOSITORY)], check=True, capture_output=True, text=True)
+    [path] = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="session")
+def installed(wheel, tmp_path_factory):
+    """The package folder of an environment into which the wheel was installed.
+
+    The dependencies are those of this process.
+    """
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    [python] = [path for path in folder.glob("*/python*") if path.stem == "python"]
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", str(wheel)], check=True)
+    [package] = folder.glob("**/maxmargin/__init__.py")
+    others = package.parent.parent / "others.pth"
+    others.write_text(sysconfig.get_path("purelib") + "\n")
+    return python, package.parent
+
+
+def run(code, python, cache, **environment):
+    """What a fresh process of an environment prints, and what it logs."""
+    base = {
+        name: value for name, value in os.environ.items()
+        if not name.startswith(("NUMBA_", "PYTHON", "MAXMARGIN_"))
+    }  # fmt: skip
+    done = subprocess.run(
+        [str(python), "-c", code],
+        env=base | {"NUMBA_CACHE_DIR": str(cache)} | environment,
+        cwd=cache.parent, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+ALL_FITS = """
+import maxmargin
+from maxmargin._build import compilations
+from maxmargin._first_fits import FIRST_FITS
+counted = compilations()
+for fit in FIRST_FITS.values():
+    fit.run()
+print(maxmargin.__file__, len(FIRST_FITS), len(counted.buffer))
+"""
+
+
+@needs_baseline
+def test_no_first_fit_compiles_anything(installed, tmp_path):
+    python, package = installed
+    out, err = run(ALL_FITS, python, tmp_path / "cache")
+    assert out.split() == [str(package / "__init__.py"), str(len(FIRST_FITS)), "0"]
+    assert "prebuilt" not in err
+    assert not (tmp_path / "cache").exists()
+
+
+@needs_baseline
+def test_the_wheel_is_small_and_says_what_it_is_for(wheel):
+    assert wheel.stat().st_size < 12e6
+    version = f"cp{sys.version_info[0]}{sys.version_info[1]}"
+    assert wheel.name.split("-")[2:4] == [version, version] and "any" not in wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        record = json.loads(archive.read("maxmargin/_prebuilt/record.json"))
+        assert f"maxmargin/_prebuilt/{record['file']}" in archive.namelist()
+    assert set(record["fits"]) == set(FIRST_FITS)
+
+
+# Compiles a few functions in a second; "entries" of the store have them.
+SMALL = """
+import numpy as np
+from maxmargin._kernels.passes import inner_product
+from maxmargin._build import compilations
+counted = compilations()
+print(inner_product(np.arange(3.0), np.ones(3)), len(counted.buffer) > 0)
+"""
+
+
+@pytest.fixture
+def altered(installed, tmp_path):
+    """A copy of the installed package, its record, and a function that puts another in place."""
+    python, package = installed
+    copy = tmp_path / "copy" / "maxmargin"
+    shutil.copytree(package, copy)
+    path = copy / "_prebuilt" / store.RECORD
+    record = json.loads(path.read_text())
+
+    def write(code=SMALL, environment=None, **changes):
+        path.write_text(json.dumps(record | changes))
+        more = {"PYTHONPATH": str(copy.parent)} | (environment or {})
+        return run(code, python, tmp_path / "cache", **more)
+
+    return record, copy, write
+
+
+@needs_baseline
+def test_nothing_altered_nothing_compiled(altered):
+    _, _, write = altered
+    assert write() == ("3.0 False\n", "")
+
+
+@needs_baseline
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"numba": "0.1.2"}, "built with numba 0.1.2, this is "),
+        ({"llvmlite": "0.1.2"}, "built with llvmlite 0.1.2, this is "),
+        ({"python": "cpython-27"}, "built with python cpython-27, this is "),
+        ({"system": "pdp11-unknown-unix"}, "built for pdp11-unknown-unix, this is "),
+        ({"cpu": "pentium"}, "built for pentium"),
+        ({"features": "+teleport"}, "built for "),
+        ({"format": 99}, "has format 99"),
+        ({"entries": []}, "is no record"),
+        ({"file": "elsewhere.bin"}, "No such file"),
+    ],
+)
+def test_what_does_not_fit_is_compiled_and_said(altered, changes, said):
+    _, copy, write = altered
+    out, err = write(**changes)
+    assert out == "3.0 True\n"
+    assert said in err and str(copy / "_prebuilt") in err and err.count("prebuilt kernels in") == 1
+
+
+@needs_baseline
+def test_another_processor_by_name_is_compiled_for(altered):
+    _, _, write = altered
+    out, err = write(environment={"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""})
+    assert out == "3.0 True\n" and "numba is told to use x86-64" in err
+    target = store.baseline()
+    asked = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
+    assert write(environment=asked)[1] == ""
+
+
+@needs_baseline
+def test_other_sources_are_compiled_and_said_to_those_who_listen(altered):
+    _, copy, write = altered
+    source = copy / "_kernels" / "vector.py"
+    source.write_text(source.read_text() + "# edited\n")
+    out, err = write()
+    assert out == "3.0 True\n" and err == ""
+    shutil.rmtree(copy.parent.parent / "cache")
+    out, err = write("import logging\nlogging.basicConfig(level='INFO')\n" + SMALL)
+    assert out == "3.0 True\n" and "built from other sources" in err
+
+
+@needs_baseline
+def test_switched_off(altered):
+    _, _, write = altered
+    assert write(environment={store.SWITCH: "0"}) == ("3.0 True\n", "")
+
+
+@needs_baseline
+def test_own_code_is_preferred(altered):
+    _, _, write = altered
+    assert write(environment={store.SWITCH: "0"})[0] == "3.0 True\n"
+    assert write(numba="0.1.2") == ("3.0 False\n", "")  # the store is not even looked at
+
+
+@needs_baseline
+@pytest.mark.parametrize("damage", ["flip", "bomb", "cut"])
+def test_damaged_code_is_not_unpickled(altered, tmp_path, damage):
+    record, copy, write = altered
+    path = copy / "_prebuilt" / record["file"]
+    code = path.read_bytes()
+    mark = tmp_path / "exploded"
+    if damage == "flip":
+        code = bytes(byte ^ 1 for byte in code)
+    elif damage == "cut":
+        code = code[:100]
+    else:
+        bomb = pickle.dumps(Bomb(mark))
+        code = b"".join(bomb.ljust(entry["size"], b".") for entry in record["entries"].values())
+    path.write_bytes(code)
+    out, err = write()
+    assert out == "3.0 True\n" and "checksum" in err and not mark.exists()
+    assert err.count("prebuilt kernels in") == 1
+
+
+def test_a_folder_without_a_record_is_no_store(tmp_path):
+    there = store.Store(tmp_path)
+    assert there.record is None and there.target(("system", "cpu", "")) is None
+
+
+# --- which processors fit ------------------------------------------------------------------------
+
+
+def recorded(tmp_path, target, system):
+    there = store.Store(tmp_path, target)
+    record = {
+        "format": store.FORMAT, **store.versions(), "sources": _build.content_hash(),
+        "system": system, "cpu": target.cpu, "features": target.features, "entries": {},
+    }  # fmt: skip
+    (tmp_path / store.RECORD).write_text(json.dumps(record))
+    return there
+
+
+@pytest.mark.parametrize("machine", sorted(store.BASELINES))
+def test_what_a_processor_needs(tmp_path, monkeypatch, machine, caplog):
+    target = store.baseline(machine)
+    there = recorded(tmp_path, target, "here")
+    monkeypatch.setattr(store.config, "CPU_NAME", None)
+    enough = ",".join(f"+{name}" for name in (*target.needs, "more"))
+    assert there.target(("here", "newer", enough)) == ("here", target.cpu, target.features)
+    assert there.target(("here", target.cpu, target.features)) is not None
+    assert there.target(("elsewhere", "newer", enough)) is None
+    assert caplog.records[-1].levelno == logging.WARNING
+    for name in target.needs:
+        assert f"lacks {name}" in there.unfit(("here", "older", enough.replace(f"+{name},", "")))
+        assert f"lacks {name}" in there.unfit(("here", "older", enough.replace(f"+{name},", f"-{name},")))
+
+
+def test_machines():
+    assert store.baseline("x86_64").cpu == store.baseline("AMD64").cpu == "x86-64-v3"
+    assert store.baseline("aarch64").cpu == store.baseline("arm64").cpu == "generic"
+    assert store.baseline("riscv64") is None
+
+
+@needs_baseline
+def test_the_compiler_knows_the_baseline():
+    target = binding.Target.from_default_triple()
+    for name in store.baseline().needs:
+        assert name in binding.get_host_cpu_features()
+    machine = target.create_target_machine(cpu=store.baseline().cpu, features="")
+    assert machine.triple == binding.get_process_triple()
+
+
+# --- the same results ----------------------------------------------------------------------------
+
+RESULT = """
+from maxmargin._first_fits import FIRST_FITS
+from maxmargin._build import compilations
+counted = compilations()
+model = FIRST_FITS["multiclass/max-min/dense"].run()
+print(model.primal_.hex(), model.gap_.hex(), model.coef_.tobytes().hex(), len(counted.buffer) > 0)
+"""
+
+
+@needs_baseline
+def test_prebuilt_and_fresh_code_agree(installed, tmp_path):
+    python, _ = installed
+    *prebuilt, compiled = run(RESULT, python, tmp_path / "empty")[0].split()
+    assert compiled == "False"
+    target = store.baseline()
+    asked = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
+    *fresh, compiled = run(
+        RESULT, python, tmp_path / "fresh", **asked, **{store.SWITCH: "0"}
+    )[0].split()  # fmt: skip
+    assert compiled == "True" and fresh == prebuilt  # the same target, the same bits
+    host, gap, _, compiled = run(RESULT, python, tmp_path / "host", **{store.SWITCH: "0"})[0].split()
+    assert compiled == "True"
+    within = float.fromhex(gap) + float.fromhex(prebuilt[1])
+    assert abs(float.fromhex(host) - float.fromhex(prebuilt[0])) <= within
+
+
+# --- building ------------------------------------------------------------------------------------
+
+
+def test_names_of_first_fits():
+    assert _build.chosen(["multiclass/*/dense"]) == [
+        f"multiclass/{surrogate}/dense" for surrogate in ("max-margin", "max-min", "crf")
+    ]
+    assert _build.chosen() == list(FIRST_FITS)
+    with pytest.raises(ValueError, match="no first fit is called 'sequences'"):
+        _build.chosen(["sequences"])
+
+
+def test_every_fit_is_handed_out_once():
+    queue = _build._Queue(FIRST_FITS)
+    workers = [queue.fits() for _ in range(3)]
+    found = []
+    while workers:
+        for worker in list(workers):
+            name = next(worker, None)
+            if name is None:
+                workers.remove(worker)
+            else:
+                found.append(name)
+    assert sorted(found) == sorted(FIRST_FITS)
+
+
+@needs_baseline
+def test_building_adds_to_what_is_there(tmp_path, monkeypatch):
+    folder = tmp_path / "store"
+    first = _build.build(["structured/max-margin/plain"], jobs=1, folder=folder)
+    assert first.fits == ["structured/max-margin/plain"]
+    assert _build.build(first.fits, folder=folder).fits == []
+    second = _build.build(["subset/max-margin/dense", *first.fits], jobs=1, folder=folder)
+    assert second.fits == ["subset/max-margin/dense"] and second.n_entries > first.n_entries
+    there = store.Store(folder)
+    assert all(there.read(digest) for digest in there.record["entries"])
+    assert len(list(folder.iterdir())) == 2
+    (folder / there.record["file"]).write_bytes(b"")  # damaged: all is built again
+    assert _build.missing(second.fits, folder) == second.fits
+    assert _build.clear(folder) > 0 and not folder.exists() and _build.clear(folder) == 0
+
+
+def test_a_fit_that_fails_is_named(tmp_path, monkeypatch):
+    answer = {"entries": {}, "problems": ["graph: no"], "died": False, "seconds": 0.0}
+    monkeypatch.setattr(_build, "_ask", lambda worker, name: answer)
+    monkeypatch.setattr(_build, "_start", lambda parts: subprocess.Popen(["true"], stdin=-1))
+    with pytest.raises(_build.BuildError, match="graph: no"):
+        _build.build(["multiclass/crf/dense"], folder=tmp_path / "store")
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_process_that_dies_is_no_success(tmp_path, monkeypatch):
+    dead = [sys.executable, "-c", "raise SystemExit(3)"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    monkeypatch.setattr(_build, "_start", lambda parts: subprocess.Popen(dead, **pipes))
+    with pytest.raises(_build.BuildError, match="the process died"):
+        _build.build(["multiclass/crf/dense"], folder=tmp_path / "store")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write")
+def test_a_folder_that_cannot_be_written(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(_build.BuildError, match="cannot be written"):
+        _build.build(["multiclass/crf/dense"], folder=tmp_path / "store")
