@@ -30,8 +30,8 @@ wheel: $(DEV)  ## build a wheel with prebuilt kernels, so that a first fit compi
 test: $(DEV)  ## run the tests, but for those marked slow
 	@$(PY) tests/run.py -m "not slow" $(ARGS)
 
-test-all: $(DEV)  ## run all tests, with optimised code
-	@NUMBA_OPT=3 $(PY) tests/run.py $(ARGS)
+test-all: $(DEV)  ## run all tests
+	@$(PY) tests/run.py $(ARGS)
 
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
@@ -42,7 +42,7 @@ test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the
 
 # Each processor has its own cache of compiled code. All are tested, also after a failure.
 test-portable: $(DEV)  ## run the tests with code for several processors, old and new
-	@unset NUMBA_CACHE_DIR NUMBA_CPU_NAME NUMBA_CPU_FEATURES; failed=; \
+	@unset NUMBA_CACHE_DIR NUMBA_CPU_NAME NUMBA_CPU_FEATURES; export MAXMARGIN_PREBUILT=0; failed=; \
 	for name in $(PROCESSORS); do \
 	    echo "code for the processor: $$name"; \
 	    if test $$name != host; then export NUMBA_CPU_NAME=$$name NUMBA_CPU_FEATURES=; \

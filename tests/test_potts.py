@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from maxmargin.graphs._tighten_kernel import _best_of_other_potts
 
 import steppers
 from graph_models import small_problem
+from maxmargin.graphs._tighten_kernel import _best_of_other_potts
 from maxmargin.graphs.factor_graph import FactorGraph
 from maxmargin.graphs.kernels.potts import best_potts, solve_potts
 from maxmargin.graphs.packing import pack_graphs, plan_layout, with_short_potts

@@ -9,26 +9,23 @@ import pickle
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
-from pathlib import Path
 
 import pytest
+from benchmarks import environment
 from llvmlite import binding
 
 import maxmargin
 from maxmargin import _build
 from maxmargin._first_fits import FIRST_FITS
 from maxmargin._kernels import store
+from maxmargin._kernels.target import BASELINES, baseline
 from test_hostile_cache import Bomb
 
-REPOSITORY = Path(__file__).resolve().parent.parent
-ESTIMATORS = {
-    name for name in maxmargin.__all__
-    if name.endswith(("Classifier", "Labeler", "Ranker", "Matcher", "Predictor", "Selector", "Parser"))
-}  # fmt: skip
+KINDS = ("Classifier", "Labeler", "Ranker", "Matcher", "Predictor", "Selector", "Parser")
+ESTIMATORS = {name for name in maxmargin.__all__ if name.endswith(KINDS)}
 
-needs_baseline = pytest.mark.skipif(store.baseline() is None, reason="no baseline for this machine")
+needs_baseline = pytest.mark.skipif(baseline() is None, reason="no baseline for this machine")
 
 # --- the list of first fits ----------------------------------------------------------------------
 
@@ -55,47 +52,20 @@ def test_first_fits_have_default_parameters():
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
-    """A wheel of this checkout with all prebuilt kernels, which are built first if need be."""
-    _build.build()
-    folder = tmp_path_factory.mktemp("dist")
-    try:
-        import hatchling  # noqa: F401
-    except ImportError:
-        isolation = []
-    else:
-        isolation = ["--no-isolation"]
-    command = [sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", str(folder)]
-    subprocess.run([*command, str(REPOSITORY)], check=True, capture_output=True, text=True)
-    [path] = folder.glob("*.whl")
-    return path
+    return environment.build_wheel(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="session")
 def installed(wheel, tmp_path_factory):
-    """The package folder of an environment into which the wheel was installed.
-
-    The dependencies are those of this process.
-    """
-    folder = tmp_path_factory.mktemp("environment")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    [python] = [path for path in folder.glob("*/python*") if path.stem == "python"]
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--quiet", "--no-deps", str(wheel)], check=True)
-    [package] = folder.glob("**/maxmargin/__init__.py")
-    others = package.parent.parent / "others.pth"
-    others.write_text(sysconfig.get_path("purelib") + "\n")
-    return python, package.parent
+    """The interpreter of a clean environment with the wheel, and the folder of the package."""
+    return environment.install(wheel, tmp_path_factory.mktemp("environment"))
 
 
-def run(code, python, cache, **environment):
+def run(code, python, cache, **variables):
     """What a fresh process of an environment prints, and what it logs."""
-    base = {
-        name: value for name, value in os.environ.items()
-        if not name.startswith(("NUMBA_", "PYTHON", "MAXMARGIN_"))
-    }  # fmt: skip
     done = subprocess.run(
         [str(python), "-c", code],
-        env=base | {"NUMBA_CACHE_DIR": str(cache)} | environment,
+        env=environment.clean_variables() | {"NUMBA_CACHE_DIR": str(cache)} | variables,
         cwd=cache.parent, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -152,9 +122,9 @@ def altered(installed, tmp_path):
     path = copy / "_prebuilt" / store.RECORD
     record = json.loads(path.read_text())
 
-    def write(code=SMALL, environment=None, **changes):
+    def write(code=SMALL, variables=None, **changes):
         path.write_text(json.dumps(record | changes))
-        more = {"PYTHONPATH": str(copy.parent)} | (environment or {})
+        more = {"PYTHONPATH": str(copy.parent)} | (variables or {})
         return run(code, python, tmp_path / "cache", **more)
 
     return record, copy, write
@@ -191,11 +161,11 @@ def test_what_does_not_fit_is_compiled_and_said(altered, changes, said):
 @needs_baseline
 def test_another_processor_by_name_is_compiled_for(altered):
     _, _, write = altered
-    out, err = write(environment={"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""})
+    out, err = write(variables={"NUMBA_CPU_NAME": "x86-64", "NUMBA_CPU_FEATURES": ""})
     assert out == "3.0 True\n" and "numba is told to use x86-64" in err
-    target = store.baseline()
+    target = baseline()
     asked = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
-    assert write(environment=asked)[1] == ""
+    assert write(variables=asked)[1] == ""
 
 
 @needs_baseline
@@ -213,13 +183,13 @@ def test_other_sources_are_compiled_and_said_to_those_who_listen(altered):
 @needs_baseline
 def test_switched_off(altered):
     _, _, write = altered
-    assert write(environment={store.SWITCH: "0"}) == ("3.0 True\n", "")
+    assert write(variables={store.SWITCH: "0"}) == ("3.0 True\n", "")
 
 
 @needs_baseline
 def test_own_code_is_preferred(altered):
     _, _, write = altered
-    assert write(environment={store.SWITCH: "0"})[0] == "3.0 True\n"
+    assert write(variables={store.SWITCH: "0"})[0] == "3.0 True\n"
     assert write(numba="0.1.2") == ("3.0 False\n", "")  # the store is not even looked at
 
 
@@ -261,9 +231,9 @@ def recorded(tmp_path, target, system):
     return there
 
 
-@pytest.mark.parametrize("machine", sorted(store.BASELINES))
+@pytest.mark.parametrize("machine", sorted(BASELINES))
 def test_what_a_processor_needs(tmp_path, monkeypatch, machine, caplog):
-    target = store.baseline(machine)
+    target = baseline(machine)
     there = recorded(tmp_path, target, "here")
     monkeypatch.setattr(store.config, "CPU_NAME", None)
     enough = ",".join(f"+{name}" for name in (*target.needs, "more"))
@@ -272,22 +242,23 @@ def test_what_a_processor_needs(tmp_path, monkeypatch, machine, caplog):
     assert there.target(("elsewhere", "newer", enough)) is None
     assert caplog.records[-1].levelno == logging.WARNING
     for name in target.needs:
-        assert f"lacks {name}" in there.unfit(("here", "older", enough.replace(f"+{name},", "")))
-        assert f"lacks {name}" in there.unfit(("here", "older", enough.replace(f"+{name},", f"-{name},")))
+        for instead in ("", f"-{name},"):
+            features = enough.replace(f"+{name},", instead)
+            assert f"lacks {name}" in there.unfit(("here", "older", features))
 
 
 def test_machines():
-    assert store.baseline("x86_64").cpu == store.baseline("AMD64").cpu == "x86-64-v3"
-    assert store.baseline("aarch64").cpu == store.baseline("arm64").cpu == "generic"
-    assert store.baseline("riscv64") is None
+    assert baseline("x86_64").cpu == baseline("AMD64").cpu == "x86-64-v3"
+    assert baseline("aarch64").cpu == baseline("arm64").cpu == "generic"
+    assert baseline("riscv64") is None
 
 
 @needs_baseline
 def test_the_compiler_knows_the_baseline():
     target = binding.Target.from_default_triple()
-    for name in store.baseline().needs:
+    for name in baseline().needs:
         assert name in binding.get_host_cpu_features()
-    machine = target.create_target_machine(cpu=store.baseline().cpu, features="")
+    machine = target.create_target_machine(cpu=baseline().cpu, features="")
     assert machine.triple == binding.get_process_triple()
 
 
@@ -307,13 +278,14 @@ def test_prebuilt_and_fresh_code_agree(installed, tmp_path):
     python, _ = installed
     *prebuilt, compiled = run(RESULT, python, tmp_path / "empty")[0].split()
     assert compiled == "False"
-    target = store.baseline()
+    target = baseline()
     asked = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
     *fresh, compiled = run(
         RESULT, python, tmp_path / "fresh", **asked, **{store.SWITCH: "0"}
     )[0].split()  # fmt: skip
     assert compiled == "True" and fresh == prebuilt  # the same target, the same bits
-    host, gap, _, compiled = run(RESULT, python, tmp_path / "host", **{store.SWITCH: "0"})[0].split()
+    out, _ = run(RESULT, python, tmp_path / "host", **{store.SWITCH: "0"})
+    host, gap, _, compiled = out.split()
     assert compiled == "True"
     within = float.fromhex(gap) + float.fromhex(prebuilt[1])
     assert abs(float.fromhex(host) - float.fromhex(prebuilt[0])) <= within

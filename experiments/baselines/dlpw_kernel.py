@@ -92,5 +92,3 @@ def dlpw_steps(
         add_answer(
             graphs, rows, features, truth, m, unary, tables, amount, matrix, factor_weights, room
         )
-
-

@@ -10,13 +10,13 @@ import numpy as np
 
 from maxmargin._kernels.jit import compiled, leaf
 from maxmargin._kernels.protocol import add_row, clear_rows, score_rows
-from maxmargin.graphs._soft_check import _true_entry, _true_pair, concave_part
+from maxmargin.graphs._soft_check import concave_part
 from maxmargin.graphs._soft_kernel import add_factor_block, make_room
 from maxmargin.graphs._tighten_kernel import make_answers, score_example
-from maxmargin.graphs.graph import COUNT, TABLE
+from maxmargin.graphs.graph import COUNT
 from maxmargin.graphs.inference.max_flow import make_network
 from maxmargin.graphs.inference.roof_duality import largest_shape, relax_example
-from maxmargin.graphs.kernels.agreement import add_to_factor, score_factor
+from maxmargin.graphs.kernels.agreement import add_to_factor
 from maxmargin.solvers._bcfw_kernel import weight_of
 
 

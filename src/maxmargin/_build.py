@@ -29,6 +29,7 @@ from ._first_fits import FIRST_FITS, in_groups
 from ._kernels import store
 from ._kernels.cache import VerifiedCache
 from ._kernels.sources import PACKAGE, content_hash
+from ._kernels.target import baseline
 from ._progress import WorkReporter
 
 _HEADING = "kernels"
@@ -51,7 +52,7 @@ class Built(NamedTuple):
 
 def magic() -> tuple[str, str, str]:
     """What numba calls the baseline of this kind of machine."""
-    target = store.baseline()
+    target = baseline()
     if target is None:
         raise BuildError("prebuilt kernels have no baseline for this kind of processor")
     return binding.get_process_triple(), target.cpu, target.features
@@ -63,7 +64,9 @@ def chosen(patterns: Iterable[str] = ()) -> list[str]:
     for pattern in patterns or ("*",):
         names = fnmatch.filter(FIRST_FITS, pattern)
         if not names:
-            raise ValueError(f"no first fit is called {pattern!r}; there are {', '.join(FIRST_FITS)}")
+            raise ValueError(
+                f"no first fit is called {pattern!r}; there are {', '.join(FIRST_FITS)}"
+            )
         found.update(dict.fromkeys(names))
     return list(found)
 
@@ -149,7 +152,7 @@ def clear(folder: Path = store.FOLDER) -> int:
 
 
 class _Queue:
-    """Fits that wait. A process stays with its group, whose fits share code, while there are any."""
+    """Fits that wait. A process stays with its group, whose fits share code."""
 
     def __init__(self, names: Iterable[str]):
         self._waiting = list(in_groups(names).values())

@@ -6,6 +6,7 @@ and then asks it for all it can tell. What is compiled on the way is what a user
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -188,47 +189,41 @@ _TABLE: tuple[tuple[str, str, str, tuple[str, ...], str, Callable[[str], tuple[A
 )
 
 
-def _model(estimator: str, surrogate: str, features: str) -> Callable[[], Any]:
-    options: dict[str, Any] = {"random_state": 0, "max_iter": 3}
-    if features == "rbf":
-        options["kernel"] = "rbf"
-    return lambda: getattr(maxmargin, estimator)(surrogate=surrogate, **options)
+def _fit(
+    name: str, group: str, data: Callable[[str], tuple[Any, Any]], kind: str, estimator: str,
+    **options: Any,
+) -> FirstFit:  # fmt: skip
+    """A first fit whose estimator is imported and made when it runs."""
+    return FirstFit(
+        name, group, lambda: getattr(maxmargin, estimator)(**options), lambda: data(kind)
+    )
 
 
 def _all() -> Iterable[FirstFit]:
+    short: dict[str, Any] = {"random_state": 0, "max_iter": 3}
     for estimator, task, group, surrogates, kinds, data in _TABLE:
         for surrogate in surrogates:
             for kind in kinds.split():
-                yield FirstFit(
-                    f"{task}/{surrogate}/{kind}",
-                    group,
-                    _model(estimator, surrogate, kind),
-                    lambda data=data, kind=kind: data(kind),
-                )
-    # A CRF of label sets has no edges.
-    for kind in ("dense", "csr"):
-        yield FirstFit(
-            f"multilabel/crf/{kind}",
-            "classes",
-            lambda: maxmargin.MultiLabelClassifier("crf", edges="none", random_state=0, max_iter=3),
-            lambda kind=kind: _sets(kind),
-        )
+                options = {**short, "surrogate": surrogate}
+                if kind == "rbf":
+                    options["kernel"] = "rbf"
+                yield _fit(f"{task}/{surrogate}/{kind}", group, data, kind, estimator, **options)
+    for kind in ("dense", "csr"):  # a CRF of label sets has no edges
+        options = {**short, "surrogate": "crf", "edges": "none"}
+        name = f"multilabel/crf/{kind}"
+        yield _fit(name, "classes", _sets, kind, "MultiLabelClassifier", **options)
     for space, (latent, data) in _LATENT.items():
         for trainer in _TRAINERS:
             yield FirstFit(
-                f"latent/{trainer}/{space}",
-                "hidden variables",
-                lambda latent=latent, trainer=trainer: maxmargin.LatentPredictor(
-                    latent(), trainer, n_iter=2, random_state=0
-                ),
-                lambda data=data: data(""),
-            )
-    yield FirstFit(
-        "structured/max-margin/plain",
-        "classes",
-        lambda: maxmargin.StructuredPredictor(_Classes(), random_state=0, max_iter=3),
-        lambda: _choices(""),
-    )
+                f"latent/{trainer}/{space}", "hidden variables", _latent(latent, trainer),
+                functools.partial(data, ""),
+            )  # fmt: skip
+    name = "structured/max-margin/plain"
+    yield _fit(name, "classes", _choices, "", "StructuredPredictor", structure=_Classes(), **short)
+
+
+def _latent(latent: Callable[[], Any], trainer: str) -> Callable[[], Any]:
+    return lambda: maxmargin.LatentPredictor(latent(), trainer, n_iter=2, random_state=0)
 
 
 FIRST_FITS: dict[str, FirstFit] = {fit.name: fit for fit in _all()}

@@ -229,9 +229,7 @@ class VerifiedCache(FunctionCache):
     #: Called with the key and what numba pickles of each version that Python calls, if any.
     collect: Callable[[Any, tuple], None] | None = None
 
-    def __init__(
-        self, function: Callable[..., Any], folder: Path | None, caller: str = "Python"
-    ):
+    def __init__(self, function: Callable[..., Any], folder: Path | None, caller: str = "Python"):
         self._name = repr(function)
         self._py_func = function
         self._impl = _CacheImpl(function, folder or Path())

@@ -17,7 +17,7 @@ PACKAGE = Path(__file__).resolve().parent.parent
 # Folders without compiled code: not even looked at, because an import should be quick.
 _WITHOUT = ("estimators", "report", "files", "datasets", "cli")
 # They keep compiled code and find it again, and do not change it.
-_KEEPING = ("_kernels/cache.py", "_kernels/store.py", "_kernels/sources.py")
+_KEEPING = ("cache", "sources", "store", "target")  # in _kernels
 _COMPILES = re.compile(r"^from (?:\.|\.\.+_kernels\.)jit import", re.M)
 _IMPORT = re.compile(r"^\s*from (\.+)([\w.]*) import (\([^)]*\)|.*)$", re.M)
 
@@ -51,7 +51,8 @@ def compiled_sources() -> dict[str, bytes]:
             found.add(path)
             waiting += _imported(path, texts[path])
     names = {path.relative_to(PACKAGE).as_posix(): path for path in found}
-    return {name: texts[names[name]].encode() for name in sorted(names) if name not in _KEEPING}
+    keeping = {f"_kernels/{name}.py" for name in _KEEPING}
+    return {name: texts[names[name]].encode() for name in sorted(names) if name not in keeping}
 
 
 @functools.cache

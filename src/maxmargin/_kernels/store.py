@@ -19,11 +19,10 @@ import hashlib
 import json
 import logging
 import os
-import platform
 import sys
 import zlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import llvmlite
 import numba
@@ -31,6 +30,7 @@ from llvmlite import binding
 from numba.core import config
 
 from .sources import PACKAGE, content_hash
+from .target import Target, baseline
 
 FOLDER = PACKAGE / "_prebuilt"
 RECORD = "record.json"
@@ -38,29 +38,6 @@ FORMAT = 1
 SWITCH = "MAXMARGIN_PREBUILT"
 _LOGGER = logging.getLogger("maxmargin.cache")
 _BITS_OF_DIGEST = 128  # of a key, in the record; the whole key is compared when code is read
-
-
-class Target(NamedTuple):
-    """What code is compiled for, as numba names it, and what a processor needs to run it."""
-
-    cpu: str
-    features: str = ""  # those of the named processor
-    needs: tuple[str, ...] = ()
-
-
-_X86 = Target(
-    "x86-64-v3",
-    needs=(
-        "avx", "avx2", "bmi", "bmi2", "cmov", "cx16", "cx8", "f16c", "fma", "fxsr", "lzcnt", "mmx",
-        "movbe", "popcnt", "sahf", "sse", "sse2", "sse3", "sse4.1", "sse4.2", "ssse3", "xsave",
-    ),
-)  # fmt: skip
-BASELINES = {"x86_64": _X86, "amd64": _X86, "aarch64": Target("generic"), "arm64": Target("generic")}
-
-
-def baseline(machine: str = "") -> Target | None:
-    """What prebuilt code is compiled for on a kind of machine; None where there is none."""
-    return BASELINES.get((machine or platform.machine()).lower())
 
 
 def versions() -> dict[str, str]:
@@ -87,6 +64,7 @@ class Store:
     def __init__(self, folder: Path = FOLDER, target: Target | None = None):
         self.folder = folder
         self.wanted = target or baseline()
+        self._targets: dict[tuple, tuple[str, str, str] | None] = {}
         self._said = False
 
     @functools.cached_property
@@ -143,10 +121,11 @@ class Store:
         """What numba called the machine that the code is for, or None if it cannot be used here."""
         if os.environ.get(SWITCH) == "0":
             return None
-        return self._target(magic)
+        if magic not in self._targets:
+            self._targets[magic] = self._find_target(magic)
+        return self._targets[magic]
 
-    @functools.cache  # noqa: B019: there is one store in a process
-    def _target(self, magic: tuple[str, str, str]) -> tuple[str, str, str] | None:
+    def _find_target(self, magic: tuple[str, str, str]) -> tuple[str, str, str] | None:
         try:
             if self.record is None:
                 return None

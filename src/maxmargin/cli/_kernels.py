@@ -80,8 +80,8 @@ def list_(as_json):
     print_table(("function", "versions"), sorted(facts["kernels"].items()))
     print_table(("first fit",), [(name,) for name in facts["fits"]])
     click.echo(
-        f"{facts['n_kernels']} kernels, {facts['bytes'] / 1e6:.1f} MB, of {len(facts['fits'])} first "
-        f"fits ({len(facts['missing_fits'])} missing), in {facts['folder']}"
+        f"{facts['n_kernels']} kernels, {facts['bytes'] / 1e6:.1f} MB, in {facts['folder']}: "
+        f"{len(facts['fits'])} first fits, {len(facts['missing_fits'])} missing"
     )
     click.echo(
         f"for {facts['cpu']} ({facts['system']}), {facts['python']}, numba {facts['numba']}, "
@@ -117,7 +117,9 @@ def verify(as_json):
 
 @command.command("build")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--jobs", type=click.IntRange(1), help="Processes; one per processor by default, at most 4.")
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Processes; one per processor by default, at most 4."
+)
 @json_option
 def build(names, jobs, as_json):
     """Compile what first fits need: all, or those that match a NAME such as 'sequence/*'.
