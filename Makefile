@@ -8,7 +8,9 @@ PY := $(VENV)/bin/python
 BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+# Most modules of the dependencies are never imported: Python compiles to bytecode what is, once.
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
 # Processors whose code this machine can run: the oldest of its kind, one with AVX2, its own.
 PROCESSORS := $(if $(filter x86_64 amd64,$(shell uname -m)),x86-64 haswell,generic) host
 # Further options or test files:  make test ARGS="tests/test_duality.py -x"

@@ -115,7 +115,7 @@ print(inner_product(np.arange(3.0), np.ones(3)), len(counted.buffer) > 0)
 
 @pytest.fixture
 def altered(installed, tmp_path):
-    """A copy of the installed package, its record, and a function that puts another in place."""
+    """The record of a copy of the package, the copy, and what runs code after changes of it."""
     python, package = installed
     copy = tmp_path / "copy" / "maxmargin"
     shutil.copytree(package, copy)
@@ -123,7 +123,8 @@ def altered(installed, tmp_path):
     record = json.loads(path.read_text())
 
     def write(code=SMALL, variables=None, **changes):
-        path.write_text(json.dumps(record | changes))
+        if changes:
+            path.write_text(json.dumps(record | changes))
         more = {"PYTHONPATH": str(copy.parent)} | (variables or {})
         return run(code, python, tmp_path / "cache", **more)
 
@@ -355,3 +356,56 @@ def test_a_folder_that_cannot_be_written(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.raises(_build.BuildError, match="cannot be written"):
         _build.build(["multiclass/crf/dense"], folder=tmp_path / "store")
+
+
+# --- the command line ----------------------------------------------------------------------------
+
+
+@needs_baseline
+def test_kernels_on_the_command_line(altered):
+    pytest.importorskip("click", reason="needs the extra cli")
+    record, copy, write = altered
+
+    def command(*words):
+        out, err = write(f"from maxmargin.cli import main; print(main({['kernels', *words]}))")
+        *lines, code = out.splitlines()
+        return int(code), "\n".join(lines), err
+
+    code, out, _ = command("list", "--json")
+    found = json.loads(out)
+    assert code == 0 and found["usable"] and found["problem"] is None
+    assert set(found["fits"]) == set(FIRST_FITS) and found["missing_fits"] == []
+    assert found["n_kernels"] == sum(found["kernels"].values()) == len(record["entries"])
+    code, out, _ = command("list")
+    assert code == 0 and "passes.evaluate_range" in out and "sequence/max-min/csr" in out
+    code, out, _ = command("verify")
+    assert code == 0 and f"{len(record['entries'])} kernels verified" in out
+
+    file = copy / "_prebuilt" / record["file"]
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    code, out, _ = command("verify", "--json")
+    found = json.loads(out)
+    assert code == 1 and not found["usable"] and len(found["damaged"]) == 1
+
+    code, out, _ = command("clear", "--json")
+    assert code == 0 and json.loads(out)["bytes"] >= len(content)
+    assert not (copy / "_prebuilt").exists()
+
+
+@needs_baseline
+def test_building_on_the_command_line(altered):
+    pytest.importorskip("click", reason="needs the extra cli")
+    _, copy, write = altered
+    shutil.rmtree(copy / "_prebuilt")
+    code = """
+import sys
+from maxmargin.cli import main
+assert main(["kernels", "verify"]) == 1
+assert main(["kernels", "build", "structures/*"]) == 2
+assert main(["kernels", "build", "structured/*", "--jobs", "1", "--json"]) == 0
+"""
+    out, err = write(code)
+    assert "no prebuilt kernels" in out and "no first fit is called 'structures/*'" in err
+    assert '"fits": [\n    "structured/max-margin/plain"' in out and "kernels: 1/1" in err

@@ -181,21 +181,22 @@ class _Queue:
 def _run(names: list[str], jobs: int, parts: Path, verbose: int) -> dict[str, str]:
     """Run fits in processes; the names of what was compiled, by the digests of their keys."""
     queue = _Queue(names)
+    waiting = set(names)
     found: dict[str, str] = {}
     problems: list[str] = []
     lock = threading.Lock()
     workers: list[subprocess.Popen[str]] = []
 
     def serve(worker: subprocess.Popen[str], report: Callable[[str], None]) -> None:
-        with contextlib.suppress(BuildError, OSError):
-            for name in queue.fits():
-                answer = _ask(worker, name)
-                with lock:
-                    found.update(answer["entries"])
-                    problems.extend(answer["problems"])
-                    report(f"{name} {answer['seconds']:.1f} s")
-                if answer["died"]:
-                    return
+        for name in queue.fits():
+            answer = _ask(worker, name)
+            with lock:
+                waiting.discard(name)
+                found.update(answer["entries"])
+                problems.extend(answer["problems"])
+                report(f"{name} {answer['seconds']:.1f} s")
+            if answer["died"]:
+                return
 
     with WorkReporter(verbose, _HEADING, len(names)) as reporter:
         try:
@@ -213,8 +214,8 @@ def _run(names: list[str], jobs: int, parts: Path, verbose: int) -> dict[str, st
         finally:
             for worker in workers:
                 _stop(worker)
-    if problems:
-        raise BuildError("; ".join(problems))
+    if problems or waiting:
+        raise BuildError("; ".join([*problems, *(f"{name}: not run" for name in waiting)]))
     return found
 
 

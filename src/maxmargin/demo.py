@@ -157,7 +157,10 @@ def _prepare() -> None:
     wanted = _build.missing(fit for *_, fit in TOUR)
     if wanted and _build.is_writable():
         print(f"The first run compiles: {', '.join(wanted)}", flush=True)
-        _build.build(wanted, verbose=1)
+        try:
+            _build.build(wanted, verbose=1)
+        except _build.BuildError as error:  # what is wrong shows again in the tour
+            print(error)
         print()
 
 

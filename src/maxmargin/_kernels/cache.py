@@ -43,6 +43,7 @@ _LOGGER = logging.getLogger("maxmargin.cache")
 _MARK = b"maxmargin compiled code 1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_START = os.path.join(PACKAGE, "")
 _ELSEWHERE = "or set NUMBA_CACHE_DIR to a folder of your own"
 
 _said: set[str] = set()  # what this process has said already
@@ -192,13 +193,11 @@ class _Locator(UserProvidedCacheLocator):
     def __init__(self, function: Callable[..., Any], folder: Path):
         self._py_file = function.__code__.co_filename
         self._lineno = function.__code__.co_firstlineno
-        try:
-            self.module = ".".join(Path(self._py_file).relative_to(PACKAGE).with_suffix("").parts)
-            subfolder = self.module
-        except ValueError:
-            self.module = None
-            subfolder = self.get_suitable_cache_subpath(self._py_file)
-        self._cache_path = str(folder / subfolder)
+        self.module = None
+        if self._py_file.startswith(_START):  # text, because there are hundreds at every import
+            self.module = self._py_file[len(_START) :].removesuffix(".py").replace(os.sep, ".")
+        subfolder = self.module or self.get_suitable_cache_subpath(self._py_file)
+        self._cache_path = os.path.join(folder, subfolder)
 
     def get_source_stamp(self) -> Any:
         """What tells versions of the source apart, beyond the name of the cache folder."""
@@ -209,7 +208,8 @@ class _CacheImpl(CompileResultCacheImpl):
     def __init__(self, function: Callable[..., Any], folder: Path):
         self._lineno = function.__code__.co_firstlineno
         self._locator = _Locator(function, folder)
-        name = f"{Path(self._locator._py_file).stem}.{function.__qualname__}"
+        stem = os.path.basename(self._locator._py_file).removesuffix(".py")
+        name = f"{stem}.{function.__qualname__}"
         self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
 
 
@@ -308,7 +308,8 @@ class VerifiedCache(FunctionCache):
         if not self._enabled or not self._impl.check_cachable(data):
             return
         key = self._key(sig, data.codegen)
-        payload = self._impl.reduce(data)
+        # What types were inferred to be is long, and only for people.
+        payload = self._impl.reduce(data._replace(type_annotation=""))
         self._collect(key, payload)
         if self._files is None:
             cannot_keep("there is no home folder: set HOME or XDG_CACHE_HOME")

@@ -184,14 +184,11 @@ def pack(key: Any, payload: tuple) -> tuple[str, bytes]:
     key : tuple
         Of the compiled version of a function.
     payload : tuple
-        What numba pickles of it: the code comes first, what the types were inferred to be sixth
-        after it.
+        What numba pickles of it; the code comes first.
     """
     from numba.core.serialize import dumps
 
-    code, *rest = payload
-    rest[5] = ""  # only for people, and longer than all the rest
-    body = dumps(key) + dumps((_without_bitcode(code), *rest))
+    body = dumps(key) + dumps((_without_bitcode(payload[0]), *payload[1:]))
     return digest_of(key), zlib.compress(body, 9)
 
 
