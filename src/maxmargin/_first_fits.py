@@ -169,7 +169,6 @@ _LATENT: dict[str, tuple[Callable[[], Any], Callable[[str], tuple[Any, Any]]]] =
         _hidden_maps,
     ),
 }
-_TRAINERS = ("random", "all", "lssvm")
 
 # --- the list ------------------------------------------------------------------------------------
 
@@ -213,7 +212,8 @@ def _all() -> Iterable[FirstFit]:
         name = f"multilabel/crf/{kind}"
         yield _fit(name, "classes", _sets, kind, "MultiLabelClassifier", **options)
     for space, (latent, data) in _LATENT.items():
-        for trainer in _TRAINERS:
+        # Slack re-scaling over all label sequences has no exact oracle.
+        for trainer in ("random", "lssvm") if space == "states" else ("random", "all", "lssvm"):
             yield FirstFit(
                 f"latent/{trainer}/{space}", "hidden variables", _latent(latent, trainer),
                 functools.partial(data, ""),
