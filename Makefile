@@ -8,14 +8,16 @@ PY := $(VENV)/bin/python
 BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
-PIP := $(PY) -m pip install --quiet --disable-pip-version-check
+# Most modules of the dependencies are never imported: Python compiles to bytecode what is, once.
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
 # Processors whose code this machine can run: the oldest of its kind, one with AVX2, its own.
 PROCESSORS := $(if $(filter x86_64 amd64,$(shell uname -m)),x86-64 haswell,generic) host
 # Further options or test files:  make test ARGS="tests/test_duality.py -x"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-oldest test-portable bench docs lint format clean
+.PHONY: help demo wheel test test-all test-oldest test-portable bench docs lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -23,11 +25,15 @@ help:  ## show this list
 demo: $(BASE)  ## a short tour of the library
 	@$(PY) -m maxmargin.demo
 
+wheel: $(DEV)  ## build a wheel with prebuilt kernels, so that a first fit compiles nothing
+	@$(PY) -m maxmargin._build
+	@$(PY) -m build --wheel --no-isolation
+
 test: $(DEV)  ## run the tests, but for those marked slow
 	@$(PY) tests/run.py -m "not slow" $(ARGS)
 
-test-all: $(DEV)  ## run all tests, with optimised code
-	@NUMBA_OPT=3 $(PY) tests/run.py $(ARGS)
+test-all: $(DEV)  ## run all tests
+	@$(PY) tests/run.py $(ARGS)
 
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
@@ -38,7 +44,7 @@ test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the
 
 # Each processor has its own cache of compiled code. All are tested, also after a failure.
 test-portable: $(DEV)  ## run the tests with code for several processors, old and new
-	@unset NUMBA_CACHE_DIR NUMBA_CPU_NAME NUMBA_CPU_FEATURES; failed=; \
+	@unset NUMBA_CACHE_DIR NUMBA_CPU_NAME NUMBA_CPU_FEATURES; export MAXMARGIN_PREBUILT=0; failed=; \
 	for name in $(PROCESSORS); do \
 	    echo "code for the processor: $$name"; \
 	    if test $$name != host; then export NUMBA_CPU_NAME=$$name NUMBA_CPU_FEATURES=; \
@@ -66,6 +72,7 @@ format: $(DEV)  ## let ruff repair what it can
 clean:  ## remove the environment, caches and build products
 	rm -rf $(VENV) .venv-oldest .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
+	rm -rf src/maxmargin/_prebuilt
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # No dependency on pyproject.toml: an environment is made once, its contents are kept up to date.

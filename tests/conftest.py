@@ -9,14 +9,11 @@ import signal
 import pytest
 from hypothesis import settings
 
-from run import cache_of_tests
+from run import variables
 
-# Most of the time of a first run is compilation. Less optimisation makes it shorter (none at all
-# would make the tests that compute much slower). `make test-all` tests the code that users get,
-# optimised. The two must not meet in one cache, nor end up in the one that users and benchmarks
-# share. Numba reads this when it is imported.
-os.environ.setdefault("NUMBA_OPT", "1")
-os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_of_tests(os.environ)))
+# Numba reads this when it is imported. What tests compile must not end up in the cache that users
+# and benchmarks share.
+os.environ.update(variables(os.environ))
 
 import realdata
 from maxmargin._kernels.jit import register_everything
@@ -33,6 +30,14 @@ gc.set_threshold(50_000, 20, 20)
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_configure(config):
+    """Measure what tests cost, if asked."""
+    if path := os.environ.get("MAXMARGIN_TEST_COSTS"):
+        from costs import Costs
+
+        config.pluginmanager.register(Costs(path))
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
-"""Run the tests in several short-lived processes, two at a time: ``python tests/run.py [options]``.
+"""Run the tests: ``python tests/run.py [options]``.
 
-Nearly all the time of a first run is compilation, and the compiler becomes slower the more a
-process has compiled already. So files are run in groups that share kernels, each group in a process
-of its own; what one compiles the others find on disk. Files that are named among the options are
-the only ones run; other options are handed to pytest.
+First the prebuilt kernels, which most tests use, are built in several processes. Then as many
+processes as there are processors run the tests, file by file: each takes the next file that nobody
+has taken. What one compiles beyond the kernels the others find on disk. Files that are named among
+the options are the only ones run; other options are handed to pytest.
 """
 
 from __future__ import annotations
@@ -13,58 +13,58 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-N_PROCESSES = 2
-# Groups that compile most come first. All other files are dealt out to the rest.
-GROUPS = (
-    "rankings matchings",
-    "chain_max_min mirror_prox hidden_labels equivalences oracles",
-    "hidden_graphs graph_labeler grid_labeler multilabel_edges soft_agreement node_kinds",
-    "unusual_input kernels duality",
-    "crf_chain sum_product kernels_sequences",
-    "tree_parser arborescence subsets",
-    "decoding graph_baselines bad_graphs",
-    "multilabel_manners multilabel sklearn_manners crf",
-    "cli_commands cli_resume cli_terminal cli_docs cli_bad_input",
-    "latent latent_predictor spaces best_labellings unusual_sequences",
-    "cache pipeline four_pairs optional",
-    "hostile_cache",
-    "readme demo experiments report plot",
+# What takes longest comes first; the rest follows by name.
+LONG = (
+    "prebuilt rankings chain_max_min hidden_graphs hidden_labels duality kernels crf_chain "
+    "graph_labeler tree_parser matchings soft_agreement multilabel_edges cli_commands whole_fits"
 )
-N_REST = 3
 NOTHING_COLLECTED = 5
 SECONDS_BETWEEN_LINES = 12.0  # in a log; a terminal has one line that is drawn again
 SECONDS_BETWEEN_DRAWINGS = 0.5
-# Minutes on two cores of the tests that are not slow: from an empty cache, and from a full one.
-MINUTES_COMPILING, MINUTES_COMPILED = 8, 3
-OUTCOME = re.compile(r"^(\S.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b.*\[ *\d+%\]$")
+OUTCOME = re.compile(r"^(\S.*?)::(.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b.*\[ *\d+%\]$")
+BAD = ("FAILED", "ERROR", "XPASS")
 
 
-def cache_of_tests(environment: Mapping[str, str]) -> Path:
-    """The cache of compiled code for a level of optimisation and a processor."""
-    name = f"tests-{environment.get('NUMBA_OPT', '1')}"
+def variables(environment: Mapping[str, str]) -> dict[str, str]:
+    """What the tests change in the environment, unless it says otherwise.
+
+    The tests have a cache of their own. They compile for the processor that prebuilt kernels are
+    for, so that what they compile beyond these fits together with them; ``MAXMARGIN_PREBUILT=0``
+    has them use neither.
+    """
+    from maxmargin._kernels.target import baseline, is_supported
+
+    name, found = "tests", {}
     processor = environment.get("NUMBA_CPU_NAME")
-    return FOLDER.parent / ".cache" / (f"{name}-{processor}" if processor else name)
+    target = baseline()
+    if environment.get("MAXMARGIN_PREBUILT") == "0":
+        name += "-compiled"
+    elif processor is None and target is not None and is_supported(target):
+        found = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
+    if processor is not None:
+        name += f"-{processor}"
+    if "NUMBA_OPT" in environment:
+        name += f"-{environment['NUMBA_OPT']}"
+    found["NUMBA_CACHE_DIR"] = str(FOLDER.parent / ".cache" / name)
+    return {key: value for key, value in found.items() if key not in environment}
 
 
-def groups(wanted: set[str]) -> list[list[str]]:
-    """Test files, group by group; every file is in one. Only those that are wanted, if any."""
-    named = [[f"test_{name}.py" for name in group.split()] for group in GROUPS]
-    taken = {name for group in named for name in group}
-    rest = sorted(path.name for path in FOLDER.glob("test_*.py") if path.name not in taken)
-    missing = [name for name in taken if not (FOLDER / name).exists()]
+def in_order(wanted: set[str]) -> list[str]:
+    """All test files, or those that are wanted, the longest first."""
+    first = [f"test_{name}.py" for name in LONG.split()]
+    missing = [name for name in first if not (FOLDER / name).exists()]
     if missing:
         raise SystemExit(f"{__file__} names files that are not there: {', '.join(missing)}")
-    found = named + [rest[k::N_REST] for k in range(N_REST)]
-    chosen = [[name for name in group if not wanted or name in wanted] for group in found]
-    return [group for group in chosen if group]
+    rest = sorted(path.name for path in FOLDER.glob("test_*.py") if path.name not in first)
+    return [name for name in first + rest if not wanted or name in wanted]
 
 
 class Board:
@@ -72,8 +72,7 @@ class Board:
 
     def __init__(self) -> None:
         self.began = time.monotonic()
-        self.n_done = self.n_failed = 0
-        self.n_total: int | None = None
+        self.counts: dict[str, Counter[str]] = {}
         self._said = self.began
         self._drawn = ""
         self._on_terminal = sys.stdout.isatty()
@@ -88,29 +87,36 @@ class Board:
             self._wipe()
             self._write(text if text.endswith("\n") else f"{text}\n")
 
-    def count(self, line: str) -> bool:
-        """Whether a line of pytest is the outcome of a test. A failure is said at once."""
+    def file_of(self, line: str) -> str:
+        """The file whose test had the outcome in a line of pytest, if any; failures are said."""
         found = OUTCOME.match(line)
         if not found:
-            return False
-        with self._lock:
-            self.n_done += 1
-            if bad := found[2] in ("FAILED", "ERROR", "XPASS"):
-                self.n_failed += 1
-        if bad:
-            self.say(f"{self.seconds():5.0f} s  {found[2]} {found[1]}")
-        return True
+            return ""
+        file, test, outcome = Path(found[1]).name, found[2], found[3]
+        self.counts.setdefault(file, Counter())[outcome.lower()] += 1
+        if outcome in BAD:
+            self.say(f"{self.seconds():5.0f} s  {outcome} {file}::{test}")
+        return file
+
+    def finish(self, file: str) -> None:
+        """Say how the tests of a file went."""
+        said = ", ".join(f"{n} {outcome}" for outcome, n in self.counts[file].items())
+        self.say(
+            f"{self.seconds():5.0f} s  {file.removeprefix('test_').removesuffix('.py')}: {said}"
+        )
+
+    def total(self) -> Counter[str]:
+        return sum(list(self.counts.values()), Counter())
 
     def tick(self) -> None:
         """Say how far the tests are, unless something was said a moment ago."""
         pause = SECONDS_BETWEEN_DRAWINGS if self._on_terminal else SECONDS_BETWEEN_LINES
+        total = self.total()
+        bad = sum(total[outcome.lower()] for outcome in BAD)
+        line = f"{self.seconds():5.0f} s  {total.total()} tests done, {bad} failed"
         with self._lock:
             if time.monotonic() - self._said < pause:
                 return
-            total = "" if self.n_total is None else f" of {self.n_total}"
-            line = (
-                f"{self.seconds():5.0f} s  {self.n_done}{total} tests done, {self.n_failed} failed"
-            )
             if self._on_terminal:
                 self._wipe()
                 line = line[: shutil.get_terminal_size().columns - 1]
@@ -130,99 +136,68 @@ class Board:
         self._said = time.monotonic()
 
 
-def pytest_on(files: list[str], options: list[str]) -> subprocess.Popen[str]:
-    """Pytest on some files, its output line by line."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *(str(FOLDER / name) for name in files)],
-        cwd=FOLDER.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
+class Runner(threading.Thread):
+    """A process of pytest that runs the files it takes."""
+
+    def __init__(self, files: list[str], options: list[str], claims: str, board: Board):
+        super().__init__()
+        command = [sys.executable, "-m", "pytest", "-v", "--no-header", "-p", "claims", *options]
+        self.process = subprocess.Popen(
+            [*command, *(str(FOLDER / name) for name in files)],
+            cwd=FOLDER.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            errors="replace", env=os.environ | {"MAXMARGIN_TEST_CLAIMS": claims},
+        )  # fmt: skip
+        self._board = board
+        self.report = ""
+        self.code: int | None = None
+
+    def run(self) -> None:
+        assert self.process.stdout is not None
+        before, lines = "", []
+        for line in self.process.stdout:
+            file = self._board.file_of(line.rstrip())
+            if not file:
+                lines.append(line)
+            elif before and file != before:
+                self._board.finish(before)
+            before = file or before
+        if before:
+            self._board.finish(before)
+        self.report = "".join(lines)
+        self.code = self.process.wait()
 
 
-def run(files: list[str], options: list[str], board: Board) -> tuple[int, str]:
-    """Exit code and report of pytest on some files."""
-    process = pytest_on(files, ["-v", "--no-header", *options])
-    assert process.stdout is not None
-    report = [line for line in process.stdout if not board.count(line.rstrip())]
-    return process.wait(), "".join(report)
+def build_kernels(board: Board) -> None:
+    """Build the prebuilt kernels, unless they are there."""
+    from maxmargin import _build
 
-
-def count_all(files: list[str], options: list[str], board: Board) -> None:
-    """Tell the board how many tests there are."""
-    said = pytest_on(files, ["--collect-only", "-q", "--no-header", *options]).communicate()[0]
-    found = re.search(r"^(\d+)(?:/\d+)? tests? collected", said, re.M)
-    if found:
-        board.n_total = int(found[1])
-
-
-def counts(output: str) -> Counter[str]:
-    """Numbers of tests by outcome, from the last line of pytest."""
-    last = output.rstrip().rsplit("\n", 1)[-1]
-    found: Counter[str] = Counter()
-    for number, outcome in re.findall(r"(\d+) (passed|failed|skipped|xfailed|xpassed|error)", last):
-        found[outcome] += int(number)
-    return found
-
-
-def duration() -> str:
-    """How long the tests that are not slow take, by what is compiled already."""
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_of_tests(os.environ)))
-    from maxmargin._kernels.jit import cache_folder
-
-    folder = cache_folder()
-    if folder is not None and folder.exists():
-        return (
-            f"about {MINUTES_COMPILED} minutes on two cores, or up to {MINUTES_COMPILING} if not "
-            f"all is compiled yet (in {folder})"
-        )
-    return f"about {MINUTES_COMPILING} minutes on two cores, most of them to compile: no {folder}"
-
-
-def finish(files: list[str], code: int, output: str, board: Board) -> tuple[Counter[str], str]:
-    """Outcomes of a group, and its name if it failed."""
-    found = counts(output)
-    good = code in (0, NOTHING_COLLECTED) and not found["failed"] and not found["error"]
-    names = " ".join(name.removeprefix("test_").removesuffix(".py") for name in files)
-    said = ", ".join(f"{number} {outcome}" for outcome, number in found.items() if number)
-    line = f"{board.seconds():5.0f} s  {names}: {said or 'no tests'}"
-    board.say(line if good else f"{line}\n{output}")
-    return found, "" if good else names
+    if os.environ.get("MAXMARGIN_PREBUILT") != "0":
+        built = _build.build(verbose=1)
+        board.say(f"{board.seconds():5.0f} s  {_build.summary(built)}")
 
 
 def main(words: list[str]) -> int:
+    os.environ.update(variables(os.environ))
     chosen = {Path(word).name for word in words if re.search(r"(^|[\\/])test_\w+\.py$", word)}
     options = [word for word in words if Path(word).name not in chosen]
-    work = groups(chosen)
-    files = [name for group in work for name in group]
+    files = in_order(chosen)
     board = Board()
-    board.say(f"running {len(files)} test files in {len(work)} groups, two processes at a time")
-    total: Counter[str] = Counter()
-    failed = []
-    with ThreadPoolExecutor(N_PROCESSES) as pool, ThreadPoolExecutor(1) as counting:
-        waiting: dict[Future, list[str]] = {
-            pool.submit(run, group, options, board): group for group in work
-        }
-        counting.submit(count_all, files, options, board)
-        if not chosen:
-            more = "" if "not slow" in options else "; those marked slow come on top"
-            board.say(f"  {duration()}{more}")
-        try:
-            while waiting:
-                for future in wait(waiting, 0.2, FIRST_COMPLETED).done:
-                    found, bad = finish(waiting.pop(future), *future.result(), board)
-                    total += found
-                    failed += [bad] if bad else []
-                board.tick()
-        except KeyboardInterrupt:  # those under way have met it, too
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    build_kernels(board)
+    n_processes = min(os.cpu_count() or 1, len(files))
+    board.say(f"running {len(files)} test files in {n_processes} processes")
+    with tempfile.TemporaryDirectory() as claims:
+        runners = [Runner(files, options, claims, board) for _ in range(n_processes)]
+        for runner in runners:
+            runner.start()
+        while any(runner.is_alive() for runner in runners):
+            time.sleep(0.2)
+            board.tick()
+    failed = [runner for runner in runners if runner.code not in (0, NOTHING_COLLECTED)]
+    for runner in failed:
+        board.say(runner.report)
+    total = board.total()
     said = ", ".join(f"{number} {outcome}" for outcome, number in total.items())
-    board.say(f"{said} in {board.seconds():.0f} s")
-    if failed:
-        board.say(f"failed: {'; '.join(failed)}")
+    board.say(f"{said or 'no tests'} in {board.seconds():.0f} s")
     return 1 if failed or not total["passed"] else 0
 
 

@@ -430,7 +430,7 @@ def hits_and_misses(lines):
 
 def compile_at_once(n_processes, folder):
     """The value that all processes find."""
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(folder), "MAXMARGIN_PREBUILT": "0"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     started = [
         subprocess.Popen([sys.executable, "-c", FIT], env=environment, text=True,

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +19,6 @@ import numpy as np
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
-
-import maxmargin
 
 from . import (
     GraphLabeler,
@@ -33,9 +29,9 @@ from . import (
     MultiLabelClassifier,
     OrdinalClassifier,
     SequenceLabeler,
+    TreeParser,
     datasets_made,
 )
-from ._kernels.jit import cache_folder
 from .report import Report, Summary
 
 GENERATOR = "maxmargin demo"
@@ -135,65 +131,37 @@ def points() -> Lesson:
 def sentences() -> Lesson:
     """Dependency trees of sentences."""
     made = [datasets_made.make_sentences(n, random_state=seed) for seed, n in ((0, 150), (1, 100))]
-    model = maxmargin.TreeParser(hash_bits=14, tol=0.05, random_state=0, verbose=1)
+    model = TreeParser(hash_bits=14, tol=0.05, random_state=0, verbose=1)
     return Lesson(model, made[0].X, made[0].y, made[1].X, made[1].y,
                   "150 sentences of a small grammar with their trees (made)")  # fmt: skip
 
 
-TOUR: tuple[tuple[str, Callable[[], Lesson]], ...] = (
-    ("Words: read noisy digits", words),
-    ("Classes: tell wines apart", wines),
-    ("Ordered classes: progress of diabetes", diabetes),
-    ("Sets of labels: topics of articles", topics),
-    ("Grids: find discs in noisy pictures", pictures),
-    ("Graphs: groups of people", networks),
-    ("Rankings: who likes which drink", drinks),
-    ("Matchings: the same points in two pictures", points),
-    *([("Trees: who depends on whom", sentences)] if "TreeParser" in maxmargin.__all__ else []),
+# Title, lesson, and the first fit whose compiled code it needs.
+TOUR: tuple[tuple[str, Callable[[], Lesson], str], ...] = (
+    ("Words: read noisy digits", words, "sequence/max-margin/dense"),
+    ("Classes: tell wines apart", wines, "multiclass/max-min/dense"),
+    ("Ordered classes: progress of diabetes", diabetes, "ordinal/max-min/dense"),
+    ("Sets of labels: topics of articles", topics, "multilabel/max-margin/dense"),
+    ("Grids: find discs in noisy pictures", pictures, "grid/max-margin/dense"),
+    ("Graphs: groups of people", networks, "graph/max-margin/dense"),
+    ("Rankings: who likes which drink", drinks, "ranking/max-margin/dense"),
+    ("Matchings: the same points in two pictures", points, "matching/max-margin/dense"),
+    ("Trees: who depends on whom", sentences, "tree/max-margin/words"),
 )
 
 
-# --- compilation ----------------------------------------------------------------------------
+def _prepare() -> None:
+    """Have all code compiled, in several processes, where the package may keep it."""
+    from . import _build
 
-# Numbers of lessons; what takes longest comes first, what has most in common stays together.
-_COMPILED_TOGETHER = ((3, 4, 5), (8,), (0,), (6, 7), (1, 2))
-_MOST_PROCESSES = 4
-
-
-def rehearse(*numbers: int) -> None:
-    """Go through some lessons and keep nothing but the compiled code."""
-    for title, make in (TOUR[number] for number in numbers):
-        lesson = make()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            lesson.model.set_params(verbose=0).fit(lesson.X_train, lesson.y_train)
-            Report(title).add(title=title, **lesson._asdict())
-
-
-def _compile_together() -> None:
-    """On the first run, compile for several lessons at a time, in processes of their own."""
-    workers = min(os.cpu_count() or 1, _MOST_PROCESSES)
-    folder = cache_folder()
-    if workers < 2 or folder is None or any(folder.rglob("*.nbc")):
-        return
-    print(f"The first run compiles, in {workers} processes:", flush=True)
-
-    def compile_some(numbers: tuple[int, ...]) -> None:
-        code = f"from maxmargin import demo; demo.rehearse(*{numbers})"
-        # What goes wrong here goes wrong again in the tour, where it is shown.
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-
-    with ThreadPoolExecutor(workers) as pool:
-        began = time.perf_counter()
-        waiting = {pool.submit(compile_some, numbers): numbers for numbers in _COMPILED_TOGETHER}
+    wanted = _build.missing(fit for *_, fit in TOUR)
+    if wanted and _build.is_writable():
+        print(f"The first run compiles: {', '.join(wanted)}", flush=True)
         try:
-            for future in as_completed(waiting):
-                titles = "; ".join(TOUR[k][0].partition(":")[0] for k in waiting[future])
-                print(f"  {time.perf_counter() - began:4.0f} s  {titles}", flush=True)
-        except KeyboardInterrupt:
-            pool.shutdown(wait=False, cancel_futures=True)  # what has not begun does not begin
-            raise
-    print()
+            _build.build(wanted, verbose=1)
+        except _build.BuildError as error:  # what is wrong shows again in the tour
+            print(error)
+        print()
 
 
 # --- the table ------------------------------------------------------------------------------
@@ -297,9 +265,9 @@ def main(
     wanted = _parse(given if report is None else [*given, "--report", os.fspath(report)])
     began = time.perf_counter()
     print("A tour of maxmargin.\n", flush=True)
-    _compile_together()
+    _prepare()
     document = Report("A tour of maxmargin", introduction=_INTRODUCTION, generator=GENERATOR)
-    for number, (title, make) in enumerate(TOUR, start=1):
+    for number, (title, make, _) in enumerate(TOUR, start=1):
         print(f"{number}/{len(TOUR)} {title}", flush=True)
         lesson = make()
         with warnings.catch_warnings(action="default"):

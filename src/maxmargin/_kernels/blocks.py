@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import compiled, leaf
+from .jit import inner, leaf
 from .vector import SHORT, copy, lowest_bit, mask_above, prefetch
 
 # A part below this belongs to rounding: it would only make later loads slower.
@@ -69,7 +69,7 @@ def has_room(blocks, needed):
     return blocks.index.shape[0] == 0 or blocks.used[0] + room <= blocks.index.shape[0]
 
 
-@compiled
+@inner
 def grow(blocks, needed):
     """Compact the pool into one where a block can be moved to a place for ``needed`` parts."""
     extra = needed + needed // 2 + 2

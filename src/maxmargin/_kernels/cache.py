@@ -11,6 +11,8 @@ key (numba's version, the sources, the processor, the types of the arguments), a
 - Unpickling runs code. Before a file is read, it and its folders must belong to this user or to
   root, and be writable by nobody else; otherwise the cache is not used, with a warning.
 - What cannot be written (a full disk, a read-only home, no home) is not cached, with a warning.
+
+What is not on disk may be among the prebuilt kernels of the package (:mod:`.store`).
 """
 
 from __future__ import annotations
@@ -31,14 +33,17 @@ from typing import Any
 
 import numba
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from .sources import PACKAGE
+from .sources import PACKAGE, source_hash
+from .store import STORE, Damaged, digest_of, forbid_linking
 
 _LOGGER = logging.getLogger("maxmargin.cache")
 _MARK = b"maxmargin compiled code 1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_START = os.path.join(PACKAGE, "")
 _ELSEWHERE = "or set NUMBA_CACHE_DIR to a folder of your own"
 
 _said: set[str] = set()  # what this process has said already
@@ -77,7 +82,7 @@ def _warn_once(kind: str, message: str) -> None:
         warnings.warn(message, UserWarning, stacklevel=2)
 
 
-class _Store:
+class _Files:
     """Verified files in one folder.
 
     ``folders`` are the folder and those above it that belong to the cache, outermost first. The
@@ -188,13 +193,11 @@ class _Locator(UserProvidedCacheLocator):
     def __init__(self, function: Callable[..., Any], folder: Path):
         self._py_file = function.__code__.co_filename
         self._lineno = function.__code__.co_firstlineno
-        try:
-            self.module = ".".join(Path(self._py_file).relative_to(PACKAGE).with_suffix("").parts)
-            subfolder = self.module
-        except ValueError:
-            self.module = None
-            subfolder = self.get_suitable_cache_subpath(self._py_file)
-        self._cache_path = str(folder / subfolder)
+        self.module = None
+        if self._py_file.startswith(_START):  # text, because there are hundreds at every import
+            self.module = self._py_file[len(_START) :].removesuffix(".py").replace(os.sep, ".")
+        subfolder = self.module or self.get_suitable_cache_subpath(self._py_file)
+        self._cache_path = os.path.join(folder, subfolder)
 
     def get_source_stamp(self) -> Any:
         """What tells versions of the source apart, beyond the name of the cache folder."""
@@ -205,7 +208,8 @@ class _CacheImpl(CompileResultCacheImpl):
     def __init__(self, function: Callable[..., Any], folder: Path):
         self._lineno = function.__code__.co_firstlineno
         self._locator = _Locator(function, folder)
-        name = f"{Path(self._locator._py_file).stem}.{function.__qualname__}"
+        stem = os.path.basename(self._locator._py_file).removesuffix(".py")
+        name = f"{stem}.{function.__qualname__}"
         self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
 
 
@@ -218,72 +222,105 @@ class VerifiedCache(FunctionCache):
         The Python function.
     folder : Path or None
         Where its folder is; None if there is no place for a cache.
-    top : Path
-        The outermost folder that belongs to the cache.
+    caller : str
+        Who calls it: a function that compiled functions call has other code for Python.
     """
 
-    def __init__(self, function: Callable[..., Any], folder: Path | None, top: Path | None = None):
+    #: Called with the key and what numba pickles of each version that Python calls, if any.
+    collect: Callable[[Any, tuple], None] | None = None
+
+    def __init__(self, function: Callable[..., Any], folder: Path | None, caller: str = "Python"):
         self._name = repr(function)
         self._py_func = function
         self._impl = _CacheImpl(function, folder or Path())
         self._cache_path = self._impl.locator.get_cache_path()
-        self._store = None
+        self._files = None
         if folder is not None:
-            path, top = Path(self._cache_path), top or folder.parent
-            above = [parent for parent in path.parents if parent.is_relative_to(top)]
-            self._store = _Store([*reversed(above), path])
+            self._files = _Files([folder.parent, folder, Path(self._cache_path)])
         try:
             stamp = self._impl.locator.get_source_stamp()
         except OSError:  # no source file, as in an interactive session
             self.disable()
             return
-        self._identity = (
-            numba.__version__,
-            folder and folder.name,
-            self._impl.filename_base,
-            stamp,
-        )
+        self._is_prebuilt = caller == "Python" and self._impl.locator.module is not None
+        self._identity = numba.__version__, source_hash(), caller, self._impl.filename_base, stamp
         self.enable()
 
     def _key(self, sig: Any, codegen: Any) -> Any:
         return self._identity, self._index_key(sig, codegen)
 
     def _file_name(self, key: Any) -> str:
-        # Types of equal names are told apart by the key in the file.
-        digest = hashlib.sha256(repr(key).encode()).hexdigest()
-        return f"{self._impl.filename_base}.{digest[:24]}.nbc"
+        return f"{self._impl.filename_base}.{digest_of(key)}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled version for some types, or None if it must be compiled."""
-        target_context.refresh()
-        if not self._enabled or self._store is None:
+        if not self._enabled:
             return None
+        # All that running needs. Numba's own cache refreshes the context, which takes most of a
+        # second for what only the compiler needs, and the compiler does it again.
+        rtsys.initialize(target_context)
         key = self._key(sig, target_context.codegen())
+        found = self._from_disk(key, target_context)
+        if found is None and self._is_prebuilt:
+            found = self._from_store(key, target_context)
+        return found
+
+    def _from_disk(self, key: Any, target_context: Any) -> Any:
         name = self._file_name(key)
-        body = self._store.read(name)
+        body = self._files and self._files.read(name)
         if body is None:
             return None
         try:
-            stream = io.BytesIO(body)
-            if pickle.load(stream) != key:
-                return None
-            return self._impl.rebuild(target_context, pickle.load(stream))
+            return self._rebuild(body, key, target_context)
         except Exception as error:  # whatever it is, compiling mends it
-            self._store.distrust(name, f"{type(error).__name__}: {error}")
+            self._files.distrust(name, f"{type(error).__name__}: {error}")
             return None
+
+    def _from_store(self, key: Any, target_context: Any) -> Any:
+        identity, (sig, magic, code) = key
+        target = STORE.target(magic)
+        if target is None:
+            return None
+        key = identity, (sig, target, code)
+        try:
+            body = STORE.read(digest_of(key))
+            found = body and self._rebuild(body, key, target_context)
+        except Damaged as damage:
+            STORE.distrust(str(damage))
+            return None
+        except Exception as error:
+            STORE.distrust(f"{self._impl.filename_base}: {type(error).__name__}: {error}")
+            return None
+        if found is not None:
+            forbid_linking(found.library)
+        return found
+
+    def _rebuild(self, body: bytes, key: Any, target_context: Any) -> Any:
+        stream = io.BytesIO(body)
+        if pickle.load(stream) != key:  # types of equal names
+            return None
+        payload = pickle.load(stream)
+        self._collect(key, payload)
+        return self._impl.rebuild(target_context, payload)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled version, if possible."""
-        if not self._enabled:
+        if not self._enabled or not self._impl.check_cachable(data):
             return
-        if self._store is None:
+        key = self._key(sig, data.codegen)
+        # What types were inferred to be is long, and only for people.
+        payload = self._impl.reduce(data._replace(type_annotation=""))
+        self._collect(key, payload)
+        if self._files is None:
             cannot_keep("there is no home folder: set HOME or XDG_CACHE_HOME")
-        elif self._impl.check_cachable(data):
-            key = self._key(sig, data.codegen)
-            body = dumps(key) + dumps(self._impl.reduce(data))
-            self._store.write(self._file_name(key), body)
+        else:
+            self._files.write(self._file_name(key), dumps(key) + dumps(payload))
+
+    def _collect(self, key: Any, payload: tuple) -> None:
+        if VerifiedCache.collect is not None and self._is_prebuilt:
+            VerifiedCache.collect(key, payload)
 
     def flush(self) -> None:
         """Forget all versions."""
-        if self._store is not None:
-            self._store.remove(f"{self._impl.filename_base}.")
+        if self._files is not None:
+            self._files.remove(f"{self._impl.filename_base}.")

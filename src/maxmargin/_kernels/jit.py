@@ -122,22 +122,28 @@ class _Compiled(CPUDispatcher):
     def _numba_type_(self) -> _CompiledType:
         return _CompiledType(self)
 
-    def compile(self, sig: Any) -> Any:
-        """Compile a version, or take it from the cache."""
-        register_everything()
-        return super().compile(sig)
+
+class _Cache(VerifiedCache):
+    """The compiled versions of a function; what is not there is about to be compiled."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The compiled version for some types, or None if it must be compiled."""
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            register_everything()
+        return found
 
 
 def _cached(
     function: Callable[..., Any],
     options: dict,
     folder: Path | None = _FOLDER,
-    top: Path | None = None,
+    caller: str = "Python",
 ) -> Callable[..., Any]:
     found = numba.njit(**options)(function)
     if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
         found.__class__ = _Compiled
-        found._cache = VerifiedCache(function, folder, top)
+        found._cache = _Cache(function, folder, caller)
     return found
 
 
@@ -150,7 +156,7 @@ class _Leaf(_Compiled):
     """A function that compiled functions call.
 
     What unpacks Python objects is a good part of the code of a function with many arguments, and
-    hardly any leaf is called from Python. One that is gets a second version, in its own folder.
+    hardly any leaf is called from Python. One that is gets a second version.
     """
 
     def __call__(self, *args: Any) -> Any:
@@ -162,14 +168,12 @@ class _Leaf(_Compiled):
             options["pipeline_class"] = CalledCompiler
             for name in ("nopython", "boundscheck"):
                 options.pop(name, None)
-            folder = _FOLDER and _FOLDER / "called-from-python"
-            callable_version = _cached(self.py_func, options, folder, _FOLDER and _FOLDER.parent)
-            self.callable_version = callable_version
+            self.callable_version = callable_version = _cached(self.py_func, options)
         return callable_version(*args)
 
 
 def _compile_leaf(function: Callable[..., Any], options: dict) -> Callable[..., Any]:
-    found = _cached(function, {**options, "no_cpython_wrapper": True})
+    found = _cached(function, {**options, "no_cpython_wrapper": True}, caller="compiled code")
     if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
         found.__class__ = _Leaf
         cache_linked(found)

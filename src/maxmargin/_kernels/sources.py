@@ -1,7 +1,8 @@
 """Which sources compiled code depends on, and their hash.
 
 These are the files that compile functions (they import :mod:`.jit`) and, transitively, all files
-of the package that those import. Edits elsewhere leave compiled code as it is.
+of the package that those import. Edits elsewhere leave compiled code as it is. Needs nothing but
+Python: whoever builds a wheel asks, too.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import re
 import sys
 from pathlib import Path
 
-import llvmlite
-import numba
-
 PACKAGE = Path(__file__).resolve().parent.parent
 # Folders without compiled code: not even looked at, because an import should be quick.
 _WITHOUT = ("estimators", "report", "files", "datasets", "cli")
+# They keep compiled code and find it again, and do not change it.
+_KEEPING = ("cache", "sources", "store", "target")  # in _kernels
 _COMPILES = re.compile(r"^from (?:\.|\.\.+_kernels\.)jit import", re.M)
 _IMPORT = re.compile(r"^\s*from (\.+)([\w.]*) import (\([^)]*\)|.*)$", re.M)
 
@@ -51,14 +51,25 @@ def compiled_sources() -> dict[str, bytes]:
             found.add(path)
             waiting += _imported(path, texts[path])
     names = {path.relative_to(PACKAGE).as_posix(): path for path in found}
-    return {name: texts[names[name]].encode() for name in sorted(names)}
+    keeping = {f"_kernels/{name}.py" for name in _KEEPING}
+    return {name: texts[names[name]].encode() for name in sorted(names) if name not in keeping}
 
 
-def source_hash() -> str:
-    """Hash of these sources and of the versions of what compiles them."""
-    versions = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)
-    digest = hashlib.sha256(repr(versions).encode())
+@functools.cache
+def content_hash() -> str:
+    """Hash of these sources."""
+    digest = hashlib.sha256()
     for name, content in compiled_sources().items():
         digest.update(f"{name}\n{len(content)}\n".encode())
         digest.update(content)
-    return digest.hexdigest()[:16]
+    return digest.hexdigest()
+
+
+@functools.cache
+def source_hash() -> str:
+    """Hash of these sources and of the versions of what compiles them."""
+    import llvmlite
+    import numba
+
+    versions = (sys.implementation.cache_tag, numba.__version__, llvmlite.__version__)
+    return hashlib.sha256(f"{versions}\n{content_hash()}".encode()).hexdigest()[:16]

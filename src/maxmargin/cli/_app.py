@@ -36,7 +36,7 @@ Exit codes: 0 done; 1 failed; 2 bad input or usage; 3 not converged (train --str
 130 interrupted. --json prints what a program can read; --debug shows tracebacks.
 """
 
-_COMMANDS = ("demo", "train", "predict", "evaluate", "inspect", "datasets", "reproduce")
+_COMMANDS = ("demo", "train", "predict", "evaluate", "inspect", "datasets", "kernels", "reproduce")
 
 
 class Lazy(click.Group):

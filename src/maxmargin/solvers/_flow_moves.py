@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.flows import put_mass, take_mass
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import inner, leaf
 from .._kernels.maxima import largest_sum
 from .._kernels.vector import copy
 
@@ -48,7 +48,7 @@ class Scratch(NamedTuple):
     parts: np.ndarray
 
 
-@compiled
+@inner
 def make_scratch(structure, rows):
     """Room for the largest example."""
     n, longest = structure.n_labels, structure.longest

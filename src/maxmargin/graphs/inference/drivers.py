@@ -31,7 +31,7 @@ def _largest_example(plan, examples):
     return n_states, n_factors, most
 
 
-@compiled
+@inner
 def _scores_of(examples, m, unary, tables):
     """The example's own scores."""
     return (

@@ -1,0 +1,239 @@
+"""The first fits of every estimator, on tiny data: what prebuilt kernels are built from.
+
+Each fit trains an estimator with default parameters for one surrogate and one kind of features,
+and then asks it for all it can tell. What is compiled on the way is what a user's first fit needs.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+import maxmargin
+
+_MARGINS = ("max-margin", "max-min")
+_ALL = (*_MARGINS, "crf")
+# Methods besides ``fit`` and ``score``; an estimator has some of them, some for a CRF only.
+_QUESTIONS = (
+    "predict", "decision_function", "predict_proba", "predict_log_proba", "predict_marginals",
+)  # fmt: skip
+_QUESTIONS_WITH_TRUTH = ("score", "log_likelihood")
+
+
+class FirstFit(NamedTuple):
+    """A fit by its name, ``task/surrogate/features``, and the group that it shares code with."""
+
+    name: str
+    group: str
+    model: Callable[[], Any]
+    data: Callable[[], tuple[Any, Any]]
+
+    def run(self) -> Any:
+        """Fit, and ask the model for everything; the fitted model."""
+        X, y = self.data()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a few passes over a handful of examples
+            model = self.model().fit(X, y)
+            for question in _QUESTIONS:
+                if hasattr(model, question):
+                    _ask(getattr(model, question), X)
+            for question in _QUESTIONS_WITH_TRUTH:
+                if hasattr(model, question):
+                    getattr(model, question)(X, y)
+        return model
+
+
+def _ask(question: Callable[[Any], Any], X: Any) -> None:
+    try:
+        question(X)
+    except AttributeError:  # probabilities are those of a CRF
+        pass
+
+
+# --- tiny data -----------------------------------------------------------------------------------
+
+
+def _rows(kind: str) -> Any:
+    X = np.random.RandomState(0).randn(12, 3)
+    return sp.csr_matrix(X) if kind == "csr" else X
+
+
+def _classes(kind: str) -> tuple[Any, Any]:
+    return _rows(kind), np.arange(12) % 3
+
+
+def _sets(kind: str) -> tuple[Any, Any]:
+    return _rows(kind), (np.random.RandomState(1).rand(12, 4) < 0.5).astype(int)
+
+
+def _rankings(kind: str) -> tuple[Any, Any]:
+    order = np.argsort(np.random.RandomState(1).randn(12, 4), axis=1)
+    return _rows(kind), np.argsort(order, axis=1) + 1
+
+
+def _sequences(kind: str) -> tuple[Any, Any]:
+    rng = np.random.RandomState(0)
+    X: list[Any] = [rng.randn(length, 3) for length in (2, 4, 3, 5, 4, 3)]
+    y = [np.arange(len(x)) % 3 for x in X]
+    if kind == "csr":
+        X = [sp.csr_matrix(x) for x in X]
+    elif kind == "dicts":
+        X = [[{"w": f"{k}", "size": row[0]} for k, row in enumerate(x)] for x in X]
+    return X, y
+
+
+def _pictures(kind: str) -> tuple[Any, Any]:
+    made = maxmargin.datasets_made.make_pictures(3, size=4)
+    return [x[:, :, None] for x in made.X], made.y
+
+
+def _networks(kind: str) -> tuple[Any, Any]:
+    made = maxmargin.datasets_made.make_networks(3)
+    if kind == "csr":
+        return [(sp.csr_matrix(features), edges) for features, edges in made.X], made.y
+    return made.X, made.y
+
+
+def _matchings(kind: str) -> tuple[Any, Any]:
+    return maxmargin.datasets_made.make_matchings(4)[:2]
+
+
+def _sentences(kind: str) -> tuple[Any, Any]:
+    return maxmargin.datasets_made.make_sentences(5)[:2]
+
+
+def _subsets(kind: str) -> tuple[Any, Any]:
+    rng = np.random.RandomState(0)
+    X = [rng.randn(size, 3) for size in (4, 5, 6, 5)]
+    return X, [[0, 1], [1, 2], [0, 3], [2, 4]]
+
+
+def _choices(kind: str) -> tuple[Any, Any]:
+    rng = np.random.RandomState(0)
+    return list(rng.randn(6, 3)), [int(k) for k in np.arange(6) % 3]
+
+
+def _hidden_pairs(kind: str) -> tuple[Any, Any]:
+    rng = np.random.RandomState(0)
+    return rng.randint(2, size=(6, 10)), [np.sort(rng.permutation(5)[:3]) for _ in range(6)]
+
+
+def _hidden_states(kind: str) -> tuple[Any, Any]:
+    X, y = _sequences("dense")
+    return X, [labels % 2 for labels in y]
+
+
+def _hidden_maps(kind: str) -> tuple[Any, Any]:
+    rng = np.random.RandomState(0)
+    X = [(rng.randn(3, 2), rng.randn(3, 2)) for _ in range(4)]
+    return X, [rng.permutation(3) for _ in X]
+
+
+class _Classes:
+    """Three classes in plain Python."""
+
+    def joint_feature(self, x, y):
+        features = np.zeros((3, len(x)))
+        features[y] = x
+        return features.ravel()
+
+    def loss(self, truth, y):
+        return float(truth != y)
+
+    def argmax(self, x, weights, truth=None):
+        scores = weights.reshape(3, -1) @ x
+        if truth is not None:
+            scores = scores + 1.0
+            scores[truth] -= 1.0
+        return int(scores.argmax())
+
+
+_LATENT: dict[str, tuple[Callable[[], Any], Callable[[str], tuple[Any, Any]]]] = {
+    "pairs": (
+        lambda: maxmargin.Latent(
+            maxmargin.Subset(5, 3), maxmargin.SharedPairs(), superset=maxmargin.AnyPairs()
+        ),
+        _hidden_pairs,
+    ),
+    "states": (
+        lambda: maxmargin.Latent(maxmargin.LabelSequence(2), maxmargin.HiddenStates(2)),
+        _hidden_states,
+    ),
+    "maps": (
+        lambda: maxmargin.Latent(maxmargin.Permutation(), maxmargin.AffineMap((1.0,), (0.0, 0.1))),
+        _hidden_maps,
+    ),
+}
+
+# --- the list ------------------------------------------------------------------------------------
+
+# Estimator, task, group, surrogates, features, data. Groups that compile longest come first.
+_TABLE: tuple[tuple[str, str, str, tuple[str, ...], str, Callable[[str], tuple[Any, Any]]], ...] = (
+    ("GraphLabeler", "graph", "graphs", _MARGINS, "dense csr", _networks),
+    ("GridLabeler", "grid", "graphs", _MARGINS, "dense", _pictures),
+    ("MultiLabelClassifier", "multilabel", "graphs", _MARGINS, "dense csr", _sets),
+    ("LabelRanker", "ranking", "permutations", _MARGINS, "dense csr rbf", _rankings),
+    ("Matcher", "matching", "permutations", _MARGINS, "dense", _matchings),
+    ("SequenceLabeler", "sequence", "chains", _MARGINS, "dense csr dicts rbf", _sequences),
+    ("TreeParser", "tree", "trees", _ALL, "words", _sentences),
+    ("SequenceLabeler", "sequence", "chains of a CRF", ("crf",), "dense csr dicts rbf", _sequences),
+    ("MulticlassClassifier", "multiclass", "classes", _ALL, "dense csr rbf", _classes),
+    ("OrdinalClassifier", "ordinal", "classes", _ALL, "dense csr rbf", _classes),
+    ("SubsetSelector", "subset", "subsets", _ALL, "dense", _subsets),
+)
+
+
+def _fit(
+    name: str, group: str, data: Callable[[str], tuple[Any, Any]], kind: str, estimator: str,
+    **options: Any,
+) -> FirstFit:  # fmt: skip
+    """A first fit whose estimator is imported and made when it runs."""
+    return FirstFit(
+        name, group, lambda: getattr(maxmargin, estimator)(**options), lambda: data(kind)
+    )
+
+
+def _all() -> Iterable[FirstFit]:
+    short: dict[str, Any] = {"random_state": 0, "max_iter": 3}
+    for estimator, task, group, surrogates, kinds, data in _TABLE:
+        for surrogate in surrogates:
+            for kind in kinds.split():
+                options = {**short, "surrogate": surrogate}
+                if kind == "rbf":
+                    options["kernel"] = "rbf"
+                yield _fit(f"{task}/{surrogate}/{kind}", group, data, kind, estimator, **options)
+    for kind in ("dense", "csr"):  # a CRF of label sets has no edges
+        options = {**short, "surrogate": "crf", "edges": "none"}
+        name = f"multilabel/crf/{kind}"
+        yield _fit(name, "classes", _sets, kind, "MultiLabelClassifier", **options)
+    for space, (latent, data) in _LATENT.items():
+        # Slack re-scaling over all label sequences has no exact oracle.
+        for trainer in ("random", "lssvm") if space == "states" else ("random", "all", "lssvm"):
+            yield FirstFit(
+                f"latent/{trainer}/{space}", "hidden variables", _latent(latent, trainer),
+                functools.partial(data, ""),
+            )  # fmt: skip
+    name = "structured/max-margin/plain"
+    yield _fit(name, "classes", _choices, "", "StructuredPredictor", structure=_Classes(), **short)
+
+
+def _latent(latent: Callable[[], Any], trainer: str) -> Callable[[], Any]:
+    return lambda: maxmargin.LatentPredictor(latent(), trainer, n_iter=2, random_state=0)
+
+
+FIRST_FITS: dict[str, FirstFit] = {fit.name: fit for fit in _all()}
+
+
+def in_groups(names: Iterable[str]) -> dict[str, list[str]]:
+    """Names of fits by their groups, both in the order of the list."""
+    wanted = set(names)
+    found: dict[str, list[str]] = {}
+    for name, fit in FIRST_FITS.items():
+        if name in wanted:
+            found.setdefault(fit.group, []).append(name)
+    return found
