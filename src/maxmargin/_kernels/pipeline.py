@@ -23,7 +23,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
-from . import records
+from . import quick, records  # noqa: F401
 
 _LINKED = "linked"
 _BUILT_ON = {
@@ -54,12 +54,11 @@ class _ComparableFlags(Flags):
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, Flags):
             return NotImplemented
-        if self._values == other._values:
-            return True
-        names = self._values.keys() | other._values.keys()  # the others have their defaults
-        return all(getattr(self, name) == getattr(other, name) for name in names)
+        mine, others = self._values, other._values
+        return mine == others or {**_DEFAULTS, **mine} == {**_DEFAULTS, **others}
 
 
+_DEFAULTS = {name: option.default for name, option in Flags.options.items()}
 _FLAGS_HASH = hash(Flags())  # of the names alone, so the same for all
 
 

@@ -32,6 +32,8 @@ from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_
 from numba.core.lowering import Lower
 from numba.core.pythonapi import box
 
+from . import indexing
+
 _PACKAGE = __package__.split(".")[0]
 _BYTES = ir.IntType(8).as_pointer()
 _WORD = ir.IntType(64)
@@ -39,8 +41,11 @@ _BUILT_ON = {
     types.BaseTuple: ("from_types",),
     BaseContext: ("make_tuple",),
     CPUCallConv: ("decorate_function", "get_arguments", "_get_return_argument"),
-    Lower: ("lower_assign", "loadvar", "storevar", "delvar", "getvar", "_alloca_var", "decref"),
-}
+    Lower: (
+        "lower_assign", "loadvar", "storevar", "delvar", "getvar", "_alloca_var", "decref",
+        "lower_getitem", "lower_setitem", "_lower_call_normal",
+    ),
+}  # fmt: skip
 SUPPORTED = all(hasattr(where, name) for where, names in _BUILT_ON.items() for name in names)
 
 
@@ -273,6 +278,52 @@ class RecordLower(Lower):
         """Forget the value of a variable."""
         if name not in self._given:
             super().delvar(name)
+
+    def lower_getitem(self, resty, expr, value, index, signature):
+        """An element or a view."""
+        kinds = (self.typeof(value.name), self.typeof(index.name))
+        if not indexing.is_supported(self.context, *kinds):
+            return super().lower_getitem(resty, expr, value, index, signature)
+        values = (self.loadvar(value.name), self.loadvar(index.name))
+        found = indexing.get_item(
+            self.context, self.builder, kinds, values, signature.return_type
+        )
+        return self.context.cast(self.builder, found, signature.return_type, resty)
+
+    def lower_setitem(self, target_var, index_var, value_var, signature):
+        """Set an element, or a slice to a number."""
+        kinds = (self.typeof(target_var.name), self.typeof(index_var.name))
+        number = self.typeof(value_var.name)
+        one_axis = getattr(kinds[0], "ndim", 0) == 1
+        if (
+            not indexing.is_supported(self.context, *kinds)
+            or not isinstance(number, (types.Number, types.Boolean))
+            or (indexing.is_view(*kinds) and not one_axis)
+        ):
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        values = (self.loadvar(target_var.name), self.loadvar(index_var.name))
+        value = self.loadvar(value_var.name)
+        value = self.context.cast(self.builder, value, number, kinds[0].dtype)
+        indexing.set_item(self.context, self.builder, kinds, values, value)
+        return None
+
+    def _lower_call_normal(self, fnty, expr, signature):
+        """A call; ``reshape`` in few instructions."""
+        if (
+            isinstance(fnty, types.BoundFunction)
+            and fnty.typing_key == "array.reshape"
+            and not expr.kws
+            and not expr.vararg
+            and indexing.can_reshape(signature.recvr, signature.args)
+        ):
+            kinds = (signature.recvr, *(self.typeof(size.name) for size in expr.args))
+            if indexing.can_reshape(kinds[0], kinds[1:]):
+                sizes = [self.loadvar(size.name) for size in expr.args]
+                values = (self.loadvar(expr.func.name), *sizes)
+                return indexing.reshape(
+                    self.context, self.builder, kinds, values, signature.return_type
+                )
+        return super()._lower_call_normal(fnty, expr, signature)
 
     def _own(self, value, kind, name):
         """The same value in memory of this variable."""
