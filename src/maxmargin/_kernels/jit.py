@@ -25,7 +25,7 @@ from numba.extending import models, overload, register_model
 
 from .._folders import user_cache
 from .cache import VerifiedCache
-from .pipeline import CalledCompiler, LeafCompiler, cache_linked
+from .pipeline import CalledCompiler, LeafCompiler, cache_linked, quickly
 from .sources import source_hash
 
 # "ninf" must stay out: forbidden parts score minus infinity. Without "nnan" maxima would not
@@ -121,6 +121,11 @@ class _Compiled(CPUDispatcher):
     @property
     def _numba_type_(self) -> _CompiledType:
         return _CompiledType(self)
+
+    def compile(self, sig: Any) -> Any:
+        """Compile a version, or take it from the cache."""
+        with quickly:
+            return super().compile(sig)
 
 
 class _Cache(VerifiedCache):

@@ -11,12 +11,19 @@ are compiled as by default.
 
 from __future__ import annotations
 
+import gc
+import os
 from typing import Any
 
 from llvmlite import binding
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.typed_passes import NativeLowering
+
+from . import quick, records  # noqa: F401
 
 _LINKED = "linked"
 _BUILT_ON = {
@@ -47,12 +54,11 @@ class _ComparableFlags(Flags):
     def __eq__(self, other: object) -> Any:
         if not isinstance(other, Flags):
             return NotImplemented
-        if self._values == other._values:
-            return True
-        names = self._values.keys() | other._values.keys()  # the others have their defaults
-        return all(getattr(self, name) == getattr(other, name) for name in names)
+        mine, others = self._values, other._values
+        return mine == others or {**_DEFAULTS, **mine} == {**_DEFAULTS, **others}
 
 
+_DEFAULTS = {name: option.default for name, option in Flags.options.items()}
 _FLAGS_HASH = hash(Flags())  # of the names alone, so the same for all
 
 
@@ -69,7 +75,40 @@ class _WithoutEnvironments:
         """Nothing to do."""
 
 
-class _LinkedLibrary(JITCodeLibrary):
+def _clean_up(codegen: Any) -> Any:
+    """Passes that take away what only the translation to LLVM put there."""
+    mode = os.environ.get("MM_FN", "cheap")
+    builder = codegen._pass_builder()
+    if mode == "full":
+        return builder.getFunctionPassManager(), builder
+    passes = binding.create_new_function_pass_manager()
+    if mode != "none":
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
+    if mode == "comb":
+        passes.add_instruction_combine_pass()
+    return passes, builder
+
+
+class _Library(JITCodeLibrary):
+    """Code whose functions are optimised once, when all that they call is part of the module."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+        passes, builder = _clean_up(self._codegen)
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes.run(function, builder)
+
+    def _optimize_final_module(self) -> None:
+        mode = os.environ.get("MM_MOD", "both")
+        if mode == "both":
+            return super()._optimize_final_module()
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
+class _LinkedLibrary(_Library):
     """Code that waits to be linked into that of a caller."""
 
     @property
@@ -98,12 +137,83 @@ def _linked_library(codegen: Any, name: str) -> _LinkedLibrary:
     return library
 
 
+class _Quick:
+    """Makes numba compile with less ado, for as long as anything is compiled.
+
+    Python's garbage collector finds nothing but takes its time, as compiling makes millions of
+    objects; and numba tells of each call of LLVM, even if nobody listens.
+    """
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        global_compiler_lock.acquire()
+        self._depth += 1
+        if self._depth > 1:
+            return
+        self._collecting = gc.isenabled()
+        gc.disable()
+        self._callbacks = binding.ffi.lib._lock._cblist
+        binding.ffi.lib._lock._cblist = []
+
+    def __exit__(self, *error: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            binding.ffi.lib._lock._cblist = self._callbacks
+            if self._collecting:
+                gc.enable()
+        global_compiler_lock.release()
+
+
+quickly = _Quick()
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class LinkedLowering(NativeLowering):
+    """Translates a function that compiled functions call."""
+
+    _name = "maxmargin_linked_lowering"
+    lowering_class = records.RecordLower
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class CalledLowering(NativeLowering):
+    """Translates a function that Python calls."""
+
+    _name = "maxmargin_called_lowering"
+    lowering_class = records.CopyingRecordLower
+
+
+def _with_lowering(managers: list[PassManager], lowering: type) -> list[PassManager]:
+    """The same passes, with another one that translates to LLVM."""
+    found = []
+    for manager in managers:
+        passes = PassManager(manager.pipeline_name)
+        for step, about in manager.passes:
+            passes.add_pass(lowering if step is NativeLowering else step, about)
+        passes.finalize()
+        found.append(passes)
+    return found
+
+
 class CalledCompiler(Compiler):
     """Compiles a function that Python calls."""
+
+    lowering: type = CalledLowering
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         flags = _ComparableFlags(flags)
         super().__init__(typingctx, targetctx, library, args, return_type, flags, locals)
+
+    def define_pipelines(self):
+        """The default pipeline, with NamedTuples as pointers."""
+        if self.state.library is None:
+            library = self.state.targetctx.codegen().create_library(self.state.func_id.func_qualname)
+            library.__class__ = _Library
+            library.enable_object_caching()
+            self.state.library = library
+        return _with_lowering(super().define_pipelines(), self.lowering)
 
     def compile_extra(self, func):
         """Compile, and tell the code where the environments of the leaves in it are."""
@@ -115,6 +225,8 @@ class CalledCompiler(Compiler):
 
 class LeafCompiler(CalledCompiler):
     """Compiles a function that compiled functions call."""
+
+    lowering = LinkedLowering
 
     def define_pipelines(self):
         """The default pipeline, with a library that is only linked."""

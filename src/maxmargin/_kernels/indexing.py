@@ -1,0 +1,217 @@
+"""Elements and views of arrays in compiled code, in few instructions.
+
+Numba takes an array apart and puts it together in memory for each element that is read, and treats
+all kinds of slices alike: 35 instructions an element, 160 a slice, 130 a ``reshape``. The compiler
+then removes most of them. Here are the same operations for the indices that kernels use, whole
+numbers and slices without steps, with the same meaning: negative indices count from the end, and
+bounds of slices are cut to those of the array.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import impl_ret_borrowed
+from numba.np.arrayobj import load_item, store_item
+
+_INTP = cgutils.intp_t
+_ZERO = _INTP(0)
+
+
+class _View(NamedTuple):
+    """What an index leaves of an array."""
+
+    start: list  # an index of each axis
+    shape: list
+    strides: list
+
+
+def _is_plain(array: Any) -> bool:
+    """Whether this is an array of numbers."""
+    number = isinstance(getattr(array, "dtype", None), (types.Number, types.Boolean))
+    return type(array) is types.Array and array.ndim > 0 and number
+
+
+def _is_simple(index: Any) -> bool:
+    """Whether this is a whole number, or a slice without a step."""
+    if isinstance(index, types.SliceLiteral):
+        return index.literal_value.step in (None, 1)
+    if isinstance(index, types.SliceType):
+        return not index.has_step
+    return isinstance(index, types.Integer)
+
+
+def _parts(index: Any) -> tuple:
+    return tuple(index) if isinstance(index, types.BaseTuple) else (index,)
+
+
+def is_supported(context: Any, array: Any, index: Any) -> bool:
+    """Whether elements or views can be taken by the functions here."""
+    parts = _parts(index)
+    return (
+        not context.enable_boundscheck
+        and _is_plain(array)
+        and len(parts) <= array.ndim
+        and all(map(_is_simple, parts))
+    )
+
+
+def is_view(array: Any, index: Any) -> bool:
+    """Whether an index leaves more than one element."""
+    parts = _parts(index)
+    whole = [part for part in parts if not isinstance(part, types.SliceType)]
+    return len(whole) < array.ndim
+
+
+def _wrapped(builder: Any, index: Any, size: Any) -> Any:
+    negative = builder.icmp_signed("<", index, _ZERO)
+    return builder.select(negative, builder.add(index, size), index)
+
+
+def _position(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+    """A whole number as an index from the start."""
+    if isinstance(kind, types.Literal) and kind.literal_value >= 0:
+        return _INTP(kind.literal_value)
+    if not kind.signed:
+        return context.cast(builder, index, kind, types.uintp)
+    return _wrapped(builder, context.cast(builder, index, kind, types.intp), size)
+
+
+def _bounds(builder: Any, kind: Any, index: Any, size: Any) -> tuple[Any, Any]:
+    """First index and length of a slice."""
+
+    def cut(bound: Any) -> Any:
+        bound = _wrapped(builder, bound, size)
+        bound = builder.select(builder.icmp_signed("<", bound, _ZERO), _ZERO, bound)
+        return builder.select(builder.icmp_signed("<", bound, size), bound, size)
+
+    literal = kind.literal_value if isinstance(kind, types.Literal) else slice(1, 1)
+    start = _ZERO if literal.start in (None, 0) else cut(builder.extract_value(index, 0))
+    stop = size if literal.stop is None else cut(builder.extract_value(index, 1))
+    length = builder.sub(stop, start)
+    return start, builder.select(builder.icmp_signed("<", length, _ZERO), _ZERO, length)
+
+
+class ArrayValue:
+    """An array in LLVM."""
+
+    def __init__(self, context: Any, builder: Any, kind: Any, value: Any):
+        self.context, self.builder, self.kind, self.value = context, builder, kind, value
+        self.model = context.data_model_manager[kind]
+
+    def field(self, name: str) -> Any:
+        """One of its fields."""
+        return self.builder.extract_value(self.value, self.model.get_field_position(name))
+
+    def numbers(self, name: str) -> list:
+        """The numbers of shape or strides."""
+        position = self.model.get_field_position(name)
+        axes = range(self.kind.ndim)
+        return [self.builder.extract_value(self.value, [position, axis]) for axis in axes]
+
+    def view(self, kinds: tuple, indices: list) -> _View:
+        """What an index leaves."""
+        shape, strides = self.numbers("shape"), self.numbers("strides")
+        start, kept, steps = [], [], []
+        for axis, (kind, index) in enumerate(zip(kinds, indices, strict=True)):
+            if isinstance(kind, types.SliceType):
+                first, length = _bounds(self.builder, kind, index, shape[axis])
+                kept.append(length)
+                steps.append(strides[axis])
+            else:
+                first = _position(self.context, self.builder, kind, index, shape[axis])
+            start.append(first)
+        rest = slice(len(kinds), None)
+        start += [_ZERO] * len(shape[rest])
+        return _View(start, kept + shape[rest], steps + strides[rest])
+
+    def pointer(self, start: list) -> Any:
+        """Pointer to an element."""
+        if self.kind.layout == "C":  # element by element, so that neighbours are seen to be such
+            shape = self.numbers("shape")
+            place = start[0]
+            for index, size in zip(start[1:], shape[1:], strict=True):
+                place = self.builder.add(self.builder.mul(place, size), index)
+            return self.builder.gep(self.field("data"), [place])
+        return cgutils.get_item_pointer2(
+            self.context, self.builder, self.field("data"), self.numbers("shape"),
+            self.numbers("strides"), self.kind.layout, start,
+        )  # fmt: skip
+
+    def derived(self, kind: Any, data: Any, shape: list, strides: list) -> Any:
+        """Another array over the same memory."""
+        model = self.context.data_model_manager[kind]
+        count = _INTP(1)
+        for position, size in enumerate(shape):
+            count = size if position == 0 else self.builder.mul(count, size)
+        found = ir.Constant(model.get_value_type(), ir.Undefined)
+        values = {"nitems": count, "data": data}
+        for name in ("meminfo", "parent", "itemsize"):
+            values[name] = self.field(name)
+        for name, value in values.items():
+            found = self.builder.insert_value(found, value, model.get_field_position(name))
+        for name, numbers in (("shape", shape), ("strides", strides)):
+            for axis, number in enumerate(numbers):
+                place = [model.get_field_position(name), axis]
+                found = self.builder.insert_value(found, number, place)
+        return impl_ret_borrowed(self.context, self.builder, kind, found)
+
+
+def _split(builder: Any, index: Any, kind: Any) -> list:
+    if isinstance(kind, types.BaseTuple):
+        return [builder.extract_value(index, position) for position in range(len(kind))]
+    return [index]
+
+
+def get_item(context: Any, builder: Any, kinds: tuple, values: tuple, found: Any) -> Any:
+    """Element or view, of type ``found``."""
+    array = ArrayValue(context, builder, kinds[0], values[0])
+    view = array.view(_parts(kinds[1]), _split(builder, values[1], kinds[1]))
+    place = array.pointer(view.start)
+    if isinstance(found, types.Array):
+        return array.derived(found, place, view.shape, view.strides)
+    return load_item(context, builder, kinds[0], place)
+
+
+def set_item(context: Any, builder: Any, kinds: tuple, values: tuple, number: Any) -> None:
+    """Set an element, or all elements of a slice of one axis, to a number."""
+    array = ArrayValue(context, builder, kinds[0], values[0])
+    view = array.view(_parts(kinds[1]), _split(builder, values[1], kinds[1]))
+    if not view.shape:
+        store_item(context, builder, kinds[0], number, array.pointer(view.start))
+        return
+    with cgutils.for_range(builder, view.shape[0], intp=_INTP) as loop:
+        place = builder.add(view.start[0], loop.index)
+        store_item(context, builder, kinds[0], number, array.pointer([place]))
+
+
+def reshape(context: Any, builder: Any, kinds: tuple, values: tuple, found: Any) -> Any:
+    """The same elements with other axes."""
+    array = ArrayValue(context, builder, kinds[0], values[0])
+    shape = []
+    for kind, value in zip(kinds[1:], values[1:], strict=True):
+        for part, size in zip(_parts(kind), _split(builder, value, kind), strict=True):
+            shape.append(context.cast(builder, size, part, types.intp))
+    count, strides, step = _INTP(1), [], array.field("itemsize")
+    for size in reversed(shape):
+        strides.insert(0, step)
+        step = builder.mul(step, size)
+        count = builder.mul(count, size)
+    same = builder.icmp_signed("==", count, array.field("nitems"))
+    with builder.if_then(builder.not_(same), likely=False):
+        message = ("total size of new array must be unchanged",)
+        context.call_conv.return_user_exc(builder, ValueError, message)
+    return array.derived(found, array.field("data"), shape, strides)
+
+
+def can_reshape(array: Any, sizes: tuple) -> bool:
+    """Whether :func:`reshape` can do this: nothing is left to be found out."""
+    sizes = tuple(part for size in sizes for part in _parts(size))
+    known = all(
+        isinstance(size, types.Integer)
+        and not (isinstance(size, types.Literal) and size.literal_value < 0)
+        for size in sizes
+    )
+    return _is_plain(array) and array.layout == "C" and known and len(sizes) > 0

@@ -1,0 +1,64 @@
+"""Numba's own look-ups, faster: the same answers, found once.
+
+- A statement is asked for its variables by each of a dozen analyses of a function.
+- The type of ``a + b`` for two numbers is found anew, by trying all implementations, for each ``+``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba.core import ir, types
+from numba.core.types.functions import BaseFunction
+
+_BUILT_ON = {ir.Inst: ("_rec_list_vars", "list_vars"), BaseFunction: ("get_call_type",)}
+SUPPORTED = all(hasattr(where, name) for where, names in _BUILT_ON.items() for name in names)
+_WITHOUT_VARIABLES = {str, int, float, bool, type(None), ir.Loc, ir.Scope, slice}
+_NUMBERS = (types.Number, types.Boolean)
+_found: dict[Any, Any] = {}
+
+
+def _variables(self, value):
+    """All variables in a statement or in what it holds."""
+    kind = type(value)
+    if kind is ir.Var:
+        return [value]
+    if kind in _WITHOUT_VARIABLES:
+        return []
+    if isinstance(value, ir.Inst):
+        return value.list_vars()
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return [value] if isinstance(value, ir.Var) else []
+    found = []
+    for item in value:
+        kind = type(item)
+        if kind is ir.Var:
+            found.append(item)
+        elif kind not in _WITHOUT_VARIABLES:
+            found += self._rec_list_vars(item)
+    return found
+
+
+_call_type = BaseFunction.get_call_type
+
+
+def _remembered_call_type(self, context, args, kws):
+    if kws or not args or not all(isinstance(arg, _NUMBERS) for arg in args):
+        return _call_type(self, context, args, kws)
+    key = (self, args)
+    found = _found.get(key)
+    if found is None:
+        found = _found[key] = _call_type(self, context, args, kws)
+    return found
+
+
+def install() -> None:
+    """Have numba use these."""
+    ir.Inst._rec_list_vars = _variables
+    BaseFunction.get_call_type = _remembered_call_type
+
+
+if SUPPORTED:
+    install()

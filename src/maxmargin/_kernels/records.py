@@ -1,0 +1,396 @@
+"""NamedTuples of this package in compiled code: one pointer instead of some hundred values.
+
+By default numba takes a NamedTuple apart wherever it is handed over: one of 14 arrays becomes about
+100 arguments of each function that it goes through. Most of the instructions of a kernel then only
+take such values apart and put them together again, and the compiler looks at all of them. Here a
+NamedTuple is a pointer to memory in the stack of whoever made it, and the attribute that is asked
+for is read from there.
+
+NamedTuples never change, so a function may keep the pointer that it is called with. Everything else
+must outlive its maker: what is returned is copied to the caller, and what is assigned to a variable
+is copied to memory of that variable (:class:`RecordLower`), so that no two variables share any.
+
+Functions promise not to write to what they are given, nor to keep it; and functions that Python
+calls copy it to their own stack. There the compiler sees it as what it is, a set of values, as soon
+as what they call has become part of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core import ir as numba_ir
+from numba.core.base import BaseContext
+from numba.core.callconv import CPUCallConv
+from numba.core.datamodel import registry
+from numba.core.datamodel.models import DataModel
+from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_generic
+from numba.core.lowering import Lower
+from numba.core.pythonapi import box
+
+from . import indexing
+
+_PACKAGE = __package__.split(".")[0]
+_BYTES = ir.IntType(8).as_pointer()
+_WORD = ir.IntType(64)
+_BUILT_ON = {
+    types.BaseTuple: ("from_types",),
+    BaseContext: ("make_tuple",),
+    CPUCallConv: ("decorate_function", "get_arguments", "_get_return_argument"),
+    Lower: (
+        "lower_assign", "loadvar", "storevar", "delvar", "getvar", "_alloca_var", "decref",
+        "lower_getitem", "lower_setitem", "_lower_call_normal",
+    ),
+}  # fmt: skip
+SUPPORTED = all(hasattr(where, name) for where, names in _BUILT_ON.items() for name in names)
+
+
+class Record(types.NamedTuple):
+    """Type of the NamedTuples of this package."""
+
+    @property
+    def mangling_args(self) -> tuple[str, tuple]:
+        """A short name for the symbols of functions."""
+        digest = hashlib.sha256(self.name.encode()).hexdigest()[:16]
+        return f"{self.instance_class.__name__}{digest}", ()
+
+
+def _words(kind: Any) -> int:
+    """Number of words that are enough for a value, each of its numbers in one of its own."""
+    if isinstance(kind, ir.ArrayType):
+        return kind.count * _words(kind.element)
+    if isinstance(kind, ir.BaseStructType):
+        return sum(map(_words, kind.elements))
+    if isinstance(kind, ir.IntType):
+        return -(-kind.width // 64)
+    if isinstance(kind, (ir.PointerType, ir.DoubleType, ir.FloatType)):
+        return 1
+    raise NotImplementedError(f"a NamedTuple that holds {kind}")
+
+
+def _origin(value: Any) -> Any:
+    """Where a pointer points into."""
+    while isinstance(value, (ir.GEPInstr, ir.CastInstr)):
+        value = value.operands[0]
+    return value
+
+
+@registry.register_default(Record)
+class RecordModel(DataModel):
+    """A pointer to words in memory."""
+
+    def __init__(self, manager: Any, kind: Record):
+        super().__init__(manager, kind)
+        self.members = [manager.lookup(member) for member in kind.types]
+        self.offsets = []
+        self.words = 0
+        for member in self.members:
+            self.offsets.append(self.words)
+            nested = isinstance(member, RecordModel)
+            self.words += member.words if nested else _words(member.get_data_type())
+
+    def get_value_type(self):
+        return _BYTES
+
+    get_argument_type = get_value_type
+
+    def get_data_type(self):
+        return ir.LiteralStructType([member.get_data_type() for member in self.members])
+
+    get_return_type = get_data_type
+
+    def as_argument(self, builder, value):
+        return value
+
+    from_argument = as_argument
+
+    def as_data(self, builder, value):
+        found = ir.Constant(self.get_data_type(), ir.Undefined)
+        for position, member in enumerate(self.members):
+            data = member.as_data(builder, self.get(builder, value, position))
+            found = builder.insert_value(found, data, position)
+        return found
+
+    def from_data(self, builder, value):
+        return self.make(
+            builder,
+            [
+                member.from_data(builder, builder.extract_value(value, position))
+                for position, member in enumerate(self.members)
+            ],
+        )
+
+    as_return, from_return = as_data, from_data
+
+    def inner_models(self):
+        return self.members
+
+    def traverse(self, builder):
+        """Members, for counting references; a variable without a value has a null pointer."""
+
+        def getter(position):
+            return lambda value: self.get(builder, self._or_zeros(builder, value), position)
+
+        return [(kind, getter(position)) for position, kind in enumerate(self._fe_type.types)]
+
+    def _or_zeros(self, builder, value):
+        if isinstance(_origin(value), (ir.Argument, ir.AllocaInstr)):
+            return value
+        kind = ir.ArrayType(_WORD, self.words)
+        zeros = cgutils.global_constant(builder.module, "no.record", ir.Constant(kind, None))
+        given = cgutils.is_not_null(builder, value)
+        return builder.select(given, value, builder.bitcast(zeros, _BYTES))
+
+    def slot(self, builder, name: str = "record"):
+        """Memory in the stack of this function."""
+        kind = ir.ArrayType(_WORD, max(self.words, 1))
+        with builder.goto_entry_block():
+            return builder.bitcast(builder.alloca(kind, name=name), _BYTES)
+
+    def copy(self, builder, to, value):
+        """Copy the contents."""
+        if self.words:
+            cgutils.raw_memcpy(builder, to, value, ir.Constant(_WORD, self.words), 8, align=8)
+
+    def _place(self, builder, value, position):
+        offset = self.offsets[position]
+        if offset == 0:
+            return value
+        return builder.gep(value, [ir.Constant(_WORD, 8 * offset)], inbounds=True)
+
+    def get(self, builder, value, position):
+        """A member."""
+        member = self.members[position]
+        if isinstance(member, RecordModel):
+            if isinstance(_origin(value), ir.Argument):
+                with builder.goto_entry_block():
+                    return self._place(builder, value, position)
+            return self._place(builder, value, position)
+        place = self._place(builder, value, position)
+        kind = member.get_data_type()
+        data = builder.load(builder.bitcast(place, kind.as_pointer()))
+        return data if kind == member.get_value_type() else member.from_data(builder, data)
+
+    def make(self, builder, values):
+        """A new one of these members."""
+        found = self.slot(builder)
+        for position, (member, value) in enumerate(zip(self.members, values, strict=True)):
+            place = self._place(builder, found, position)
+            if isinstance(member, RecordModel):
+                member.copy(builder, place, value)
+            else:
+                kind = member.get_data_type()
+                data = value if kind == member.get_value_type() else member.as_data(builder, value)
+                builder.store(data, builder.bitcast(place, kind.as_pointer()))
+        return found
+
+
+def _model(context: Any, kind: Any) -> RecordModel:
+    return context.data_model_manager[kind]
+
+
+@lower_getattr_generic(Record)
+def _attribute(context, builder, kind, value, name):
+    position = kind.fields.index(name)
+    found = _model(context, kind).get(builder, value, position)
+    return impl_ret_borrowed(context, builder, kind[position], found)
+
+
+@lower_builtin("static_getitem", Record, types.IntegerLiteral)
+def _item(context, builder, signature, args):
+    kind = signature.args[0]
+    value, position = args
+    found = _model(context, kind).get(builder, value, range(len(kind))[position])
+    return impl_ret_borrowed(context, builder, signature.return_type, found)
+
+
+@box(Record)
+def _box(kind, value, c):
+    class_object = c.pyapi.unserialize(c.pyapi.serialize_object(kind.instance_class))
+    members = c.pyapi.tuple_new(kind.count)
+    for position, member in enumerate(kind):
+        item = _model(c.context, kind).get(c.builder, value, position)
+        c.pyapi.tuple_setitem(members, position, c.box(member, item))
+    found = c.pyapi.call(class_object, members)
+    c.pyapi.decref(class_object)
+    c.pyapi.decref(members)
+    return found
+
+
+def _holds_record(kind: Any) -> bool:
+    if isinstance(kind, types.BaseTuple) and not isinstance(kind, Record):
+        return any(map(_holds_record, kind))
+    return isinstance(kind, Record)
+
+
+class RecordLower(Lower):
+    """Translates to LLVM: each variable that is a NamedTuple has memory of its own."""
+
+    copies_arguments = False
+
+    def lower(self):
+        """Find the variables that are arguments and never anything else."""
+        assigned: dict[str, list] = {}
+        for block in self.func_ir.blocks.values():
+            for statement in block.find_insts(numba_ir.Assign):
+                assigned.setdefault(statement.target.name, []).append(statement.value)
+        self._given: dict[str, Any] = {
+            name: None
+            for name, values in assigned.items()
+            if len(values) == 1
+            and isinstance(values[0], numba_ir.Arg)
+            and isinstance(self.typeof(name), Record)
+        }
+        return super().lower()
+
+    def lower_assign(self, ty, inst):
+        """An argument is not counted: the caller has it for as long as this function runs."""
+        if inst.target.name in self._given:
+            return self.fnargs[inst.value.index]
+        return super().lower_assign(ty, inst)
+
+    def loadvar(self, name):
+        """The value of a variable."""
+        value = self._given.get(name)
+        return super().loadvar(name) if value is None else value
+
+    def storevar(self, value, name, argidx=None):
+        """Give a variable its value."""
+        kind = self.typeof(name)
+        if name in self._given:
+            self._given[name] = self._own(value, kind, name) if self.copies_arguments else value
+            return
+        given = isinstance(_origin(value), ir.Argument)
+        if _holds_record(kind) and not (given and not self.context.enable_nrt):
+            if name not in self._singly_assigned_vars or self._disable_sroa_like_opt:
+                self._alloca_var(name, kind)
+                place = self.getvar(name)
+                self.decref(kind, self.builder.load(place))
+                self.builder.store(ir.Constant(place.type.pointee, None), place)
+            value = self._own(value, kind, name)
+        super().storevar(value, name, argidx)
+
+    def delvar(self, name):
+        """Forget the value of a variable."""
+        if name not in self._given:
+            super().delvar(name)
+
+    def lower_getitem(self, resty, expr, value, index, signature):
+        """An element or a view."""
+        kinds = (self.typeof(value.name), self.typeof(index.name))
+        if not indexing.is_supported(self.context, *kinds):
+            return super().lower_getitem(resty, expr, value, index, signature)
+        values = (self.loadvar(value.name), self.loadvar(index.name))
+        found = indexing.get_item(
+            self.context, self.builder, kinds, values, signature.return_type
+        )
+        return self.context.cast(self.builder, found, signature.return_type, resty)
+
+    def lower_setitem(self, target_var, index_var, value_var, signature):
+        """Set an element, or a slice to a number."""
+        kinds = (self.typeof(target_var.name), self.typeof(index_var.name))
+        number = self.typeof(value_var.name)
+        one_axis = getattr(kinds[0], "ndim", 0) == 1
+        if (
+            not indexing.is_supported(self.context, *kinds)
+            or not isinstance(number, (types.Number, types.Boolean))
+            or (indexing.is_view(*kinds) and not one_axis)
+        ):
+            return super().lower_setitem(target_var, index_var, value_var, signature)
+        values = (self.loadvar(target_var.name), self.loadvar(index_var.name))
+        value = self.loadvar(value_var.name)
+        value = self.context.cast(self.builder, value, number, kinds[0].dtype)
+        indexing.set_item(self.context, self.builder, kinds, values, value)
+        return None
+
+    def _lower_call_normal(self, fnty, expr, signature):
+        """A call; ``reshape`` in few instructions."""
+        if (
+            isinstance(fnty, types.BoundFunction)
+            and fnty.typing_key == "array.reshape"
+            and not expr.kws
+            and not expr.vararg
+            and indexing.can_reshape(signature.recvr, signature.args)
+        ):
+            kinds = (signature.recvr, *(self.typeof(size.name) for size in expr.args))
+            if indexing.can_reshape(kinds[0], kinds[1:]):
+                sizes = [self.loadvar(size.name) for size in expr.args]
+                values = (self.loadvar(expr.func.name), *sizes)
+                return indexing.reshape(
+                    self.context, self.builder, kinds, values, signature.return_type
+                )
+        return super()._lower_call_normal(fnty, expr, signature)
+
+    def _own(self, value, kind, name):
+        """The same value in memory of this variable."""
+        if isinstance(kind, Record):
+            model = _model(self.context, kind)
+            found = model.slot(self.builder, name)
+            model.copy(self.builder, found, value)
+            return found
+        for position, member in enumerate(kind):
+            if _holds_record(member):
+                item = self.builder.extract_value(value, position)
+                owned = self._own(item, member, f"{name}.{position}")
+                value = self.builder.insert_value(value, owned, position)
+        return value
+
+
+class CopyingRecordLower(RecordLower):
+    """The same for a function that Python calls."""
+
+    copies_arguments = True
+
+
+def _count(kind: Any) -> int:
+    """Number of arguments that a value becomes."""
+    return sum(map(_count, kind)) if isinstance(kind, (tuple, list)) else 1
+
+
+def _is_ours(python_class: Any) -> bool:
+    return (
+        python_class is not None
+        and getattr(python_class, "__module__", "").split(".")[0] == _PACKAGE
+        and hasattr(python_class, "_fields")
+    )
+
+
+def _install() -> None:
+    """Have numba use records for the NamedTuples of this package; nothing else changes."""
+    from_types = types.BaseTuple.from_types.__func__
+    make_tuple = BaseContext.make_tuple
+    decorate = CPUCallConv.decorate_function
+
+    def record_or_tuple(cls, tys, pyclass=None):
+        if _is_ours(pyclass):
+            return Record(tuple(map(types.unliteral, tys)), pyclass)
+        return from_types(cls, tys, pyclass)
+
+    def make_record_or_tuple(self, builder, typ, values):
+        if isinstance(typ, Record):
+            return _model(self, typ).make(builder, values)
+        return make_tuple(self, builder, typ, values)
+
+    def decorate_records(self, fn, args, fe_argtypes, noalias=False):
+        decorate(self, fn, args, fe_argtypes, noalias)
+        known = self._get_return_argument(fn).attributes  # as this version spells them
+        arguments = iter(self.get_arguments(fn))
+        for kind in fe_argtypes:
+            model = self.context.data_model_manager[kind]
+            values = list(itertools.islice(arguments, _count(model.get_argument_type())))
+            if isinstance(kind, Record):
+                for attribute in known:
+                    values[0].add_attribute(attribute)
+                values[0].attributes.dereferenceable = 8 * max(model.words, 1)
+
+    types.BaseTuple.from_types = classmethod(record_or_tuple)  # type: ignore[method-assign]
+    BaseContext.make_tuple = make_record_or_tuple
+    CPUCallConv.decorate_function = decorate_records
+
+
+if SUPPORTED:
+    _install()
