@@ -163,7 +163,7 @@ class LBFGS(Solver):
 
     def missing(self, problem):
         found = []
-        if not isinstance(getattr(problem, "surrogate", None), Crf):
+        if not isinstance(problem.surrogate, Crf):
             found.append("a smooth surrogate (surrogate='crf')")
         if problem.in_kernel_space:
             found.append("weights of features (kernel='linear')")
