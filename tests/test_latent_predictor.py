@@ -18,9 +18,12 @@ import maxmargin
 from latent_models import LEARNABLE, SPACES, NoLatent, OwnPairs, examples, loss
 from maxmargin import (
     DAG,
+    LBFGS,
     AffineMap,
     AnyPairs,
     Arborescence,
+    Averaged,
+    BlockFrankWolfe,
     HiddenStates,
     LabelSequence,
     Latent,
@@ -32,6 +35,7 @@ from maxmargin import (
 )
 from maxmargin.latent.objective import ExplainedProblem
 from maxmargin.latent.problem import MARGIN, SLACK
+from maxmargin.latent.solvers import LatentSubgradient, WorkingSetAscent
 
 TREES = Latent(SPACES["trees"], SharedPairs(), superset=AnyPairs())
 SETS = Latent(LEARNABLE, SharedPairs(), superset=AnyPairs())
@@ -173,6 +177,20 @@ def test_subgradient_lowers_the_objective_too():
     model = LatentPredictor(SETS, alpha=0.1, solver="subgradient", n_iter=15, random_state=0)
     model.fit(X, Z)
     assert model.objective_ < 0.7 and model.score(X, Z) > 0.7
+
+
+@pytest.mark.parametrize("trainer", ["random", "all", "lssvm"])
+def test_a_solver_is_a_value(trainer):
+    named = LatentPredictor(SETS, trainer, alpha=0.05, random_state=0).fit(X, Z)
+    solver = WorkingSetAscent(passes=3 if trainer == "random" else 30)
+    model = LatentPredictor(SETS, trainer, alpha=0.05, solver=solver, random_state=0).fit(X, Z)
+    assert model.coef_.tobytes() == named.coef_.tobytes()
+    assert model.get_params()["solver__capacity"] == 50
+    averaged = clone(model).set_params(solver=Averaged(solver)).fit(X, Z)
+    assert averaged.score(X, Z) > 0.8 and averaged.certificate_ == model.certificate_
+    for other in (BlockFrankWolfe(), LatentSubgradient()) if trainer != "random" else (LBFGS(),):
+        with pytest.raises(ValueError, match=f"does not go with trainer='{trainer}': it needs"):
+            clone(model).set_params(solver=other).fit(X, Z)
 
 
 def test_formula_of_the_sample_size_is_used():

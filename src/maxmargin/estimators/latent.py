@@ -85,7 +85,7 @@ class LatentPredictor(BaseEstimator):
         Of "random": passes of dual ascent in each round, over the structures that are remembered.
         Few passes explain again sooner, before the weights have settled on early explanations.
     beta : float, optional
-        For the formula: a bound of the probability that a proposal's distortion is below 1. By
+        For the formula: a bound on the probability that a proposal's distortion is below 1. By
         default that of uniform proposals, where it is known.
     greedy : bool, default=True
         Whether random structures are improved by local moves (Algorithm 1 of the paper).

@@ -58,7 +58,7 @@ def sample_size(n: int, norm: float, gamma: float, beta: float) -> float:
     n : int
         Number of training examples.
     norm, gamma : float
-        Norm of the weights, and a bound of the norm of the features.
+        Norm of the weights, and a bound on the norm of the features.
     beta : float
         With ``P[distortion = 1] >= 1 - beta`` for a proposal (Assumption A).
 
@@ -144,7 +144,7 @@ def gibbs_distortion(
     n_draws : int, default=200
     confidence : float, default=0.95
     n_structures : float, optional
-        Upper bound of the number of (y, h), where it is not known.
+        Upper bound on the number of (y, h), where it is not known.
     random_state : int, RandomState or None
     """
     problem = _problem(model, X, y)
@@ -179,7 +179,7 @@ def _log_ratio(r: float, n: int, square: float) -> float:
 
 @dataclass(frozen=True)
 class GeneralisationBound:
-    """A bound of the Gibbs decoder's expected distortion on new data.
+    """A bound on the Gibbs decoder's expected distortion on new data.
 
     Attributes
     ----------

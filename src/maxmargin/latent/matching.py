@@ -163,7 +163,7 @@ class MatchProblem(LatentProblem):
         return MatchProblem(part, self.maps, self.n_latent, self.Y[examples])
 
     def _largest_norm(self) -> float:
-        """Bound of the norm of the features: each is at most its largest pair times the points."""
+        """Bound on the norm of the features: each is at most its largest pair times the points."""
         data, largest = self.data, 0.0
         for i, size in enumerate(data.sizes):
             fixed = data.fixed[data.fixed_start[i] :][: size * size * data.n_fixed]

@@ -26,6 +26,7 @@ import numpy as np
 
 from ..solvers.problem import NOTHING, Evaluation, TrainingProblem
 from ..solvers.rounds import HiddenParts
+from ..surrogates.cost import Cost
 from .kernels.working_set import WorkingSet, add_working_set, ascend, empty_working_set, remember
 from .problem import EXACT, MARGIN, SLACK, Found, LatentProblem, Rows
 
@@ -57,6 +58,7 @@ class LatentObjective(TrainingProblem):
         Features of the explained truths; by default the explanations of weights 0.
     """
 
+    cost = Cost("latent")
     no_oracle = "blocks that are marginals"
 
     def __init__(

@@ -52,9 +52,9 @@ class LatentProblem:
     n_examples: int
     n_weights: int
     width: int  # most entries of a row of features
-    gamma: float  # bound of the norm of the features
-    n_structures: float  # bound of the number of (y, h) of an example
-    n_superset: float  # bound of the number of latent variables, those of the superset included
+    gamma: float  # bound on the norm of the features
+    n_structures: float  # bound on the number of (y, h) of an example
+    n_superset: float  # bound on the number of latent variables, those of the superset included
     has_superset: bool
     n_searches: int = 0  # of single examples, so far, in training
 
@@ -112,5 +112,5 @@ class LatentProblem:
         return np.arange(self.n_examples)
 
     def uniform_beta(self) -> float:
-        """A known bound of ``P[distortion < 1]`` for uniform proposals; 1 if there is none."""
+        """A known bound on ``P[distortion < 1]`` for uniform proposals; 1 if there is none."""
         return 1.0

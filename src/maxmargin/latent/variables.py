@@ -203,7 +203,7 @@ def _examples(values: Any, name: str) -> list:
         raise ValueError(f"requires {name} to be passed, but it is None")
     if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__len__"):
         raise ValueError(
-            f"{name} must be a list with one entry an example; received {type(values).__name__}."
+            f"{name} must be a list with one entry per example; received {type(values).__name__}."
         )
     if len(values) == 0:
         raise ValueError(f"{name} is empty; expected at least one example.")
