@@ -369,3 +369,17 @@ def test_baseline_of_trees():
     assert task.constant(trivial, truth).codes.tolist() == [2, 3, 0, 2, 0]
     # Files of models that say nothing of an offset.
     assert task.constant({"says": "..."}, truth).codes.tolist() == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.parametrize("name", ["sequence", "graph", "tree", "multilabel"])
+def test_reports_on_labels_that_are_not_known(fitted, name):
+    model, X, y = fitted(name)
+    nothing = None if name in ("sequence", "graph") else -1
+    hidden = [[nothing, *list(labels)[1:]] for labels in y]
+    hidden = np.array(hidden) if name == "multilabel" else hidden
+    summary, found = section(model, X, hidden)
+    counted = found.test.truth.counted
+    assert 0 < (~counted).sum() == len(half(hidden, 1))
+    assert summary.score == pytest.approx(model.score(half(X, 1), half(hidden, 1)), abs=1e-12)
+    marked = found.html("one").count("miss") if name == "multilabel" else 0
+    assert marked <= (found.found.codes != found.test.truth.codes)[counted].sum()

@@ -7,26 +7,9 @@ from types import ModuleType
 
 
 def require(module_name: str, extra: str, purpose: str) -> ModuleType:
-    """Import an optional module, or say which extra provides it.
+    """Import an optional module such as ``"skops.io"``, or say which extra provides it.
 
-    Parameters
-    ----------
-    module_name : str
-        Dotted name of the module, such as ``"skops.io"``.
-    extra : str
-        The extra of maxmargin that installs it, such as ``"io"``.
-    purpose : str
-        What the module is needed for, as the beginning of a sentence: ``"Saving a Pipeline"``.
-
-    Returns
-    -------
-    module : module
-        The imported module (for a dotted name, the innermost one).
-
-    Raises
-    ------
-    ImportError
-        If the module is not installed, or is installed but cannot be imported.
+    ``purpose`` is what it is needed for, as the beginning of a sentence: ``"Saving a Pipeline"``.
     """
     try:
         return importlib.import_module(module_name)

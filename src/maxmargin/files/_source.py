@@ -66,15 +66,9 @@ def check_file(path: str | os.PathLike[str], max_size: int = MAX_SIZE) -> int:
 class TextFile:
     """The text of a file, some of it at a time: never more than a piece is in memory.
 
-    Parameters
-    ----------
-    path : path
-        Unpacked on the way if its name ends in ``.gz``.
-    encoding : str
-    max_size : int
-        Files that are larger, or become larger when unpacked, are refused.
-    progress : callable, optional
-        Called with the number of bytes read so far and the size of the file.
+    A file is unpacked on the way if its name ends in ``.gz``; one that is larger than
+    ``max_size``, or becomes larger when unpacked, is refused. ``progress`` is called with the
+    number of bytes read so far and the size of the file.
     """
 
     def __init__(

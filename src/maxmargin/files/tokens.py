@@ -129,16 +129,8 @@ def last_column(rows: Sequence) -> list[np.ndarray]:
 class TokenFeatures(Sequence):
     """Sentences as lists of feature dicts, which are made whenever they are looked at.
 
-    Dicts take a hundred times the memory of the text that they are made of.
-
-    Parameters
-    ----------
-    rows : sequence of sentences
-        Each a list of tokens, each a list of texts.
-    width : int
-        How many of the columns are features.
-    which : array, optional
-        Some of the sentences.
+    Dicts take a hundred times the memory of the text that they are made of. The first ``width``
+    columns of the tokens are features; ``which`` are some of the sentences.
     """
 
     def __init__(self, rows: Sequence, width: int, which: np.ndarray | None = None) -> None:

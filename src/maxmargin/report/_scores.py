@@ -12,7 +12,7 @@ from ..tasks import Measure
 _Z = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
 _FEWEST = 8  # examples for an interval
 _RESAMPLES = 1000
-_DRAWS = 20_000_000  # examples drawn at most, over all resamples
+_DRAWS = 20_000_000  # entries of a measure that are added up at most, over all resamples
 
 
 def interval(measure: Measure) -> tuple[float, float] | None:
@@ -27,7 +27,7 @@ def interval(measure: Measure) -> tuple[float, float] | None:
     simple = measure.group is None and measure.percent and measure.example is None
     if simple and np.isin(measure.gained, (0.0, 1.0)).all() and (measure.possible == 1).all():
         return wilson(float(measure.gained.sum()), n)
-    return _percentiles([measure.weighted(weights) for weights in _resampled(n)])
+    return _percentiles([measure.weighted(weights) for weights in _resampled(measure)])
 
 
 def wilson(right: float, n: int) -> tuple[float, float]:
@@ -45,7 +45,7 @@ def advantage(model: Measure, other: Measure) -> tuple[float, tuple[float, float
     difference = sign * (model.value - other.value)
     if n < _FEWEST or not model.possible.sum():
         return difference, None
-    drawn = [sign * (model.weighted(w) - other.weighted(w)) for w in _resampled(n)]
+    drawn = [sign * (model.weighted(w) - other.weighted(w)) for w in _resampled(model)]
     return difference, _percentiles(drawn)
 
 
@@ -54,8 +54,8 @@ def _percentiles(values: list[float]) -> tuple[float, float]:
     return float(np.quantile(known, 0.025)), float(np.quantile(known, 0.975))
 
 
-def _resampled(n: int) -> Iterator[np.ndarray]:
+def _resampled(measure: Measure) -> Iterator[np.ndarray]:
     """How often each example is drawn, in draws with replacement; always the same ones."""
-    rng = np.random.RandomState(0)
-    for _ in range(max(100, min(_RESAMPLES, _DRAWS // n))):
+    rng, n = np.random.RandomState(0), measure.n_examples
+    for _ in range(max(100, min(_RESAMPLES, _DRAWS // len(measure.gained)))):
         yield np.bincount(rng.randint(n, size=n), minlength=n).astype(float)

@@ -77,6 +77,6 @@ def unwrap(model: Any) -> tuple[Any, Any]:
     """The estimator in a search or a pipeline, and the transformers before it (or None)."""
     model = vars(model).get("best_estimator_", model)
     steps = vars(model).get("steps")
-    if steps is None:
+    if type(steps) is not list:  # estimators of ours may have a parameter of this name
         return model, None
     return unwrap(steps[-1][1])[0], model[:-1] if len(steps) > 1 else None

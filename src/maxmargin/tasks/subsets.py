@@ -15,7 +15,10 @@ from .measures import Measure, Outputs, exact_match
 
 def take_choices(y: Any, sizes: np.ndarray) -> list[np.ndarray]:
     """Chosen elements of each example, increasing; refuse what is no subset of its elements."""
-    check_listed("y", y, "a list with the chosen elements of each example")
+    wanted = "a list with the chosen elements of each example"
+    if y is None:
+        raise ValueError(f"y must be {wanted}; received None.")
+    check_listed("y", y, wanted)
     if len(y) != len(sizes):
         raise ValueError(
             f"X has {len(sizes)} examples but y has {len(y)}; expected one subset for each."
