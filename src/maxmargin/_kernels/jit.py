@@ -207,8 +207,8 @@ def implements(
     This is multiple dispatch: numba picks the implementation by the type of the argument at
     position ``at``: one class, or a tuple of alternatives. Several ``classes`` match the arguments
     from ``at`` on, one each. Implementations are leaves (see :func:`leaf`): scratch comes from the
-    caller; one that must make arrays of its own says ``allocates=True``. One that only hands its many
-    arguments on says ``inlined=True``: a call with them would take longer than what it does.
+    caller; one that must make arrays of its own says ``allocates=True``. One that only hands its
+    many arguments on says ``inlined=True``: a call with them would take longer than what it does.
 
     Examples
     --------
