@@ -73,7 +73,7 @@ if _FOLDER is not None:
 # Nothing calls through function pointers, so no wrapper for that is compiled.
 _OPTIONS: Any = {
     "fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True,
-    "no_cfunc_wrapper": True, "pipeline_class": CalledCompiler,
+    "no_cfunc_wrapper": True, "pipeline_class": CalledCompiler, "forceinline": False,
 }  # fmt: skip
 _INNER_OPTIONS: Any = {**_OPTIONS, "pipeline_class": LeafCompiler}
 _LEAF_OPTIONS: Any = {**_INNER_OPTIONS, "_nrt": False}
@@ -209,13 +209,15 @@ def implements(
     *classes: type | tuple[type, ...],
     at: int = 0,
     allocates: bool = False,
+    inlined: bool = False,
 ):
     """Register the compiled implementation of ``generic`` for NamedTuple ``classes``.
 
     This is multiple dispatch: numba picks the implementation by the type of the argument at
     position ``at``: one class, or a tuple of alternatives. Several ``classes`` match the arguments
     from ``at`` on, one each. Implementations are leaves (see :func:`leaf`): scratch comes from the
-    caller; one that must make arrays of its own says ``allocates=True``.
+    caller; one that must make arrays of its own says ``allocates=True``. One that only hands its
+    many arguments on says ``inlined=True``: a call with them would take longer than what it does.
 
     Examples
     --------
@@ -232,6 +234,7 @@ def implements(
             return function
 
         options = _INNER_OPTIONS if allocates else _LEAF_OPTIONS
+        options = {**options, "forceinline": inlined}
         overload(generic, strict=False, jit_options=options)(choose)
         return function
 

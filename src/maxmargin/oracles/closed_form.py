@@ -17,12 +17,12 @@ class Formula(NamedTuple):
     blocks: bool
 
 
-@implements(generic.answer, Formula)
+@implements(generic.answer, Formula, inlined=True)
 def _answer(oracle, surrogate, structure, i, scores, work, labels, mu):
     return generic.best_response(surrogate, structure, i, scores, work, labels, mu)
 
 
-@implements(generic.respond, Formula)
+@implements(generic.respond, Formula, inlined=True)
 def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, out):
     gap = -np.inf
     if oracle.blocks:
@@ -34,6 +34,6 @@ def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, lab
     return upper - dot(mu, scores) - concave, False
 
 
-@implements(generic.learn_step, Formula)
+@implements(generic.learn_step, Formula, inlined=True)
 def _learn_step(oracle, i, gamma):
     pass
