@@ -209,7 +209,9 @@ class CalledCompiler(Compiler):
     def define_pipelines(self):
         """The default pipeline, with NamedTuples as pointers."""
         if self.state.library is None:
-            library = self.state.targetctx.codegen().create_library(self.state.func_id.func_qualname)
+            library = self.state.targetctx.codegen().create_library(
+                self.state.func_id.func_qualname
+            )
             library.__class__ = _Library
             library.enable_object_caching()
             self.state.library = library

@@ -285,9 +285,7 @@ class RecordLower(Lower):
         if not indexing.is_supported(self.context, *kinds):
             return super().lower_getitem(resty, expr, value, index, signature)
         values = (self.loadvar(value.name), self.loadvar(index.name))
-        found = indexing.get_item(
-            self.context, self.builder, kinds, values, signature.return_type
-        )
+        found = indexing.get_item(self.context, self.builder, kinds, values, signature.return_type)
         return self.context.cast(self.builder, found, signature.return_type, resty)
 
     def lower_setitem(self, target_var, index_var, value_var, signature):
