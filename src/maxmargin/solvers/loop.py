@@ -179,6 +179,20 @@ def _within(primal: float, dual: float, tol: float) -> bool:
     return bool(finite and primal - dual <= tol * abs(primal))
 
 
+def _passes_to_next(record: Check, tol: float) -> float:
+    """Passes until the next check, by what this one has found.
+
+    They grow with those done, unless the end is nearer: a gap that began at the primal value and
+    shrinks at a constant rate reaches the tolerance after ``passes * log(tol) / log(relative gap)``.
+    """
+    step = np.floor((_CHECK_GROWTH - 1.0) * record.passes)
+    relative = record.gap / abs(record.primal) if record.primal else np.inf
+    if 0.0 < tol < relative < 1.0:
+        missing = np.log(relative / tol) / -np.log(relative) * record.passes
+        step = min(step, np.ceil(max(missing, (_GUESS_GROWTH - 1.0) * record.passes)))
+    return max(1.0, step)
+
+
 def run(
     stepper: Stepper | Any,
     *,
@@ -231,8 +245,8 @@ def run(
             **best.certificate(),
         )
         history.append(record)
-        step = check_every or (1.0 if validate else np.floor((_CHECK_GROWTH - 1.0) * passes))
-        next_check = passes + max(1.0, step)
+        step = check_every or (1.0 if validate else _passes_to_next(record, tol))
+        next_check = passes + step
         progress.update(record)
         goes_on = heard_by_all(callbacks, record)
         if best.failed:
