@@ -25,7 +25,7 @@ from maxmargin import (
 )
 from maxmargin.solvers.auto import choose, make_solver
 from maxmargin.solvers.base import NAMES
-from maxmargin.solvers.moved import translated
+from maxmargin.solvers.moved import translated, with_solver
 from maxmargin.solvers.problem import Outline
 from maxmargin.structures.arborescence import Arborescence
 from maxmargin.structures.chain import Chain
@@ -171,6 +171,14 @@ def test_the_new_spelling_means_what_the_old_one_did():
     model.fit(X, labels)
     assert model.bounds_["rho"] == pytest.approx(0.5)
     assert model.bounds_["soft_gap"] == pytest.approx(model.gap_)
+
+
+def test_old_names_on_the_command_line_make_a_solver():
+    given = {"rho": 0.1, "order": "active", "edges": "full", "alpha": 0.5}
+    found = with_solver(MultiLabelClassifier, given)
+    assert set(found) == {"edges", "alpha", "solver"}
+    assert repr(found["solver"].solver) == "SoftAgreement(order='active', rho=0.1)"
+    assert with_solver(MultiLabelClassifier, {"alpha": 0.5}) == {"alpha": 0.5}
 
 
 def test_bounds_come_from_the_result():
