@@ -30,6 +30,8 @@ NOTHING_COLLECTED = 5
 SECONDS_BETWEEN_LINES = 12.0  # in a log; a terminal has one line that is drawn again
 SECONDS_BETWEEN_DRAWINGS = 0.5
 OUTCOME = re.compile(r"^(\S.*?)::(.*?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS)\b.*\[ *\d+%\]$")
+# The last one: a file that cannot be imported must not hide the others.
+OPTIONS = ("-v", "--no-header", "-p", "claims", "--continue-on-collection-errors")
 BAD = ("FAILED", "ERROR", "XPASS")
 
 
@@ -141,7 +143,7 @@ class Runner(threading.Thread):
 
     def __init__(self, files: list[str], options: list[str], claims: str, board: Board):
         super().__init__()
-        command = [sys.executable, "-m", "pytest", "-v", "--no-header", "-p", "claims", *options]
+        command = [sys.executable, "-m", "pytest", *OPTIONS, *options]
         self.process = subprocess.Popen(
             [*command, *(str(FOLDER / name) for name in files)],
             cwd=FOLDER.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
