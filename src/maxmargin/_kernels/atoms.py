@@ -13,7 +13,7 @@ import numpy as np
 
 from . import protocol as generic
 from .blocks import Blocks, load_block
-from .jit import compiled, implements, inner, leaf
+from .jit import compiled, implements, inner, leaf, seldom
 
 
 class Atoms(NamedTuple):
@@ -135,6 +135,7 @@ def find_atom(atoms, i, output):
 
 
 @compiled
+@seldom
 def truth_atoms(structure, truth, atoms):
     """Give every example its true output, with all the weight."""
     for i in range(generic.n_blocks(structure)):

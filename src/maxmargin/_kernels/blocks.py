@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import inner, leaf
+from .jit import inner, leaf, seldom
 from .vector import SHORT, copy, lowest_bit, mask_above, prefetch
 
 # A part below this belongs to rounding: it would only make later loads slower.
@@ -70,6 +70,7 @@ def has_room(blocks, needed):
 
 
 @inner
+@seldom
 def grow(blocks, needed):
     """Compact the pool into one where a block can be moved to a place for ``needed`` parts."""
     extra = needed + needed // 2 + 2

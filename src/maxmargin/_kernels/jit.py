@@ -25,7 +25,7 @@ from numba.extending import models, overload, register_model
 
 from .._folders import user_cache
 from .cache import VerifiedCache
-from .pipeline import CalledCompiler, LeafCompiler, cache_linked, quickly
+from .pipeline import CalledCompiler, LeafCompiler, SeldomCompiler, cache_linked, quickly
 from .sources import source_hash
 
 # "ninf" must stay out: forbidden parts score minus infinity. Without "nnan" maxima would not
@@ -154,7 +154,20 @@ def _cached(
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile with numba: no GIL, cached on disk in the folder of these sources."""
-    return _cached(function, _OPTIONS)
+    return _cached(function, {**_OPTIONS, "pipeline_class": _called_compiler(function)})
+
+
+def seldom(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a function, below :func:`compiled` or :func:`leaf`, that runs a few times in a fit.
+
+    It is not worth the time to look for loops that could use vector registers.
+    """
+    function.runs_seldom = True  # type: ignore[attr-defined]
+    return function
+
+
+def _called_compiler(function: Callable[..., Any]) -> type:
+    return SeldomCompiler if getattr(function, "runs_seldom", False) else CalledCompiler
 
 
 class _Leaf(_Compiled):
@@ -170,7 +183,7 @@ class _Leaf(_Compiled):
             callable_version = self.callable_version
         except AttributeError:
             options = {**self.targetoptions, "no_cpython_wrapper": False}
-            options["pipeline_class"] = CalledCompiler
+            options["pipeline_class"] = _called_compiler(self.py_func)
             for name in ("nopython", "boundscheck"):
                 options.pop(name, None)
             self.callable_version = callable_version = _cached(self.py_func, options)
@@ -226,16 +239,35 @@ def implements(
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        def choose(*args):
-            for position, wanted in enumerate(classes, start=at):
-                found = getattr(args[position], "instance_class", None)
-                if found is None or not issubclass(found, wanted):
-                    return None
-            return function
-
-        options = _INNER_OPTIONS if allocates else _LEAF_OPTIONS
-        options = {**options, "forceinline": inlined}
-        overload(generic, strict=False, jit_options=options)(choose)
+        _implementations(generic, allocates, inlined).append((at, classes, function))
         return function
 
     return register
+
+
+_registered: dict[Any, list] = {}
+
+
+def _implementations(generic: Callable[..., Any], allocates: bool, inlined: bool) -> list:
+    """All implementations of a generic function that are compiled in the same way.
+
+    Numba asks for one by the types of all arguments. It does so once for the whole list, instead
+    of once for each implementation.
+    """
+    found = _registered.get((generic, allocates, inlined))
+    if found is not None:
+        return found
+    found = _registered[generic, allocates, inlined] = []
+
+    def choose(*args):
+        kinds = [getattr(arg, "instance_class", type(None)) for arg in args]
+        for at, classes, function in found:
+            wanted = enumerate(classes, start=at)
+            if all(issubclass(kinds[place], each) for place, each in wanted):
+                return function
+        return None
+
+    options = _INNER_OPTIONS if allocates else _LEAF_OPTIONS
+    options = {**options, "forceinline": inlined}
+    overload(generic, strict=False, jit_options=options)(choose)
+    return found

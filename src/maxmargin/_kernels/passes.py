@@ -8,7 +8,7 @@ import numpy as np
 
 from . import protocol as generic
 from .blocks import find_parts, grow, has_room, store_block
-from .jit import compiled, leaf
+from .jit import compiled, leaf, seldom
 from .vector import dot
 
 
@@ -35,6 +35,7 @@ def inner_product(left, right):
 
 
 @compiled
+@seldom
 def block_sizes(structure):
     """Number of parts of every block."""
     sizes = np.empty(generic.n_blocks(structure), np.int64)
@@ -44,6 +45,7 @@ def block_sizes(structure):
 
 
 @compiled
+@seldom
 def truth_blocks(structure, blocks):
     """Set every block to the indicator of its true output."""
     scratch = np.empty(generic.largest_block(structure))
@@ -59,6 +61,7 @@ def truth_blocks(structure, blocks):
 
 
 @compiled
+@seldom
 def add_blocks(structure, rows, scales, blocks, weights):
     """``weights += sum_i scales_i Phi(x_i) (phi(y_i) - mu_i)``."""
     buffers = np.empty((2, generic.largest_block(structure)))
@@ -77,6 +80,7 @@ def add_blocks(structure, rows, scales, blocks, weights):
 
 
 @compiled
+@seldom
 def scratch_sizes(structure, rows):
     """Sizes of what loops over examples write to: the largest block, most labels and most parts
     of an output, and the numbers that the oracles need."""
@@ -132,6 +136,7 @@ def evaluate_range(objective, rows, sample_weight, weights, blocks, with_dual, e
 
 
 @leaf
+@seldom
 def concave_range(surrogate, structure, sample_weight, blocks, first, last, scratch):
     """``sum_i s_i H_i(mu_i)`` over a range of examples."""
     buffers, _, parts, work = scratch

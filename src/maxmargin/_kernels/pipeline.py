@@ -2,28 +2,31 @@
 
 By default numba optimises every function, together with all that it calls, and translates it to
 machine code; then it does the same with its callers, which contain it. Of a leaf nobody needs more
-than the plain code: it ends up in the functions that Python calls, and is optimised there, once. A
-first fit takes about two thirds of the time.
+than the plain code: it ends up in the functions that Python calls, and is optimised there, once.
+NamedTuples are handed over as pointers (:mod:`.records`), elements of arrays take few instructions
+(:mod:`.indexing`), and look-ups are remembered (:mod:`.quick`). A first fit takes about 40 % of the
+time that it would take without all this.
 
-Nothing here changes what code does. Where a version of numba lacks what this builds on, functions
-are compiled as by default.
+Nothing here changes what code does. Where a version of numba lacks what any of this builds on,
+functions are compiled as by default.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 from typing import Any
 
 from llvmlite import binding
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.core.codegen import JITCodeLibrary
+from numba.core.codegen import CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
-from . import quick, records  # noqa: F401
+from . import quick, records
+from .quick import has_all
 
 _LINKED = "linked"
 _BUILT_ON = {
@@ -35,8 +38,14 @@ _BUILT_ON = {
     CompileResult: ("_find_referenced_environments", "_rebuild"),
     Flags: ("options",),
     FunctionCache: ("_impl_class",),
+    PassManager: ("add_pass", "finalize"),
+    NativeLowering: ("lowering_class",),
 }  # fmt: skip
-SUPPORTED = all(hasattr(where, name) for where, names in _BUILT_ON.items() for name in names)
+SUPPORTED = records.SUPPORTED and quick.SUPPORTED and has_all(_BUILT_ON)
+# Older versions of LLVM have another kind of passes; numba's own are run there.
+_NEW_PASSES = hasattr(binding, "create_pipeline_tuning_options") and hasattr(
+    CPUCodegen, "_pass_builder"
+)
 
 
 class _ComparableFlags(Flags):
@@ -75,37 +84,50 @@ class _WithoutEnvironments:
         """Nothing to do."""
 
 
-def _clean_up(codegen: Any) -> Any:
-    """Passes that take away what only the translation to LLVM put there."""
-    mode = os.environ.get("MM_FN", "cheap")
-    builder = codegen._pass_builder()
-    if mode == "full":
-        return builder.getFunctionPassManager(), builder
-    passes = binding.create_new_function_pass_manager()
-    if mode != "none":
-        passes.add_sroa_pass()
-        passes.add_simplify_cfg_pass()
-    if mode == "comb":
-        passes.add_instruction_combine_pass()
-    return passes, builder
-
-
 class _Library(JITCodeLibrary):
-    """Code whose functions are optimised once, when all that they call is part of the module."""
+    """Code that is optimised once, when all that it calls is part of the module.
+
+    Before that, functions only lose what the translation to LLVM put there. Loops are not unrolled:
+    those that matter are written for vector registers (:mod:`.vector`), and of the others there
+    would be several copies, which take a third of LLVM's time.
+    """
+
+    vectorize = True
 
     def _optimize_functions(self, ll_module: Any) -> None:
+        if not _NEW_PASSES:
+            super()._optimize_functions(ll_module)
+            return
         ll_module.data_layout = self._codegen._data_layout
-        passes, builder = _clean_up(self._codegen)
+        builder = self._codegen._pass_builder()
+        passes = binding.create_new_function_pass_manager()
+        passes.add_sroa_pass()
+        passes.add_simplify_cfg_pass()
         for function in ll_module.functions:
             if not function.is_declaration:
                 passes.run(function, builder)
 
     def _optimize_final_module(self) -> None:
-        mode = os.environ.get("MM_MOD", "both")
-        if mode == "both":
-            return super()._optimize_final_module()
-        passes, builder = self._codegen._module_pass_manager()
-        passes.run(self._final_module, builder)
+        if not _NEW_PASSES:
+            super()._optimize_final_module()
+            return
+        cheap, builder = self._codegen._module_pass_manager(
+            opt=0, loop_vectorize=False, slp_vectorize=False, cost="cheap"
+        )  # brings counts of references together, so that they cancel
+        cheap.run(self._final_module, builder)
+        tuning = binding.create_pipeline_tuning_options()
+        tuning.speed_level = int(config.OPT)
+        tuning.slp_vectorization = bool(config.SLP_VECTORIZE)
+        tuning.loop_vectorization = self.vectorize and bool(config.LOOP_VECTORIZE)
+        tuning.loop_unrolling = False
+        builder = binding.create_pass_builder(self._codegen._tm, tuning)
+        builder.getModulePassManager().run(self._final_module, builder)
+
+
+class _SeldomLibrary(_Library):
+    """The same for what runs a few times in a fit."""
+
+    vectorize = False
 
 
 class _LinkedLibrary(_Library):
@@ -132,8 +154,12 @@ class _LinkedLibrary(_Library):
 
 
 def _linked_library(codegen: Any, name: str) -> _LinkedLibrary:
+    return _library(codegen, name, _LinkedLibrary)
+
+
+def _library(codegen: Any, name: str, kind: type) -> Any:
     library = codegen.create_library(name)
-    library.__class__ = _LinkedLibrary
+    library.__class__ = kind
     return library
 
 
@@ -146,6 +172,7 @@ class _Quick:
 
     def __init__(self) -> None:
         self._depth = 0
+        self._lock: Any = None
 
     def __enter__(self) -> None:
         global_compiler_lock.acquire()
@@ -154,13 +181,16 @@ class _Quick:
             return
         self._collecting = gc.isenabled()
         gc.disable()
-        self._callbacks = binding.ffi.lib._lock._cblist
-        binding.ffi.lib._lock._cblist = []
+        self._lock = getattr(binding.ffi.lib, "_lock", None)
+        self._callbacks = getattr(self._lock, "_cblist", None)
+        if self._callbacks is not None:
+            self._lock._cblist = []
 
     def __exit__(self, *error: object) -> None:
         self._depth -= 1
         if self._depth == 0:
-            binding.ffi.lib._lock._cblist = self._callbacks
+            if self._callbacks is not None:
+                self._lock._cblist = self._callbacks
             if self._collecting:
                 gc.enable()
         global_compiler_lock.release()
@@ -201,6 +231,7 @@ class CalledCompiler(Compiler):
     """Compiles a function that Python calls."""
 
     lowering: type = CalledLowering
+    library: type = _Library
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
         flags = _ComparableFlags(flags)
@@ -208,13 +239,12 @@ class CalledCompiler(Compiler):
 
     def define_pipelines(self):
         """The default pipeline, with NamedTuples as pointers."""
-        if self.state.library is None:
-            library = self.state.targetctx.codegen().create_library(
-                self.state.func_id.func_qualname
-            )
-            library.__class__ = _Library
-            library.enable_object_caching()
-            self.state.library = library
+        state = self.state
+        if state.library is None:
+            name = state.func_id.func_qualname
+            state.library = _library(state.targetctx.codegen(), name, self.library)
+            if self.library is not _LinkedLibrary:
+                state.library.enable_object_caching()
         return _with_lowering(super().define_pipelines(), self.lowering)
 
     def compile_extra(self, func):
@@ -225,17 +255,17 @@ class CalledCompiler(Compiler):
         return found
 
 
+class SeldomCompiler(CalledCompiler):
+    """Compiles a function that Python calls a few times in a fit."""
+
+    library = _SeldomLibrary
+
+
 class LeafCompiler(CalledCompiler):
     """Compiles a function that compiled functions call."""
 
     lowering = LinkedLowering
-
-    def define_pipelines(self):
-        """The default pipeline, with a library that is only linked."""
-        state = self.state
-        if state.library is None:
-            state.library = _linked_library(state.targetctx.codegen(), state.func_id.func_qualname)
-        return super().define_pipelines()
+    library = _LinkedLibrary
 
 
 class _LinkedCacheImpl(CompileResultCacheImpl):
@@ -259,8 +289,11 @@ def cache_linked(dispatcher: Any) -> None:
     dispatcher._cache._impl.__class__ = _LinkedCacheImpl
 
 
-if not SUPPORTED:  # pragma: no cover
-    CalledCompiler = LeafCompiler = Compiler  # type: ignore[misc, assignment]
+if SUPPORTED:
+    quick.install()
+    records.install()
+else:  # pragma: no cover
+    CalledCompiler = SeldomCompiler = LeafCompiler = Compiler  # type: ignore[misc, assignment]
 
     def cache_linked(dispatcher: Any) -> None:
         """Leave the cache as it is."""

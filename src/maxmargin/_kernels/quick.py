@@ -1,7 +1,9 @@
 """Numba's own look-ups, faster: the same answers, found once.
 
 - A statement is asked for its variables by each of a dozen analyses of a function.
-- The type of ``a + b`` for two numbers is found anew, by trying all implementations, for each ``+``.
+- The type of ``a + b`` for two numbers is found anew for each ``+``, by trying what is known.
+- An implementation of a generic function is compiled again for each kind of caller, though its own
+  options say how (:mod:`.jit`).
 """
 
 from __future__ import annotations
@@ -10,9 +12,22 @@ from typing import Any
 
 from numba.core import ir, types
 from numba.core.types.functions import BaseFunction
+from numba.core.typing.templates import _OverloadFunctionTemplate
 
-_BUILT_ON = {ir.Inst: ("_rec_list_vars", "list_vars"), BaseFunction: ("get_call_type",)}
-SUPPORTED = all(hasattr(where, name) for where, names in _BUILT_ON.items() for name in names)
+_PACKAGE = __package__.split(".")[0]
+_BUILT_ON = {
+    ir.Inst: ("_rec_list_vars", "list_vars"),
+    BaseFunction: ("get_call_type",),
+    _OverloadFunctionTemplate: ("_get_impl", "_build_impl"),
+}
+
+
+def has_all(names: dict[Any, tuple[str, ...]]) -> bool:
+    """Whether this version of numba has all that is built on."""
+    return all(hasattr(where, name) for where, wanted in names.items() for name in wanted)
+
+
+SUPPORTED = has_all(_BUILT_ON)
 _WITHOUT_VARIABLES = {str, int, float, bool, type(None), ir.Loc, ir.Scope, slice}
 _NUMBERS = (types.Number, types.Boolean)
 _found: dict[Any, Any] = {}
@@ -54,11 +69,19 @@ def _remembered_call_type(self, context, args, kws):
     return found
 
 
+_implementation = _OverloadFunctionTemplate._get_impl
+
+
+def _one_implementation(self, args, kws):
+    if kws or getattr(self.key, "__module__", "").split(".")[0] != _PACKAGE:
+        return _implementation(self, args, kws)
+    key = self.context, tuple(args), (), None
+    found = self._impl_cache.get(key)
+    return self._build_impl(key, args, kws) if found is None else found
+
+
 def install() -> None:
     """Have numba use these."""
+    _OverloadFunctionTemplate._get_impl = _one_implementation
     ir.Inst._rec_list_vars = _variables
     BaseFunction.get_call_type = _remembered_call_type
-
-
-if SUPPORTED:
-    install()

@@ -8,7 +8,8 @@ for is read from there.
 
 NamedTuples never change, so a function may keep the pointer that it is called with. Everything else
 must outlive its maker: what is returned is copied to the caller, and what is assigned to a variable
-is copied to memory of that variable (:class:`RecordLower`), so that no two variables share any.
+is copied to memory of that variable (:class:`RecordLower`), so that no two variables share any. In
+functions that other compilers translate, each new NamedTuple has memory of its own.
 
 Functions promise not to write to what they are given, nor to keep it; and functions that Python
 calls copy it to their own stack. There the compiler sees it as what it is, a set of values, as soon
@@ -33,6 +34,7 @@ from numba.core.lowering import Lower
 from numba.core.pythonapi import box
 
 from . import indexing
+from .quick import has_all
 
 _PACKAGE = __package__.split(".")[0]
 _BYTES = ir.IntType(8).as_pointer()
@@ -43,10 +45,10 @@ _BUILT_ON = {
     CPUCallConv: ("decorate_function", "get_arguments", "_get_return_argument"),
     Lower: (
         "lower_assign", "loadvar", "storevar", "delvar", "getvar", "_alloca_var", "decref",
-        "lower_getitem", "lower_setitem", "_lower_call_normal",
+        "lower_getitem", "lower_setitem", "_lower_call_normal", "setup_function",
     ),
 }  # fmt: skip
-SUPPORTED = all(hasattr(where, name) for where, names in _BUILT_ON.items() for name in names)
+SUPPORTED = has_all(_BUILT_ON)
 
 
 class Record(types.NamedTuple):
@@ -148,6 +150,8 @@ class RecordModel(DataModel):
     def slot(self, builder, name: str = "record"):
         """Memory in the stack of this function."""
         kind = ir.ArrayType(_WORD, max(self.words, 1))
+        if not getattr(builder, "copies_records", False):  # new memory each time
+            return builder.bitcast(builder.alloca(kind, name=name), _BYTES)
         with builder.goto_entry_block():
             return builder.bitcast(builder.alloca(kind, name=name), _BYTES)
 
@@ -246,6 +250,11 @@ class RecordLower(Lower):
             and isinstance(self.typeof(name), Record)
         }
         return super().lower()
+
+    def setup_function(self, fndesc):
+        """Have the builder know that variables do not share memory."""
+        super().setup_function(fndesc)
+        self.builder.copies_records = True
 
     def lower_assign(self, ty, inst):
         """An argument is not counted: the caller has it for as long as this function runs."""
@@ -357,7 +366,7 @@ def _is_ours(python_class: Any) -> bool:
     )
 
 
-def _install() -> None:
+def install() -> None:
     """Have numba use records for the NamedTuples of this package; nothing else changes."""
     from_types = types.BaseTuple.from_types.__func__
     make_tuple = BaseContext.make_tuple
@@ -388,7 +397,3 @@ def _install() -> None:
     types.BaseTuple.from_types = classmethod(record_or_tuple)  # type: ignore[method-assign]
     BaseContext.make_tuple = make_record_or_tuple
     CPUCallConv.decorate_function = decorate_records
-
-
-if SUPPORTED:
-    _install()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._kernels.jit import compiled, implements
+from .._kernels.jit import compiled, implements, seldom
 from .._kernels.protocol import (
     add_row,
     clear_rows,
@@ -342,6 +342,7 @@ def _cross_products(rows, first, unary, moved_at, moved, scratch):
 
 
 @compiled
+@seldom
 def products_within(rows, indptr, wanted, out_indptr, out):
     """Lower triangles of the Gram matrices of the wanted groups of rows, packed."""
     for i in range(indptr.shape[0] - 1):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import compiled, leaf, seldom
 from .._kernels.protocol import score_rows
 from .._kernels.simplex import clipped_difference, project
 from ._soft_kernel import make_room, mix_example
@@ -37,6 +37,7 @@ def mix_messages(graphs, beliefs, kappa, share, mean, squares):
 
 
 @compiled
+@seldom
 def slots_of_states(graphs, out):
     """Number of factors that hold the variable of each state."""
     for m in range(graphs.shape.shape[0]):
@@ -83,6 +84,7 @@ def _smooth_max_min(theta, cost, sigma, work, answer):
 
 
 @compiled
+@seldom
 def evaluate_graphs(
     graphs, rows, features, truth, costs, sample_weight, max_min, sigma, messages, matrix,
     factor_weights, first, last, sums,
@@ -250,6 +252,7 @@ def certain(belief, truth, max_min):
 
 
 @compiled
+@seldom
 def soft_dual_sums(graphs, beliefs, truth, costs, sample_weight, max_min, sigma, kappa, sums):
     """``[sum s_m (H_m - sigma/2 |mu|^2), sum s_m (|delta_m|^2 - |eta_m|^2)]``."""
     sums[:] = 0.0

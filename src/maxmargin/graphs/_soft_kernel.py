@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._kernels.jit import compiled, inner, leaf
+from .._kernels.jit import compiled, inner, leaf, seldom
 from .._kernels.protocol import add_row, score_rows
 from ..solvers._bcfw_kernel import draw_from_sum_tree, set_in_sum_tree
 from .graph import COUNT, TABLE
@@ -68,6 +68,7 @@ def is_short(graphs, f):
 
 
 @compiled
+@seldom
 def true_beliefs(graphs, truth, beliefs):
     """All mass on the true states."""
     for m in range(graphs.shape.shape[0]):
@@ -254,6 +255,7 @@ def soft_steps(
 
 
 @compiled
+@seldom
 def add_beliefs(graphs, rows, features, truth, scales, beliefs, matrix, factor_weights):
     """``w += sum_m scale_m Phi(x_m) (phi(y_m) - mu_m)``."""
     change = np.zeros(graphs.n_columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import compiled, leaf, seldom
 from .._kernels.protocol import add_row
 from ._soft_check import certain
 from ._soft_counts import ROUNDING, make_count_room, project_counts
@@ -194,6 +194,7 @@ def _fit_edge(mass, k, child, parent, out):
 
 
 @compiled
+@seldom
 def repair_graphs(
     graphs, rows, features, truth, costs, sample_weight, scales, beliefs, max_min, matrix,
     factor_weights,

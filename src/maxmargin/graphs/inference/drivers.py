@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..._kernels.jit import compiled, inner, leaf
+from ..._kernels.jit import compiled, inner, leaf, seldom
 from .dual_decomposition import decompose
 from .exact_search import branch_and_bound, enumerate_labels
 from .local_search import climb, make_climber
@@ -67,6 +67,7 @@ def decode_flows(plan, examples, which, unary, tables, labels, values, bounds):
 
 
 @compiled
+@seldom
 def decode_all(plan, examples, which, unary, tables, labels, values, bounds):
     """Tiny examples, by trying all labellings."""
     trial = np.empty(largest_shape(plan)[0], np.int32)
@@ -91,6 +92,7 @@ def improve_labels(plan, examples, which, unary, tables, labels, values):
 
 
 @compiled
+@seldom
 def decode_duals(plan, examples, which, unary, tables, max_sweeps, labels, values, bounds):
     """Any examples, by dual decomposition."""
     scores = np.empty(_largest_example(plan, examples)[2])
@@ -104,6 +106,7 @@ def decode_duals(plan, examples, which, unary, tables, max_sweeps, labels, value
 
 
 @compiled
+@seldom
 def decode_roofs(plan, examples, which, unary, tables, labels, values, bounds, is_open):
     """Two states and pairs: what roof duality decides. Open variables keep their labels."""
     n_variables, n_pairs = largest_shape(plan)
@@ -124,6 +127,7 @@ def decode_roofs(plan, examples, which, unary, tables, labels, values, bounds, i
 
 
 @compiled
+@seldom
 def decode_branches(plan, examples, which, unary, tables, max_nodes, labels, values, bounds):
     """Branch and bound from the labels and values that are there."""
     n_variables, n_pairs = largest_shape(plan)
@@ -168,6 +172,7 @@ def _largest(values, start, end):
 
 
 @compiled
+@seldom
 def simple_bounds(plan, examples, which, unary, tables, bounds):
     """Sum of the best scores of all variables and tables."""
     scratch = np.empty(_largest_example(plan, examples)[0])
@@ -190,6 +195,7 @@ def simple_bounds(plan, examples, which, unary, tables, bounds):
 
 
 @compiled
+@seldom
 def find_attractive(plan, examples, which, tables, found):
     """Mark examples whose pairs all prefer equal states."""
     for m in which:
