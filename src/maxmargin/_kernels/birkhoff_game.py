@@ -27,14 +27,14 @@ import numpy as np
 
 from .assignment import assignment_work, best_weight
 from .jit import leaf
-from .vector import add_scaled, dot
+from .vector import add_scaled, copy, dot
 
 _MOST_STEPS = 60
 # Share of the way to the boundary that a step may go.
-_TO_BOUNDARY = 0.995
+TO_BOUNDARY = 0.995
 
 
-class _Point(NamedTuple):
+class Point(NamedTuple):
     """An iterate, or a change of one; matrices are flat."""
 
     mu: np.ndarray
@@ -47,7 +47,7 @@ class _Point(NamedTuple):
     q: np.ndarray
 
 
-class _Newton(NamedTuple):
+class Newton(NamedTuple):
     """The system of a step, and what its right side is made of; matrices are flat."""
 
     pull: np.ndarray  # r: change of the gradient that mu is to answer
@@ -59,17 +59,35 @@ class _Newton(NamedTuple):
 
 
 @leaf
-def birkhoff_game_work(n, n_columns):
-    """Length of the scratch vector of :func:`birkhoff_game`."""
-    size = 4 * n + n_columns
-    return 14 * n * n + 8 * n + n_columns + size * (size + 1) + assignment_work(n)
+def point_size(n):
+    """Numbers of a :class:`Point`."""
+    return 4 * n * n + 4 * n
 
 
 @leaf
-def _point(n, work):
+def system_size(n, n_columns):
+    """Numbers of the system of a Newton step."""
+    return (4 * n + n_columns) * (4 * n + n_columns)
+
+
+@leaf
+def newton_work(n, n_columns):
+    """Numbers of a :class:`Newton` beside the system."""
+    return 3 * n * n + 4 * n + 2 * n_columns
+
+
+@leaf
+def birkhoff_game_work(n, n_columns):
+    """Length of the scratch vector of :func:`birkhoff_game`."""
+    system = system_size(n, n_columns) + assignment_work(n)
+    return 2 * point_size(n) + 2 * n * n + system + newton_work(n, n_columns)
+
+
+@leaf
+def point_at(n, work):
     size = n * n
     ends = work[4 * size :]
-    return _Point(
+    return Point(
         work[:size],
         work[size : 2 * size],
         work[2 * size : 3 * size],
@@ -78,6 +96,20 @@ def _point(n, work):
         ends[n : 2 * n],
         ends[2 * n : 3 * n],
         ends[3 * n : 4 * n],
+    )
+
+
+@leaf
+def newton_at(n, d, system, work):
+    """Where the system of a step, and what belongs to it, is stored."""
+    size, most = n * n, 4 * n + d
+    return Newton(
+        work[:size],
+        work[size : 2 * size],
+        work[2 * size : 3 * size],
+        work[3 * size : 3 * size + d],
+        work[3 * size + d : 3 * size + d + most],
+        system[: most * most].reshape(most, most),
     )
 
 
@@ -97,19 +129,22 @@ def _gradient(scores, centre, curvature, factor, mu, moved, out):
 
 
 @leaf
-def _start(at, gradient, work):
-    """Complete the iterate with mu = 1/n so that it is feasible, strictly between all bounds."""
+def open_point(at, gradient, work):
+    """Complete an iterate that has a positive mu so that it is feasible, between all bounds."""
     n = at.u.shape[0]
     best_weight(gradient.reshape(n, n), work)
+    top = 0.0
+    for k in range(n * n):
+        top = max(top, at.mu[k])
     for i in range(n):
         at.u[i] = work[i]
         at.w[i] = work[n + i]
-        at.p[i] = 1.0 / n
-        at.q[i] = 1.0 / n
+        at.p[i] = 0.5 * (top + 1.0 / n)
+        at.q[i] = 0.5 * (top + 1.0 / n)
     for i in range(n):
         for j in range(n):
             k = i * n + j
-            at.slack[k] = 1.0 / n
+            at.slack[k] = top + 1.0 / n - at.mu[k]
             at.high[k] = 1.0 / (n * n)
             at.low[k] = max(at.u[i] + at.w[j] - gradient[k], 0.0) + 1.0 / (n * n)
 
@@ -171,7 +206,16 @@ def _factorize(system):
 
 
 @leaf
-def _solve(system, right):
+def factorize_newton(factor, at, curvature, newton):
+    """Prepare Newton steps at a point."""
+    for k in range(at.mu.shape[0]):
+        newton.stiffness[k] = curvature + at.low[k] / at.mu[k] + at.high[k] / at.slack[k]
+    _assemble(factor, at, newton)
+    _factorize(newton.system)
+
+
+@leaf
+def solve_factored(system, right):
     """Solve in place with what :func:`_factorize` left."""
     size = system.shape[0]
     for k in range(size):
@@ -182,10 +226,11 @@ def _solve(system, right):
 
 
 @leaf
-def _direction(factor, at, newton, goal, second, move):
-    """Newton direction towards products ``goal`` of each bound and its multiplier.
+def right_side(factor, at, newton, goal, second, move):
+    """Write the right side of the system, towards products ``goal`` of each bound and multiplier.
 
-    ``second``: whether ``move`` holds a direction, whose products with itself are to be corrected.
+    ``newton.pull`` holds the gradient, and receives what mu is to answer. ``second``: whether
+    ``move`` is a direction whose products with itself are to be corrected.
     """
     n, d = at.u.shape[0], newton.moved.shape[0]
     right = newton.right
@@ -200,17 +245,15 @@ def _direction(factor, at, newton, goal, second, move):
             beta = at.high[k] / at.slack[k]
             missing = at.p[i] + at.q[j] - at.mu[k] - at.slack[k]
             share = above / at.slack[k] - at.high[k] - beta * missing
-            pull = newton.pull[k] + below / at.mu[k] - at.high[k] - share - at.u[i] - at.w[j]
             newton.share[k] = share
-            answer = pull / newton.stiffness[k]
+            newton.pull[k] += below / at.mu[k] - at.high[k] - share - at.u[i] - at.w[j]
+            answer = newton.pull[k] / newton.stiffness[k]
             right[2 * i] += at.mu[k] + answer
             right[2 * n + 2 * j] += at.mu[k] + answer
             right[2 * i + 1] -= at.high[k] + share + beta * answer
             right[2 * n + 2 * j + 1] -= at.high[k] + share + beta * answer
             if d > 0:
                 add_scaled(right[4 * n :], factor[k], answer)
-            move.low[k] = below / at.mu[k] - at.low[k]
-            move.mu[k] = pull
     for i in range(n):
         right[2 * i] -= 1.0
         right[2 * n + 2 * i] -= 1.0
@@ -218,7 +261,29 @@ def _direction(factor, at, newton, goal, second, move):
         right[2 * n + 2 * i + 1] += 1.0 / n
     right[4 * n - 2] = 0.0
     right[4 * n - 1] = 0.0
-    _solve(newton.system, right)
+
+
+@leaf
+def answer_of_mu(factor, at, newton, out):
+    """The change of mu that belongs to a solution of the system."""
+    n, d = at.u.shape[0], newton.moved.shape[0]
+    right = newton.right
+    for i in range(n):
+        for j in range(n):
+            k = i * n + j
+            raised = right[2 * i + 1] + right[2 * n + 2 * j + 1]
+            pull = newton.pull[k] + at.high[k] / at.slack[k] * raised
+            pull -= right[2 * i] + right[2 * n + 2 * j]
+            if d > 0:
+                pull -= dot(factor[k], right[4 * n :])
+            out[k] = pull / newton.stiffness[k]
+
+
+@leaf
+def _complete(at, newton, goal, second, answer, move):
+    """The whole direction, from the change of mu."""
+    n = at.u.shape[0]
+    right = newton.right
     for i in range(n):
         move.u[i] = right[2 * i]
         move.p[i] = right[2 * i + 1]
@@ -227,20 +292,65 @@ def _direction(factor, at, newton, goal, second, move):
     for i in range(n):
         for j in range(n):
             k = i * n + j
-            beta = at.high[k] / at.slack[k]
-            raised = move.p[i] + move.q[j]
-            pull = move.mu[k] + beta * raised - move.u[i] - move.w[j]
-            if d > 0:
-                pull -= dot(factor[k], right[4 * n :])
-            move.mu[k] = pull / newton.stiffness[k]
+            below = goal - move.mu[k] * move.low[k] if second else goal
             missing = at.p[i] + at.q[j] - at.mu[k] - at.slack[k]
-            move.slack[k] = raised - move.mu[k] + missing
-            move.high[k] = newton.share[k] - beta * (raised - move.mu[k])
-            move.low[k] -= at.low[k] / at.mu[k] * move.mu[k]
+            raised = move.p[i] + move.q[j] - answer[k]
+            move.mu[k] = answer[k]
+            move.slack[k] = raised + missing
+            move.high[k] = newton.share[k] - at.high[k] / at.slack[k] * raised
+            move.low[k] = (below - at.low[k] * answer[k]) / at.mu[k] - at.low[k]
 
 
 @leaf
-def _longest(at, move):
+def newton_direction(factor, at, newton, goal, second, answer, move):
+    """Newton direction with what :func:`_factorize` left; changes ``newton.pull``."""
+    right_side(factor, at, newton, goal, second, move)
+    solve_factored(newton.system, newton.right)
+    answer_of_mu(factor, at, newton, answer)
+    _complete(at, newton, goal, second, answer, move)
+
+
+@leaf
+def response_matrix(at, newton, rows, out):
+    """Derivative of the answer of mu with respect to the gradient: a symmetric (n n, n n) matrix.
+
+    It is ``theta - J S^-1 J'`` with the factorised system S, without a factor. ``rows`` holds
+    2 (n n)(4 n) numbers.
+    """
+    n = at.u.shape[0]
+    size, most = n * n, 4 * n
+    halves = rows[: size * most].reshape(size, most)
+    scaled = rows[size * most : 2 * size * most].reshape(size, most)
+    system = newton.system
+    for i in range(n):
+        for j in range(n):
+            k = i * n + j
+            half = halves[k]
+            theta = 1.0 / newton.stiffness[k]
+            cross = -theta * at.high[k] / at.slack[k]
+            half[:] = 0.0
+            half[2 * i] = theta
+            half[2 * i + 1] = cross
+            if j < n - 1:
+                half[2 * n + 2 * j] = theta
+                half[2 * n + 2 * j + 1] = cross
+            for r in range(2 * i, most):
+                if half[r] != 0.0:
+                    share = half[r] / system[r, r]
+                    scaled[k, r] = share
+                    add_scaled(half[r + 1 :], system[r, r + 1 :], -share)
+                else:
+                    scaled[k, r] = 0.0
+            scaled[k, : 2 * i] = 0.0
+    for k in range(size):
+        for m in range(k, size):
+            out[k, m] = -dot(halves[k], scaled[m])
+            out[m, k] = out[k, m]
+        out[k, k] += 1.0 / newton.stiffness[k]
+
+
+@leaf
+def longest_step(at, move):
     """How far all bounds allow to go, at most 1."""
     length = 1.0
     for k in range(at.mu.shape[0]):
@@ -256,7 +366,7 @@ def _longest(at, move):
 
 
 @leaf
-def _products(at, move, length):
+def products_after(at, move, length):
     """Sum of the products of bounds and multipliers after a step: the gap between the players."""
     total = 0.0
     for k in range(at.mu.shape[0]):
@@ -267,7 +377,7 @@ def _products(at, move, length):
 
 
 @leaf
-def _advance(at, move, length):
+def advance_point(at, move, length):
     add_scaled(at.mu, move.mu, length)
     add_scaled(at.slack, move.slack, length)
     add_scaled(at.low, move.low, length)
@@ -296,40 +406,32 @@ def birkhoff_game(scores, centre, curvature, factor, accuracy, n, work, mu, nu):
         The gap between the players when the method stopped.
     """
     size, d = n * n, factor.shape[1]
-    at = _point(n, work)
-    move = _point(n, work[4 * size + 4 * n :])
-    work = work[8 * (size + n) :]
-    newton = _Newton(
-        work[:size],
-        work[size : 2 * size],
-        work[2 * size : 3 * size],
-        work[3 * size : 3 * size + d],
-        work[3 * size + d : 3 * size + 4 * n + 2 * d],
-        work[3 * size + 4 * n + 2 * d :][: (4 * n + d) * (4 * n + d)].reshape(4 * n + d, 4 * n + d),
-    )
-    rest = work[3 * size + 4 * n + 2 * d + (4 * n + d) * (4 * n + d) :]
+    at = point_at(n, work)
+    move = point_at(n, work[point_size(n) :])
+    rest = work[2 * point_size(n) :]
+    gradient, answer, rest = rest[:size], rest[size : 2 * size], rest[2 * size :]
+    newton = newton_at(n, d, rest, rest[system_size(n, d) :])
     at.mu[:] = 1.0 / n
-    _gradient(scores, centre, curvature, factor, at.mu, newton.moved, newton.pull)
-    _start(at, newton.pull, rest)
-    gap = _products(at, at, 0.0)
+    _gradient(scores, centre, curvature, factor, at.mu, newton.moved, gradient)
+    open_point(at, gradient, rest)
+    gap = products_after(at, at, 0.0)
     for _ in range(_MOST_STEPS):
         if not gap > accuracy:
             break
-        for k in range(size):
-            newton.stiffness[k] = curvature + at.low[k] / at.mu[k] + at.high[k] / at.slack[k]
-        _assemble(factor, at, newton)
-        _factorize(newton.system)
-        _direction(factor, at, newton, 0.0, False, move)
-        after = _products(at, move, _longest(at, move))
+        factorize_newton(factor, at, curvature, newton)
+        copy(newton.pull, gradient)
+        newton_direction(factor, at, newton, 0.0, False, answer, move)
+        after = products_after(at, move, longest_step(at, move))
         goal = (after / gap) ** 3 * gap / (2.0 * size)
-        _direction(factor, at, newton, goal, True, move)
-        length = min(1.0, _TO_BOUNDARY * _longest(at, move))
-        after = _products(at, move, length)
+        copy(newton.pull, gradient)
+        newton_direction(factor, at, newton, goal, True, answer, move)
+        length = min(1.0, TO_BOUNDARY * longest_step(at, move))
+        after = products_after(at, move, length)
         if not after < gap:  # rounding: there is no more to be had
             break
-        _advance(at, move, length)
+        advance_point(at, move, length)
         gap = after
-        _gradient(scores, centre, curvature, factor, at.mu, newton.moved, newton.pull)
+        _gradient(scores, centre, curvature, factor, at.mu, newton.moved, gradient)
     for k in range(size):
         mu[k] = at.mu[k]
         nu[k] = n * at.high[k]

@@ -245,7 +245,7 @@ class StructuredEstimator(BaseEstimator):
             step_average=power if keeps else None,
         )
 
-    def _solver_name(self, problem: Any) -> str:
+    def _solver_name(self, problem: Any) -> str | Solver:
         """The solver that is meant by "auto"."""
         if self.solver != "auto":
             return self.solver

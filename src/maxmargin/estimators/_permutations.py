@@ -9,12 +9,16 @@ import numpy as np
 from .._kernels.saddle import MirrorProx, Proximal
 from .._validation import check_choice, check_integer
 from ..oracles.saddle import saddle_max_min
+from ..solvers.base import Solver
+from ..solvers.interior import Interior
 from ..surrogates.max_margin import MaxMargin
 from ._base import Settings, StructuredEstimator, incompatible
 
 ORACLES = ("proximal", "mirror-prox")
 PROJECTIONS = ("sinkhorn", "quadratic")
 
+# Tolerance from which on max-min takes Newton steps.
+_NEWTON_TOL = 1e-3
 # Share of the tolerance that evaluation may leave to the bracket of the max-min oracle.
 _ORACLE_SHARE = 0.02
 
@@ -48,10 +52,18 @@ class PermutationEstimator(StructuredEstimator):
             )
         return settings
 
-    def _solver_name(self, problem: Any) -> str:
-        if self.solver == "auto":
-            return "bcfw" if self.oracle == "mirror-prox" else "accelerated"
-        return self.solver
+    def _solver_name(self, problem: Any) -> str | Solver:
+        if self.solver != "auto":
+            return self.solver
+        if self.oracle == "mirror-prox":
+            return "bcfw"
+        return Interior() if self._wants_newton_steps(problem) else "accelerated"
+
+    def _wants_newton_steps(self, problem: Any) -> bool:
+        """Whether few Newton steps are faster than many passes, as measured: see the benchmark
+        ``max_min_fits``. They cannot start from an earlier fit."""
+        starts_anew = not self.warm_start and not self.early_stopping
+        return starts_anew and self.tol < _NEWTON_TOL and not Interior().missing(problem)
 
     def _make_surrogate(self, sides: np.ndarray, tol: float) -> Any:
         """The surrogate for examples of so many rows each."""
