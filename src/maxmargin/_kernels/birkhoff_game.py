@@ -32,6 +32,9 @@ from .vector import add_scaled, copy, dot
 _MOST_STEPS = 60
 # Share of the way to the boundary that a step may go.
 TO_BOUNDARY = 0.995
+# Steps shorter than this, and those that do not shrink a gap below this, are rounding errors.
+SHORTEST = 1e-6
+NEAR_END = 1e-9
 
 
 class Point(NamedTuple):
@@ -427,7 +430,8 @@ def birkhoff_game(scores, centre, curvature, factor, accuracy, n, work, mu, nu):
         newton_direction(factor, at, newton, goal, True, answer, move)
         length = min(1.0, TO_BOUNDARY * longest_step(at, move))
         after = products_after(at, move, length)
-        if not after < gap:  # rounding: there is no more to be had
+        is_small = gap < NEAR_END  # before, a quadratic term may make the gap grow
+        if length < SHORTEST or (is_small and not after < gap):
             break
         advance_point(at, move, length)
         gap = after

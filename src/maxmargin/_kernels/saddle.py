@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .assignment import assignment_work, best_weight
+from .assignment import best_weight
 from .birkhoff import birkhoff_work, project_birkhoff, round_to_birkhoff
 from .birkhoff_game import birkhoff_game, birkhoff_game_work
 from .jit import leaf

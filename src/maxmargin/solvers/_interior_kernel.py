@@ -23,7 +23,6 @@ from .._kernels.birkhoff_game import (
     response_matrix,
     right_side,
     solve_factored,
-    system_size,
 )
 from .._kernels.jit import leaf
 from .._kernels.saddle import lower_bound, saddle_work, upper_bound
@@ -173,9 +172,11 @@ def advance_points(pools, length):
 
 @leaf
 def certify(structure, rows, sample_weight, weights, pools, work, blocks):
-    """Write all mu, made doubly stochastic, as whole blocks; returns the sums over examples of upper
-    bounds on the surrogate, of the values of mu without scores, and of what the bounds may be too
-    high."""
+    """Write all mu, made doubly stochastic, as whole blocks.
+
+    Returns sums over examples: of upper bounds on the surrogate, of the concave parts of mu, and
+    of the widths of the brackets.
+    """
     surrogate, concave, error = 0.0, 0.0, 0.0
     for i in range(pools.sides.shape[0]):
         n = pools.sides[i]

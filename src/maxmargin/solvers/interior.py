@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from .._kernels.birkhoff_game import TO_BOUNDARY
+from .._kernels.birkhoff_game import NEAR_END, SHORTEST, TO_BOUNDARY
 from .._kernels.blocks import Blocks, whole_blocks
 from .._kernels.passes import block_sizes
 from .._kernels.saddle import Proximal
@@ -42,6 +42,10 @@ from .problem import Evaluation
 MOST_WEIGHTS = 2000
 # Numbers that the systems of all examples may take.
 _MOST_NUMBERS = 1 << 26
+# Mean gap of the examples below which steps are rounding errors.
+_ROUNDING = 1e-13
+# A step shorter than this is not worth taking: one towards equal products is longer.
+_SHORT = 1e-3
 # What is added to the diagonal of a Hessian that rounding has made indefinite, in parts of it.
 _RIDGE = 1e-13
 
@@ -98,7 +102,7 @@ class Interior(Solver):
         weights *= share
         total = open_points(problem.structure, problem.rows, weights, share, pools, work)
         return InteriorState(
-            weights, dual, 0, np.empty(0, np.int64), points, float(total), np.inf, rng
+            weights, dual, 0, np.empty(0, np.int64), points, float(total), float(total), rng
         )
 
     def advance(self, problem, state, steps):
@@ -109,23 +113,27 @@ class Interior(Solver):
         hessian = np.zeros((size, size))
         factorize_all(structure, rows, shares, pools, work, hessian)
         factor = _cholesky(hessian, strength)
-        length, goal, weights = 1.0, 0.0, state.weights
-        for second in (False, True):
+        mean = state.total / (2.0 * pools.parts[-1])
+
+        def direction(goal: float, second: bool) -> tuple[np.ndarray, float]:
+            """Newton step of the weights and of all examples, and how far it may go."""
             right = -strength * state.weights
-            add_answers(
-                structure, rows, shares, state.weights, goal, second, pools, work, right
-            )
+            add_answers(structure, rows, shares, state.weights, goal, second, pools, work, right)
             change = cho_solve(factor, right)
             moved = state.weights + change
-            length = find_moves(structure, rows, moved, goal, second, pools, work)
-            if not second:
-                after, _ = gaps_after(shares, pools, length)
-                goal = (after / state.total) ** 3 * state.total / (2.0 * pools.parts[-1])
+            return change, find_moves(structure, rows, moved, goal, second, pools, work)
+
+        _, length = direction(0.0, False)
+        after, _ = gaps_after(shares, pools, length)
+        change, length = direction((after / state.total) ** 3 * mean, True)
+        if length < _SHORT:
+            change, length = direction(mean, False)
         length = min(1.0, TO_BOUNDARY * length)
         after, weighted = gaps_after(shares, pools, length)
         calls = state.calls + problem.n_examples
-        if not after < state.total:  # rounding: there is no more to be had
-            return state._replace(calls=calls)
+        grows = state.total <= NEAR_END * problem.n_examples and not after < state.total
+        if grows or length < SHORTEST or state.total <= _ROUNDING * problem.n_examples:
+            return state._replace(calls=calls)  # there is no more to be had
         advance_points(pools, length)
         weights = state.weights + length * change
         gap = float(weighted) / problem.total_weight

@@ -1,4 +1,4 @@
-"""Second derivatives of permutations: what the parts of an example add to the Hessian of weights."""
+"""Permutations: what the parts of an example add to the Hessian with respect to the weights."""
 
 from __future__ import annotations
 
