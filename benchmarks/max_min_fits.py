@@ -199,7 +199,8 @@ def run(repeats: int) -> list[Line]:
         before = {}
         for text in Path(os.environ["MAX_MIN_BEFORE"]).read_text().splitlines():
             values = json.loads(text)
-            before[values.pop("key")] = Fit(**values)
+            name = values.pop("key")
+            before[name] = Fit(**values)
     lines = []
     for what, make in PROBLEMS.items():
         lines += one_problem(what, make(), before)

@@ -24,8 +24,8 @@ _ORACLE_SHARE = 0.02
 
 PERMUTATION_PARAMETERS = """\
     oracle : {"proximal", "mirror-prox"}, default="proximal"
-        How max-min finds its saddle points: by proximal steps, which are exact in most blocks; or
-        by saddle-point mirror-prox, the method of the paper. Either starts where the example was
+        How max-min finds its saddle points: by proximal steps, and by an interior-point method
+        where they are not exact; or by saddle-point mirror-prox, the method of the paper. Either starts where the example was
         left last, and the certificate includes what the oracle's answer lacks.
     oracle_iterations : int, default=10
         Iterations of that oracle: of mirror-prox in every step and every evaluation, of the
