@@ -15,6 +15,7 @@ NAMES = (
     "ocr_error",
     "bcfw_pass",
     "max_min_chain",
+    "max_min_fits",
     "crf",
     "prediction",
     "best_path",

@@ -35,6 +35,7 @@ _NAMES = {
     "solvers.checked": "Checked",
     "solvers.flow": "Flow",
     "solvers.frank_wolfe": "BlockFrankWolfe",
+    "solvers.interior": "Interior",
     "solvers.lbfgs": "LBFGS",
     "solvers.result": "Check Result",
     "solvers.subgradient": "Subgradient",
@@ -47,8 +48,8 @@ _MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "rep
 __all__ = [
     "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
     "Check", "Checked", "ClosedForm", "DAG", "DoubleOracle", "FactorGraph", "Flow",
-    "GraphLabeler", "GridLabeler", "HiddenStates", "LBFGS", "LabelRanker", "LabelSequence",
-    "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
+    "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
+    "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
     "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier", "Permutation",
     "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs", "SoftAgreement",
     "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TreeParser",

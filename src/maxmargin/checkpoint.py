@@ -44,6 +44,7 @@ _OBJECTS = {
     ("maxmargin.solvers.acceleration", "AcceleratedState"),
     ("maxmargin.solvers.averaging", "AveragedState"),
     ("maxmargin.solvers.frank_wolfe", "BlockState"),
+    ("maxmargin.solvers.interior", "InteriorState"),
     ("maxmargin.solvers.interpreted", "MeanBlocks"),
     ("maxmargin.solvers.lbfgs", "Iterate"),
     ("maxmargin.solvers.lbfgs", "LbfgsState"),

@@ -281,6 +281,14 @@ def proximal_response(structure, rows, i, scores, mu, scale, stiffness, nu, work
     _must_be_compiled("proximal_response")
 
 
+def add_curvature(structure, rows, i, response, scale, work, hessian):
+    """``hessian += scale Phi(x_i) response Phi(x_i)'``, on and above the diagonal.
+
+    ``response`` is a symmetric matrix over the parts of the example.
+    """
+    _must_be_compiled("add_curvature")
+
+
 def gibbs(structure, i, scores, work, mu):
     """Marginals of the distribution over outputs in proportion to ``exp(scores @ phi(y))``, and
     the log of the sum of these exponentials: ``max_mu entropy(mu) + scores @ mu``."""

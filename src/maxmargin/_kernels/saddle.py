@@ -6,9 +6,9 @@ they reached: ``1 + assignment(scores - nu / n)`` from above, the value of mu fr
 *Proximal*: with ``- curvature/2 |mu - centre|^2`` added, nu is the projection of
 ``n (curvature centre + scores)`` onto the doubly stochastic matrices and mu that of
 ``centre + (scores - nu / n) / curvature``: two projections, exact wherever nu is a best answer to
-mu, which is checked and nearly always true. Elsewhere projected gradient steps on nu go on from the
-nu that was known before. Repeated at its own answer with less and less curvature, it solves the
-original problem, in a few steps.
+mu, which is checked and nearly always true for small n. Elsewhere an interior-point method solves
+the same problem. Repeated at its own answer with less and less curvature, two projections solve the
+original problem in a few steps; where one of them is not exact, the interior-point method does.
 
 *Mirror-prox* (SP-MP, the method of the paper): two steps an iteration, in the entropy of the
 marginals (Sinkhorn) or in Euclidean distance; answers the average, whose error falls like one over
@@ -26,15 +26,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .assignment import assignment_work, best_weight
+from .assignment import best_weight
 from .birkhoff import birkhoff_work, project_birkhoff, round_to_birkhoff
+from .birkhoff_game import birkhoff_game, birkhoff_game_work
 from .jit import leaf
 from .sinkhorn import sinkhorn, sinkhorn_work
 from .vector import add_scaled, copy, dot
 
-# A proximal answer is good enough if what nu leaves on the table is this share of the gap.
-_ENOUGH = 0.1
-_MOST_GRADIENT_STEPS = 6
+# Accuracy of the interior-point method in a step, as a share of the gap, and at best.
+_STEP_SHARE = 1e-6
+_ROUNDING = 1e-12
+# Accuracy in an evaluation, as a share of that asked for: rounding its answers costs some.
+_EVALUATION_SHARE = 0.1
 # Less curvature makes nothing better, and costs digits of the projections.
 _LEAST_CURVATURE = 1e-4
 # Scaling within mirror-prox need not be better than the method; its answer is rounded.
@@ -60,7 +63,7 @@ class MirrorProx(NamedTuple):
 @leaf
 def saddle_work(n):
     """Length of the scratch vector of the functions here, for n rows."""
-    return 8 * n * n + max(birkhoff_work(n), sinkhorn_work(n), assignment_work(n))
+    return 8 * n * n + max(birkhoff_work(n), sinkhorn_work(n), birkhoff_game_work(n, 0))
 
 
 @leaf
@@ -99,15 +102,35 @@ def _regret(mu, nu, n, work):
 
 
 @leaf
-def proximal_pair(centre, value, scores, curvature, before, n, work, nu, mu):
+def _two_projections(centre, scores, curvature, n, work, nu, mu):
+    """The closed form of :func:`proximal_pair`."""
+    size = n * n
+    target, rest = work[:size], work[size:]
+    for k in range(size):
+        target[k] = n * (curvature * centre[k] + scores[k])
+    project_birkhoff(target.reshape(n, n), rest, nu.reshape(n, n))
+    _answer_to(nu, centre, scores, curvature, n, target, rest, mu)
+    return upper_bound(scores, nu, n, target, rest), _regret(mu, nu, n, rest)
+
+
+@leaf
+def interior_pair(centre, scores, curvature, factor, accuracy, n, work, nu, mu):
+    """:func:`proximal_pair` by the interior-point method, whose quadratic term may also have a
+    ``factor``; ``work`` is that of the method."""
+    birkhoff_game(scores, centre, curvature, factor, accuracy, n, work, mu, nu)
+    round_to_birkhoff(mu.reshape(n, n), work)
+    round_to_birkhoff(nu.reshape(n, n), work)
+    return upper_bound(scores, nu, n, work[: n * n], work[n * n :]), _regret(mu, nu, n, work)
+
+
+@leaf
+def proximal_pair(centre, value, scores, curvature, n, work, nu, mu):
     """Solve the max-min problem with ``- curvature/2 |mu - centre|^2``.
 
     Parameters
     ----------
     centre, value : array, float
         The centre, doubly stochastic, and what it is worth: its lower bound.
-    before : array
-        A nu known from earlier, to go on from where the closed form is not exact.
     nu, mu : arrays
         The answer.
 
@@ -117,32 +140,13 @@ def proximal_pair(centre, value, scores, curvature, before, n, work, nu, mu):
         An upper bound of the problem *without* the quadratic term, and what nu loses against the
         best answer to mu: 0 where the answer is exact.
     """
-    size = n * n
-    target, rest = work[:size], work[3 * size :]
-    for k in range(size):
-        target[k] = n * (curvature * centre[k] + scores[k])
-    project_birkhoff(target.reshape(n, n), rest, nu.reshape(n, n))
-    _answer_to(nu, centre, scores, curvature, n, target, rest, mu)
-    regret = _regret(mu, nu, n, rest)
-    upper = upper_bound(scores, nu, n, target, rest)
-    enough = _ENOUGH * (upper - value)
-    if regret <= enough:
+    upper, regret = _two_projections(centre, scores, curvature, n, work, nu, mu)
+    accuracy = max(_STEP_SHARE * (upper - value), _ROUNDING)
+    if regret <= accuracy:
         return upper, regret
-    other, answer = work[size : 2 * size], work[2 * size : 3 * size]
-    copy(other, before)
-    for _ in range(_MOST_GRADIENT_STEPS):
-        _answer_to(other, centre, scores, curvature, n, target, rest, answer)
-        found = _regret(answer, other, n, rest)
-        if found < regret:
-            regret = found
-            copy(nu, other)
-            copy(mu, answer)
-            if regret <= enough:
-                break
-        copy(target, other)
-        add_scaled(target, answer, n * curvature)
-        project_birkhoff(target.reshape(n, n), rest, other.reshape(n, n))
-    return min(upper, upper_bound(scores, nu, n, target, rest)), regret
+    none = work[:0].reshape(n * n, 0)
+    found, regret = interior_pair(centre, scores, curvature, none, accuracy, n, work, nu, mu)
+    return min(upper, found), regret
 
 
 @leaf
@@ -159,7 +163,12 @@ def proximal_saddle(scores, iterations, accuracy, n, work, mu, nu):
     for _ in range(iterations):
         if upper - lower <= accuracy:
             break
-        found, regret = proximal_pair(mu, lower, scores, curvature, nu, n, rest, next_nu, next_mu)
+        found, regret = _two_projections(mu, scores, curvature, n, rest, next_nu, next_mu)
+        is_exact = regret <= accuracy
+        if not is_exact:
+            none = rest[:0].reshape(size, 0)
+            goal = max(_EVALUATION_SHARE * accuracy, _ROUNDING)
+            found, _ = interior_pair(mu, scores, 0.0, none, goal, n, rest, next_nu, next_mu)
         if found < upper:
             upper = found
             copy(nu, next_nu)
@@ -167,8 +176,9 @@ def proximal_saddle(scores, iterations, accuracy, n, work, mu, nu):
         if worth > lower:
             lower = worth
             copy(mu, next_mu)
-        if regret <= accuracy:  # gradient steps on nu would be slow with less
-            curvature = max(0.25 * curvature, _LEAST_CURVATURE / n)
+        if not is_exact:
+            break
+        curvature = max(0.25 * curvature, _LEAST_CURVATURE / n)
     return upper, lower
 
 

@@ -218,9 +218,10 @@ class StructuredEstimator(BaseEstimator):
 
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Climb:
         """The solver, ready to start: from a dual state, or afresh from None."""
+        problem.tolerance = settings.tol
+        problem.from_scratch = not (self.warm_start or self.early_stopping)
         solver = refuse_missing(self.solver, problem, type(self).__name__)
         problem = solver.adapted(problem)
-        problem.tolerance = settings.tol
         if dual_state is PREVIOUS:
             dual_state = self._dual_for(problem)
         return Climb(solver, problem, rng=settings.rng, start=dual_state)

@@ -79,6 +79,13 @@ class ArcRows(NamedTuple):
         """The same rows, for threads."""
         return self
 
+    @property
+    def squares(self) -> np.ndarray:
+        """About the squared norm of each row: the number of its features, but for what is between
+        and for features that share a weight."""
+        count = len(self.templates) + int(self.templates[:, 2].sum())
+        return np.full(int(self.rows_indptr[-1]), float(count))
+
 
 # --- templates --------------------------------------------------------------------------------
 

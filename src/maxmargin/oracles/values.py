@@ -16,8 +16,9 @@ from .mirror_prox import chain_pairs
 from .saddle import saddle_pairs
 
 PROJECTIONS = ("sinkhorn", "quadratic")
-# Share of the tolerance of a fit that the bracket of an inexact oracle may take in evaluations.
-_SHARE = 0.02
+# Share of the tolerance of a fit that the bracket of an inexact oracle may take in evaluations. It
+# is relative to an objective that may be a thousandth of the largest loss of a tree.
+_SHARE, _TREE_SHARE = 0.02, 1e-5
 # Iterations of mirror-prox on permutations, unless they are given.
 _ON_PAIRS = 10
 
@@ -128,7 +129,8 @@ class Proximal(_Iterative):
         _check_accuracy(self.accuracy)
 
     def init(self, problem):
-        method = ProximalSteps(int(self.iterations), _accuracy(self.accuracy, problem))
+        accuracy = _accuracy(self.accuracy, _SHARE * problem.tolerance)
+        method = ProximalSteps(int(self.iterations), accuracy)
         return saddle_pairs(np.diff(problem.structure.indptr), method)
 
 
@@ -156,7 +158,8 @@ class DoubleOracle(_Iterative):
         _check_accuracy(self.accuracy)
 
     def init(self, problem):
-        return TreeGame(int(self.iterations), _accuracy(self.accuracy, problem))
+        accuracy = _accuracy(self.accuracy, _TREE_SHARE * problem.tolerance)
+        return TreeGame(int(self.iterations), accuracy)
 
 
 def _check_accuracy(accuracy: Any) -> None:
@@ -166,8 +169,8 @@ def _check_accuracy(accuracy: Any) -> None:
         check_number("accuracy", accuracy, at_least=0)
 
 
-def _accuracy(accuracy: Any, problem: Any) -> float:
-    return _SHARE * problem.tolerance if isinstance(accuracy, str) else float(accuracy)
+def _accuracy(accuracy: Any, default: float) -> float:
+    return default if isinstance(accuracy, str) else float(accuracy)
 
 
 _BY_SPACE = {"pairs": Proximal, "trees": DoubleOracle}

@@ -18,11 +18,14 @@ from .base import Solver
 from .checked import Checked
 from .flow import Flow
 from .frank_wolfe import BlockFrankWolfe
+from .interior import Interior
 from .lbfgs import LBFGS
 from .subgradient import Subgradient
 
 # Weights of the iterates in averages: of steps, and of rounds.
 _STEP_POWER, _ROUND_POWER = 3.0, 8.0
+# Tolerance below which a few Newton steps are faster than many passes.
+_NEWTON_TOL = 1e-3
 
 
 def choose(problem: Any) -> Solver:
@@ -35,8 +38,12 @@ def choose(problem: Any) -> Solver:
         return LBFGS() if by_gradients else _plain(problem)
     if problem.no_oracle:
         return _flow(problem)
-    # Acceleration moves all weights in every round: too many where features are hashed.
-    return _plain(problem) if problem.hashes_features else _accelerated(problem)
+    if problem.from_scratch and problem.tolerance < _NEWTON_TOL and not Interior().missing(problem):
+        return Interior()
+    # Acceleration moves all weights in every round: too many where features are hashed, unless
+    # the oracle of max-min takes longer still.
+    many = problem.hashes_features and problem.cost.linear
+    return _plain(problem) if many else _accelerated(problem)
 
 
 def _averaged(solver: Solver, problem: Any) -> Solver:

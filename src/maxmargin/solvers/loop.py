@@ -182,8 +182,8 @@ def _within(primal: float, dual: float, tol: float) -> bool:
 def _passes_to_next(record: Check, tol: float) -> float:
     """Passes until the next check, by what this one has found.
 
-    They grow with those done, unless the end is nearer: a gap that began at the primal value and
-    shrinks at a constant rate reaches the tolerance after ``passes * log(tol) / log(relative gap)``.
+    They grow with those done, unless the end is nearer: a relative gap that began at 1 and shrinks
+    at a constant rate reaches the tolerance after ``passes * log(tol) / log(gap)``.
     """
     step = np.floor((_CHECK_GROWTH - 1.0) * record.passes)
     relative = record.gap / abs(record.primal) if record.primal else np.inf

@@ -81,6 +81,9 @@ class Outline:
     clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
     in_python = False  # whether the structure is written in plain Python
     hashes_features = False  # whether most weights belong to no feature of the data
+    n_weights = 0  # not known before the data are packed
+    tolerance = 1e-2  # relative gap that is wanted: inexact oracles need not do much better
+    from_scratch = True  # whether no earlier dual point is continued, nor weights chosen otherwise
 
     def __init__(self, surrogate: Any, traits: Traits, in_kernel_space: bool = False):
         self.surrogate = surrogate
@@ -133,11 +136,9 @@ class TrainingProblem(Outline):
         ``s_i / (alpha W)``: how far the mass of a block moves the weights.
     """
 
-    n_weights: int
     surrogate: Any = None  # None where there is only one
     traits = Traits()
     in_kernel_space = False
-    tolerance = 1e-2  # relative gap that is wanted: inexact oracles need not do much better
 
     def __init__(self, alpha: float, sample_weight: np.ndarray):
         self.alpha = float(alpha)

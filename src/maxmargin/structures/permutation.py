@@ -18,16 +18,19 @@ import numpy as np
 from .._kernels import protocol as generic
 from .._kernels.assignment import assign
 from .._kernels.birkhoff import project_birkhoff
+from .._kernels.birkhoff_game import birkhoff_game_work
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, clear_rows, prefetch_rows, score_rows
 from .._kernels.saddle import (
     MirrorProx,
     Proximal,
     flat_best_weight,
+    interior_pair,
     mirror_prox,
     proximal_pair,
     proximal_saddle,
     saddle_work,
+    upper_bound,
 )
 from .._kernels.simplex import lower_envelope_step
 from .._kernels.vector import add_scaled, copy, dot
@@ -38,6 +41,11 @@ _MOST_PIECES = 16
 # Iterations of the max-min oracle where nothing says how many.
 _ITERATIONS = 10
 _ACCURACY = 1e-9
+# The block of a matching is maximised exactly if pairs have at most so many features a row of it.
+_MOST_FEATURES = 4
+# Accuracy of that maximum, as a share of the gap, and at best.
+_STEP_SHARE = 1e-6
+_ROUNDING = 1e-12
 
 
 _NO_LIKELIHOOD = {
@@ -144,7 +152,15 @@ def _work_size_ranking(structure, rows):
 
 @implements(generic.work_size, Matching)
 def _work_size_matching(structure, rows):
-    return _work_for(structure.n_items) + rows.n_inputs
+    return _work_for(structure.n_items) + _factor_work(structure.n_items, rows.n_inputs)
+
+
+@leaf
+def _factor_work(n, n_inputs):
+    """Scratch for the features of all pairs, and the exact maximum of a block with them."""
+    if n_inputs > _MOST_FEATURES * n:
+        return n_inputs
+    return n * n * n_inputs + birkhoff_game_work(n, n_inputs)
 
 
 @leaf
@@ -332,11 +348,9 @@ def _improve_by_mirror_prox(structure, method, i, scores, mu, nu, work):
 
 @leaf
 def _proximal_step(n, curvature, scores, mu, nu, work, out):
-    """Upper bound, gap and regret of a proximal step from mu; writes ``out`` and improves nu."""
-    next_nu, rest = work[: n * n], work[n * n :]
-    value = 1.0 - flat_best_weight(mu, n, rest) / n + dot(scores, mu)
-    upper, regret = proximal_pair(mu, value, scores, curvature, nu, n, rest, next_nu, out)
-    copy(nu, next_nu)
+    """Upper bound, gap and regret of a proximal step from mu; writes ``out`` and nu."""
+    value = 1.0 - flat_best_weight(mu, n, work) / n + dot(scores, mu)
+    upper, regret = proximal_pair(mu, value, scores, curvature, n, work, nu, out)
     return upper - value, regret
 
 
@@ -352,9 +366,30 @@ def _proximal_ranking(structure, rows, i, scores, mu, scale, stiffness, nu, work
 @implements(generic.proximal_response, Matching)
 def _proximal_matching(structure, rows, i, scores, mu, scale, stiffness, nu, work, out):
     n = _side(structure, i)
+    if rows.n_inputs <= _MOST_FEATURES * n:
+        return _block_step(structure, rows, i, scores, mu, scale, nu, work, out), False
     curvature = max(stiffness * scale * structure.curvature[i], 1e-4 / n)
     gap, _ = _proximal_step(n, curvature, scores, mu, nu, work, out)
     return gap, False
+
+
+@leaf
+def _block_step(structure, rows, i, scores, mu, scale, nu, work, out):
+    """Write the maximum of the block, and its nu; returns the gap at mu."""
+    n, d = _side(structure, i), rows.n_inputs
+    factor, rest = work[: n * n * d], work[n * n * d :]
+    value = 1.0 - flat_best_weight(mu, n, rest) / n + dot(scores, mu)
+    accuracy = max(_STEP_SHARE * (upper_bound(scores, nu, n, out, rest) - value), _ROUNDING)
+    factor[:] = 0.0
+    first, last = _pairs(structure, i)
+    one = rest[:1]
+    one[0] = 1.0
+    for pair in range(last - first):
+        row = factor[pair * d : (pair + 1) * d].reshape(d, 1)
+        add_row(rows, row, first + pair, one, np.sqrt(scale))
+    table = factor.reshape(n * n, d)
+    upper, _ = interior_pair(mu, scores, 0.0, table, accuracy, n, rest, nu, out)
+    return upper - value
 
 
 @implements(generic.loss_floor, _PERMUTATIONS)

@@ -1,0 +1,186 @@
+"""Max-min over permutations by one interior-point method for weights and all examples together.
+
+The dual is a quadratic program: the players of every example are those of
+:mod:`maxmargin._kernels.birkhoff_game`, and all share the weights, ``w = w(mu)``. A Newton step
+eliminates the players of each example, which leaves a linear system in the weights alone,
+
+    (alpha I + 1/W sum_i s_i Phi(x_i) B_i Phi(x_i)') dw = ...,
+
+with the derivative B_i of the answer mu_i with respect to the scores. The gap falls by about ten
+with every one or two steps, however small alpha is; a step costs as much as solving with as many
+unknowns as there are weights. So it is for few weights and gaps that are to be small.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from .._kernels.birkhoff_game import NEAR_END, SHORTEST, TO_BOUNDARY
+from .._kernels.blocks import Blocks, whole_blocks
+from .._kernels.passes import block_sizes
+from ._interior_kernel import (
+    Pools,
+    add_answers,
+    advance_points,
+    certify,
+    factorize_all,
+    find_moves,
+    gaps_after,
+    interior_work,
+    open_points,
+    widest_scores,
+)
+from .base import Solver
+from .problem import Evaluation
+
+# Weights at most: the Hessian has the square of their number.
+MOST_WEIGHTS = 2000
+# Numbers that the systems of all examples may take.
+_MOST_NUMBERS = 1 << 26
+# Mean gap of the examples below which steps are rounding errors.
+_ROUNDING = 1e-13
+# A step shorter than this is not worth taking: one towards equal products is longer.
+_SHORT = 1e-3
+# What is added to the diagonal of a Hessian that rounding has made indefinite, in parts of it.
+_RIDGE = 1e-13
+
+
+class InteriorState(NamedTuple):
+    """``points`` are the iterates of all examples, ``total`` and ``gap`` the sum of their gaps and
+    the mean, weighted; ``dual`` holds their mu as they were at the last check."""
+
+    weights: np.ndarray
+    dual: Blocks
+    calls: int
+    pending: np.ndarray
+    points: np.ndarray
+    total: float
+    gap: float
+    rng: np.random.RandomState
+
+
+def fits(problem: Any) -> bool:
+    """Whether a problem is small enough."""
+    sides = _sides(problem)
+    return problem.n_weights <= MOST_WEIGHTS and 24 * int((sides**2).sum()) <= _MOST_NUMBERS
+
+
+def _sides(problem: Any) -> np.ndarray:
+    return np.sqrt(block_sizes(problem.structure)).round().astype(np.int64)
+
+
+class Interior(Solver):
+    """Interior-point method for max-min over permutations.
+
+    Every Newton step counts as a pass. It starts anew whatever dual point it is given.
+    """
+
+    def missing(self, problem):
+        pairs = problem.cost.name == "max-min" and problem.traits.saddle == "pairs"
+        if not pairs or problem.in_kernel_space:
+            return ["rankings or matchings with surrogate='max-min' and weights of features"]
+        if problem.n_weights and not fits(problem):
+            return [f"at most {MOST_WEIGHTS} weights, and fewer or smaller examples"]
+        return []
+
+    def init(self, problem, start, rng):
+        sides = _sides(problem)
+        dual = whole_blocks(sides**2)
+        dual.value[:] = np.repeat(1.0 / sides, sides**2)
+        weights = problem.weights_of(dual)
+        points = np.zeros(int((4 * sides * (sides + 1)).sum()))
+        pools, work = _storage(problem, points)
+        # The truth alone has w = 0: near enough to it, scores are not larger than losses.
+        widest = widest_scores(problem.structure, problem.rows, weights, pools, work)
+        share = 1.0 / max(1.0, widest)
+        weights *= share
+        total = open_points(problem.structure, problem.rows, weights, share, pools, work)
+        return InteriorState(
+            weights, dual, 0, np.empty(0, np.int64), points, float(total), float(total), rng
+        )
+
+    def advance(self, problem, state, steps):
+        structure, rows, shares = problem.structure, problem.rows, problem.sample_weight
+        pools, work = _storage(problem, state.points)
+        size = problem.n_weights
+        strength = problem.alpha * problem.total_weight
+        hessian = np.zeros((size, size))
+        factorize_all(structure, rows, shares, pools, work, hessian)
+        factor = _cholesky(hessian, strength)
+        mean = state.total / (2.0 * pools.parts[-1])
+
+        def direction(goal: float, second: bool) -> tuple[np.ndarray, float]:
+            """Newton step of the weights and of all examples, and how far it may go."""
+            right = -strength * state.weights
+            add_answers(structure, rows, shares, state.weights, goal, second, pools, work, right)
+            change = cho_solve(factor, right)
+            moved = state.weights + change
+            return change, find_moves(structure, rows, moved, goal, second, pools, work)
+
+        _, length = direction(0.0, False)
+        after, _ = gaps_after(shares, pools, length)
+        change, length = direction((after / state.total) ** 3 * mean, True)
+        if length < _SHORT:
+            change, length = direction(mean, False)
+        length = min(1.0, TO_BOUNDARY * length)
+        after, weighted = gaps_after(shares, pools, length)
+        calls = state.calls + problem.n_examples
+        grows = state.total <= NEAR_END * problem.n_examples and not after < state.total
+        if grows or length < SHORTEST or state.total <= _ROUNDING * problem.n_examples:
+            return state._replace(calls=calls)  # there is no more to be had
+        advance_points(pools, length)
+        weights = state.weights + length * change
+        gap = float(weighted) / problem.total_weight
+        return state._replace(weights=weights, calls=calls, total=float(after), gap=gap)
+
+    def check(self, problem, state, at=None, dual_weights=None):
+        pools, work = _storage(problem, state.points)
+        sums = certify(
+            problem.structure, problem.rows, problem.sample_weight, state.weights, pools, work,
+            state.dual.value,
+        )  # fmt: skip
+        loss, concave, error = np.array(sums) / problem.total_weight
+        primal = loss + problem.penalty(state.weights)
+        dual = concave - problem.penalty(problem.weights_of(state.dual))
+        return state, [(state.weights, Evaluation(float(primal), float(dual), float(error)))]
+
+    def estimate(self, problem, state, apart=0.0):
+        """The gap between the players of all examples."""
+        return state.gap
+
+
+def _storage(problem: Any, points: np.ndarray) -> tuple[Pools, np.ndarray]:
+    """Where the passes read and write; everything but the points may be empty at first."""
+    sides = _sides(problem)
+    n = int(sides.max())
+    sizes = sides**2
+    pools = Pools(
+        sides,
+        _starts(4 * sizes + 4 * sides),
+        _starts(16 * sizes),
+        points,
+        np.zeros(len(points)),
+        np.empty(int(16 * sizes.sum())),
+        np.empty(int(sizes.sum())),
+        _starts(sizes),
+    )
+    return pools, np.empty(interior_work(n, problem.rows.n_inputs))
+
+
+def _starts(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _cholesky(hessian: np.ndarray, strength: float) -> Any:
+    """Factorise the Hessian, of which the upper triangle is given, with ``strength`` added."""
+    diagonal = np.diagonal(hessian).copy()
+    ridge = 0.0
+    while True:
+        np.fill_diagonal(hessian, diagonal + strength + ridge)
+        try:
+            return cho_factor(hessian, lower=False)
+        except LinAlgError:
+            ridge = max(10.0 * ridge, _RIDGE * float(diagonal.max()))
