@@ -49,12 +49,13 @@ __all__ = [
     "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
     "Check", "Checked", "ClosedForm", "DAG", "DoubleOracle", "FactorGraph", "Flow",
     "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
-    "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
-    "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier", "Permutation",
-    "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs", "SoftAgreement",
-    "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TreeParser",
-    "UnseenLabelWarning", "__version__", "certificates", "datasets", "datasets_made",
-    "estimate_memory", "load", "metrics", "plot", "read_conllu", "report", "save",
+    "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx",
+    "ModelFileError", "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier",
+    "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
+    "SoftAgreement", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector",
+    "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets",
+    "datasets_made", "estimate_memory", "load", "metrics", "plot", "read_conllu", "report",
+    "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
