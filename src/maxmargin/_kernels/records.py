@@ -28,7 +28,7 @@ from numba.core import ir as numba_ir
 from numba.core.base import BaseContext
 from numba.core.callconv import CPUCallConv
 from numba.core.datamodel import registry
-from numba.core.datamodel.models import DataModel
+from numba.core.datamodel.models import DataModel, UniTupleModel
 from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_generic
 from numba.core.lowering import Lower
 from numba.core.pythonapi import box
@@ -42,6 +42,7 @@ _WORD = ir.IntType(64)
 _BUILT_ON = {
     types.BaseTuple: ("from_types",),
     BaseContext: ("make_tuple",),
+    UniTupleModel: ("get_return_type", "as_return", "from_return"),
     CPUCallConv: ("decorate_function", "get_arguments", "_get_return_argument"),
     Lower: (
         "lower_assign", "loadvar", "storevar", "delvar", "getvar", "_alloca_var", "decref",
@@ -135,11 +136,12 @@ class RecordModel(DataModel):
         """Members, for counting references; a variable without a value has a null pointer."""
 
         def getter(position):
-            return lambda value: self.get(builder, self._or_zeros(builder, value), position)
+            return lambda value: self.get(builder, self.or_zeros(builder, value), position)
 
         return [(kind, getter(position)) for position, kind in enumerate(self._fe_type.types)]
 
-    def _or_zeros(self, builder, value):
+    def or_zeros(self, builder, value):
+        """The value, or zeros where a variable has none yet."""
         if isinstance(_origin(value), (ir.Argument, ir.AllocaInstr)):
             return value
         kind = ir.ArrayType(_WORD, self.words)
@@ -238,6 +240,9 @@ class RecordLower(Lower):
 
     def lower(self):
         """Find the variables that are arguments and never anything else."""
+        for name, kind in self.fndesc.typemap.items():
+            if isinstance(kind, types.Optional) and _holds_record(kind.type):
+                raise TypeError(f"{name} may be None or hold a NamedTuple; it must be one of both")
         assigned: dict[str, list] = {}
         for block in self.func_ir.blocks.values():
             for statement in block.find_insts(numba_ir.Assign):
@@ -337,7 +342,7 @@ class RecordLower(Lower):
         if isinstance(kind, Record):
             model = _model(self.context, kind)
             found = model.slot(self.builder, name)
-            model.copy(self.builder, found, value)
+            model.copy(self.builder, found, model.or_zeros(self.builder, value))
             return found
         for position, member in enumerate(kind):
             if _holds_record(member):
@@ -394,6 +399,16 @@ def install() -> None:
                     values[0].add_attribute(attribute)
                 values[0].attributes.dereferenceable = 8 * max(model.words, 1)
 
+    def by_contents(plain, whole):  # of a tuple of records numba would return the pointers
+        def chosen(self, *args):
+            return (whole if _holds_record(self._fe_type) else plain)(self, *args)
+
+        return chosen
+
+    for method in ("get_return_type", "as_return", "from_return"):
+        plain = getattr(UniTupleModel, method)
+        whole = getattr(UniTupleModel, method.replace("return", "data"))
+        setattr(UniTupleModel, method, by_contents(plain, whole))
     types.BaseTuple.from_types = classmethod(record_or_tuple)  # type: ignore[method-assign]
     BaseContext.make_tuple = make_record_or_tuple
     CPUCallConv.decorate_function = decorate_records
