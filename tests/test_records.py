@@ -21,6 +21,14 @@ needs_support = pytest.mark.skipif(
     not pipeline.SUPPORTED, reason="this version of numba compiles everything by default"
 )
 
+# Versions that were tried: on these nothing may be compiled by default unnoticed.
+TRIED = ("0.61.", "0.68.")
+
+
+def test_all_of_it_is_in_use_on_versions_that_were_tried():
+    if numba.__version__.startswith(TRIED):
+        assert pipeline.SUPPORTED
+
 
 def trail(power=1.0):
     return Trail(np.arange(3.0), np.array([5.0, 6.0]), power)
@@ -149,6 +157,20 @@ def test_they_are_pointers_and_others_are_as_ever():
         return old.power, now.power
 
     assert plain(trail(), 5) == (5.0, 6.0)
+
+
+@compiled
+def maybe_none(now, n):
+    found = None
+    if n > 0:
+        found = now
+    return found is None
+
+
+@needs_support
+def test_one_that_may_be_none_is_refused():
+    with pytest.raises((TypeError, numba.core.errors.TypingError), match="may be None"):
+        maybe_none(trail(), 1)
 
 
 @compiled
