@@ -25,7 +25,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 
-from . import quick, records
+from . import lowering, quick, records
 from .quick import has_all
 
 _LINKED = "linked"
@@ -41,7 +41,7 @@ _BUILT_ON = {
     PassManager: ("add_pass", "finalize"),
     NativeLowering: ("lowering_class",),
 }  # fmt: skip
-SUPPORTED = records.SUPPORTED and quick.SUPPORTED and has_all(_BUILT_ON)
+SUPPORTED = records.SUPPORTED and lowering.SUPPORTED and quick.SUPPORTED and has_all(_BUILT_ON)
 # Older versions of LLVM have another kind of passes; numba's own are run there.
 _NEW_PASSES = hasattr(binding, "create_pipeline_tuning_options") and hasattr(
     CPUCodegen, "_pass_builder"
@@ -204,7 +204,7 @@ class LinkedLowering(NativeLowering):
     """Translates a function that compiled functions call."""
 
     _name = "maxmargin_linked_lowering"
-    lowering_class = records.RecordLower
+    lowering_class = lowering.RecordLower
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -212,16 +212,16 @@ class CalledLowering(NativeLowering):
     """Translates a function that Python calls."""
 
     _name = "maxmargin_called_lowering"
-    lowering_class = records.CopyingRecordLower
+    lowering_class = lowering.CopyingRecordLower
 
 
-def _with_lowering(managers: list[PassManager], lowering: type) -> list[PassManager]:
+def _with_lowering(managers: list[PassManager], translate: type) -> list[PassManager]:
     """The same passes, with another one that translates to LLVM."""
     found = []
     for manager in managers:
         passes = PassManager(manager.pipeline_name)
         for step, about in manager.passes:
-            passes.add_pass(lowering if step is NativeLowering else step, about)
+            passes.add_pass(translate if step is NativeLowering else step, about)
         passes.finalize()
         found.append(passes)
     return found
@@ -230,7 +230,7 @@ def _with_lowering(managers: list[PassManager], lowering: type) -> list[PassMana
 class CalledCompiler(Compiler):
     """Compiles a function that Python calls."""
 
-    lowering: type = CalledLowering
+    translate: type = CalledLowering
     library: type = _Library
 
     def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
@@ -245,7 +245,7 @@ class CalledCompiler(Compiler):
             state.library = _library(state.targetctx.codegen(), name, self.library)
             if self.library is not _LinkedLibrary:
                 state.library.enable_object_caching()
-        return _with_lowering(super().define_pipelines(), self.lowering)
+        return _with_lowering(super().define_pipelines(), self.translate)
 
     def compile_extra(self, func):
         """Compile, and tell the code where the environments of the leaves in it are."""
@@ -264,7 +264,7 @@ class SeldomCompiler(CalledCompiler):
 class LeafCompiler(CalledCompiler):
     """Compiles a function that compiled functions call."""
 
-    lowering = LinkedLowering
+    translate = LinkedLowering
     library = _LinkedLibrary
 
 

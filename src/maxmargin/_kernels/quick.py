@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 from numba.core import ir, types
@@ -30,6 +31,11 @@ def has_all(names: dict[Any, tuple[str, ...]]) -> bool:
 SUPPORTED = has_all(_BUILT_ON)
 _WITHOUT_VARIABLES = {str, int, float, bool, type(None), ir.Loc, ir.Scope, slice}
 _NUMBERS = (types.Number, types.Boolean)
+# Arithmetic and comparisons: what implements them does not depend on the options of the caller.
+_NAMES = "add sub mul truediv floordiv mod lt le gt ge eq ne and_ or_ xor lshift rshift"
+_OPERATORS = {getattr(operator, name) for name in _NAMES.split()} | {
+    operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
+}  # fmt: skip
 _found: dict[Any, Any] = {}
 
 
@@ -60,7 +66,8 @@ _call_type = BaseFunction.get_call_type
 
 
 def _remembered_call_type(self, context, args, kws):
-    if kws or not args or not all(isinstance(arg, _NUMBERS) for arg in args):
+    known = not kws and self.typing_key in _OPERATORS
+    if not known or not all(isinstance(arg, _NUMBERS) for arg in args):
         return _call_type(self, context, args, kws)
     key = (self, args)
     found = _found.get(key)

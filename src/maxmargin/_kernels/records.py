@@ -8,7 +8,7 @@ for is read from there.
 
 NamedTuples never change, so a function may keep the pointer that it is called with. Everything else
 must outlive its maker: what is returned is copied to the caller, and what is assigned to a variable
-is copied to memory of that variable (:class:`RecordLower`), so that no two variables share any. In
+is copied to memory of that variable (:mod:`.lowering`), so that no two variables share any. In
 functions that other compilers translate, each new NamedTuple has memory of its own.
 
 Functions promise not to write to what they are given, nor to keep it; and functions that Python
@@ -24,16 +24,13 @@ from typing import Any
 
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.core import ir as numba_ir
 from numba.core.base import BaseContext
 from numba.core.callconv import CPUCallConv
 from numba.core.datamodel import registry
-from numba.core.datamodel.models import DataModel
+from numba.core.datamodel.models import DataModel, UniTupleModel
 from numba.core.imputils import impl_ret_borrowed, lower_builtin, lower_getattr_generic
-from numba.core.lowering import Lower
 from numba.core.pythonapi import box
 
-from . import indexing
 from .quick import has_all
 
 _PACKAGE = __package__.split(".")[0]
@@ -42,12 +39,9 @@ _WORD = ir.IntType(64)
 _BUILT_ON = {
     types.BaseTuple: ("from_types",),
     BaseContext: ("make_tuple",),
+    UniTupleModel: ("get_return_type", "as_return", "from_return"),
     CPUCallConv: ("decorate_function", "get_arguments", "_get_return_argument"),
-    Lower: (
-        "lower_assign", "loadvar", "storevar", "delvar", "getvar", "_alloca_var", "decref",
-        "lower_getitem", "lower_setitem", "_lower_call_normal", "setup_function",
-    ),
-}  # fmt: skip
+}
 SUPPORTED = has_all(_BUILT_ON)
 
 
@@ -74,7 +68,7 @@ def _words(kind: Any) -> int:
     raise NotImplementedError(f"a NamedTuple that holds {kind}")
 
 
-def _origin(value: Any) -> Any:
+def origin(value: Any) -> Any:
     """Where a pointer points into."""
     while isinstance(value, (ir.GEPInstr, ir.CastInstr)):
         value = value.operands[0]
@@ -135,12 +129,13 @@ class RecordModel(DataModel):
         """Members, for counting references; a variable without a value has a null pointer."""
 
         def getter(position):
-            return lambda value: self.get(builder, self._or_zeros(builder, value), position)
+            return lambda value: self.get(builder, self.or_zeros(builder, value), position)
 
         return [(kind, getter(position)) for position, kind in enumerate(self._fe_type.types)]
 
-    def _or_zeros(self, builder, value):
-        if isinstance(_origin(value), (ir.Argument, ir.AllocaInstr)):
+    def or_zeros(self, builder, value):
+        """The value, or zeros where a variable has none yet."""
+        if isinstance(origin(value), (ir.Argument, ir.AllocaInstr)):
             return value
         kind = ir.ArrayType(_WORD, self.words)
         zeros = cgutils.global_constant(builder.module, "no.record", ir.Constant(kind, None))
@@ -170,7 +165,7 @@ class RecordModel(DataModel):
         """A member."""
         member = self.members[position]
         if isinstance(member, RecordModel):
-            if isinstance(_origin(value), ir.Argument):
+            if isinstance(origin(value), ir.Argument):
                 with builder.goto_entry_block():
                     return self._place(builder, value, position)
             return self._place(builder, value, position)
@@ -193,14 +188,14 @@ class RecordModel(DataModel):
         return found
 
 
-def _model(context: Any, kind: Any) -> RecordModel:
+def model_of(context: Any, kind: Any) -> RecordModel:
     return context.data_model_manager[kind]
 
 
 @lower_getattr_generic(Record)
 def _attribute(context, builder, kind, value, name):
     position = kind.fields.index(name)
-    found = _model(context, kind).get(builder, value, position)
+    found = model_of(context, kind).get(builder, value, position)
     return impl_ret_borrowed(context, builder, kind[position], found)
 
 
@@ -208,7 +203,7 @@ def _attribute(context, builder, kind, value, name):
 def _item(context, builder, signature, args):
     kind = signature.args[0]
     value, position = args
-    found = _model(context, kind).get(builder, value, range(len(kind))[position])
+    found = model_of(context, kind).get(builder, value, range(len(kind))[position])
     return impl_ret_borrowed(context, builder, signature.return_type, found)
 
 
@@ -217,7 +212,7 @@ def _box(kind, value, c):
     class_object = c.pyapi.unserialize(c.pyapi.serialize_object(kind.instance_class))
     members = c.pyapi.tuple_new(kind.count)
     for position, member in enumerate(kind):
-        item = _model(c.context, kind).get(c.builder, value, position)
+        item = model_of(c.context, kind).get(c.builder, value, position)
         c.pyapi.tuple_setitem(members, position, c.box(member, item))
     found = c.pyapi.call(class_object, members)
     c.pyapi.decref(class_object)
@@ -225,132 +220,10 @@ def _box(kind, value, c):
     return found
 
 
-def _holds_record(kind: Any) -> bool:
+def holds_record(kind: Any) -> bool:
     if isinstance(kind, types.BaseTuple) and not isinstance(kind, Record):
-        return any(map(_holds_record, kind))
+        return any(map(holds_record, kind))
     return isinstance(kind, Record)
-
-
-class RecordLower(Lower):
-    """Translates to LLVM: each variable that is a NamedTuple has memory of its own."""
-
-    copies_arguments = False
-
-    def lower(self):
-        """Find the variables that are arguments and never anything else."""
-        assigned: dict[str, list] = {}
-        for block in self.func_ir.blocks.values():
-            for statement in block.find_insts(numba_ir.Assign):
-                assigned.setdefault(statement.target.name, []).append(statement.value)
-        self._given: dict[str, Any] = {
-            name: None
-            for name, values in assigned.items()
-            if len(values) == 1
-            and isinstance(values[0], numba_ir.Arg)
-            and isinstance(self.typeof(name), Record)
-        }
-        return super().lower()
-
-    def setup_function(self, fndesc):
-        """Have the builder know that variables do not share memory."""
-        super().setup_function(fndesc)
-        self.builder.copies_records = True
-
-    def lower_assign(self, ty, inst):
-        """An argument is not counted: the caller has it for as long as this function runs."""
-        if inst.target.name in self._given:
-            return self.fnargs[inst.value.index]
-        return super().lower_assign(ty, inst)
-
-    def loadvar(self, name):
-        """The value of a variable."""
-        value = self._given.get(name)
-        return super().loadvar(name) if value is None else value
-
-    def storevar(self, value, name, argidx=None):
-        """Give a variable its value."""
-        kind = self.typeof(name)
-        if name in self._given:
-            self._given[name] = self._own(value, kind, name) if self.copies_arguments else value
-            return
-        given = isinstance(_origin(value), ir.Argument)
-        if _holds_record(kind) and not (given and not self.context.enable_nrt):
-            if name not in self._singly_assigned_vars or self._disable_sroa_like_opt:
-                self._alloca_var(name, kind)
-                place = self.getvar(name)
-                self.decref(kind, self.builder.load(place))
-                self.builder.store(ir.Constant(place.type.pointee, None), place)
-            value = self._own(value, kind, name)
-        super().storevar(value, name, argidx)
-
-    def delvar(self, name):
-        """Forget the value of a variable."""
-        if name not in self._given:
-            super().delvar(name)
-
-    def lower_getitem(self, resty, expr, value, index, signature):
-        """An element or a view."""
-        kinds = (self.typeof(value.name), self.typeof(index.name))
-        if not indexing.is_supported(self.context, *kinds):
-            return super().lower_getitem(resty, expr, value, index, signature)
-        values = (self.loadvar(value.name), self.loadvar(index.name))
-        found = indexing.get_item(self.context, self.builder, kinds, values, signature.return_type)
-        return self.context.cast(self.builder, found, signature.return_type, resty)
-
-    def lower_setitem(self, target_var, index_var, value_var, signature):
-        """Set an element, or a slice to a number."""
-        kinds = (self.typeof(target_var.name), self.typeof(index_var.name))
-        number = self.typeof(value_var.name)
-        one_axis = getattr(kinds[0], "ndim", 0) == 1
-        if (
-            not indexing.is_supported(self.context, *kinds)
-            or not isinstance(number, (types.Number, types.Boolean))
-            or (indexing.is_view(*kinds) and not one_axis)
-        ):
-            return super().lower_setitem(target_var, index_var, value_var, signature)
-        values = (self.loadvar(target_var.name), self.loadvar(index_var.name))
-        value = self.loadvar(value_var.name)
-        value = self.context.cast(self.builder, value, number, kinds[0].dtype)
-        indexing.set_item(self.context, self.builder, kinds, values, value)
-        return None
-
-    def _lower_call_normal(self, fnty, expr, signature):
-        """A call; ``reshape`` in few instructions."""
-        if (
-            isinstance(fnty, types.BoundFunction)
-            and fnty.typing_key == "array.reshape"
-            and not expr.kws
-            and not expr.vararg
-            and indexing.can_reshape(signature.recvr, signature.args)
-        ):
-            kinds = (signature.recvr, *(self.typeof(size.name) for size in expr.args))
-            if indexing.can_reshape(kinds[0], kinds[1:]):
-                sizes = [self.loadvar(size.name) for size in expr.args]
-                values = (self.loadvar(expr.func.name), *sizes)
-                return indexing.reshape(
-                    self.context, self.builder, kinds, values, signature.return_type
-                )
-        return super()._lower_call_normal(fnty, expr, signature)
-
-    def _own(self, value, kind, name):
-        """The same value in memory of this variable."""
-        if isinstance(kind, Record):
-            model = _model(self.context, kind)
-            found = model.slot(self.builder, name)
-            model.copy(self.builder, found, value)
-            return found
-        for position, member in enumerate(kind):
-            if _holds_record(member):
-                item = self.builder.extract_value(value, position)
-                owned = self._own(item, member, f"{name}.{position}")
-                value = self.builder.insert_value(value, owned, position)
-        return value
-
-
-class CopyingRecordLower(RecordLower):
-    """The same for a function that Python calls."""
-
-    copies_arguments = True
 
 
 def _count(kind: Any) -> int:
@@ -379,7 +252,7 @@ def install() -> None:
 
     def make_record_or_tuple(self, builder, typ, values):
         if isinstance(typ, Record):
-            return _model(self, typ).make(builder, values)
+            return model_of(self, typ).make(builder, values)
         return make_tuple(self, builder, typ, values)
 
     def decorate_records(self, fn, args, fe_argtypes, noalias=False):
@@ -394,6 +267,16 @@ def install() -> None:
                     values[0].add_attribute(attribute)
                 values[0].attributes.dereferenceable = 8 * max(model.words, 1)
 
+    def by_contents(plain, whole):  # of a tuple of records numba would return the pointers
+        def chosen(self, *args):
+            return (whole if holds_record(self._fe_type) else plain)(self, *args)
+
+        return chosen
+
+    for method in ("get_return_type", "as_return", "from_return"):
+        plain = getattr(UniTupleModel, method)
+        whole = getattr(UniTupleModel, method.replace("return", "data"))
+        setattr(UniTupleModel, method, by_contents(plain, whole))
     types.BaseTuple.from_types = classmethod(record_or_tuple)  # type: ignore[method-assign]
     BaseContext.make_tuple = make_record_or_tuple
     CPUCallConv.decorate_function = decorate_records
