@@ -25,8 +25,9 @@ _ORACLE_SHARE = 0.02
 PERMUTATION_PARAMETERS = """\
     oracle : {"proximal", "mirror-prox"}, default="proximal"
         How max-min finds its saddle points: by proximal steps, and by an interior-point method
-        where they are not exact; or by saddle-point mirror-prox, the method of the paper. Either starts where the example was
-        left last, and the certificate includes what the oracle's answer lacks.
+        where they are not exact; or by saddle-point mirror-prox, the method of the paper. Either
+        starts where the example was left last, and the certificate includes what the oracle's
+        answer lacks.
     oracle_iterations : int, default=10
         Iterations of that oracle: of mirror-prox in every step and every evaluation, of the
         proximal one in evaluations (a step takes one).
