@@ -34,6 +34,9 @@ _MOST_STEPS = 60
 TO_BOUNDARY = 0.995
 # Steps shorter than this, and those that do not shrink a gap below this, are rounding errors.
 SHORTEST = 1e-6
+# A pivot that has lost all but this share in elimination is zero; what stands for it then.
+_LOST = 1e-13
+_STAY = 1e100
 NEAR_END = 1e-9
 
 
@@ -153,7 +156,7 @@ def open_point(at, gradient, work):
 
 
 @leaf
-def _assemble(factor, at, newton):
+def _assemble(factor, at, curvature, newton):
     """Write the system of a Newton step, above its diagonal: unknowns u_i, p_i, then w_j, q_j, then
     the change of F' mu."""
     n, d = at.u.shape[0], newton.moved.shape[0]
@@ -169,7 +172,8 @@ def _assemble(factor, at, newton):
             theta = 1.0 / newton.stiffness[k]
             beta = at.high[k] / at.slack[k]
             cross = -theta * beta
-            own = beta * (cross + 1.0)
+            # beta (1 - beta theta), without the difference: both can be large and nearly equal.
+            own = -cross * (curvature + at.low[k] / at.mu[k])
             system[u, u] += theta
             system[w, w] += theta
             system[u, w] = theta
@@ -197,11 +201,22 @@ def _assemble(factor, at, newton):
 
 
 @leaf
-def _factorize(system):
-    """Eliminate in place, above the diagonal: row k keeps pivot and multipliers times the pivot."""
+def _factorize(system, before):
+    """Eliminate in place, above the diagonal: row k keeps pivot and multipliers times the pivot.
+
+    Near the end rows and columns fall into groups that hardly touch each other. A shift of the
+    potentials of a group then changes nothing that could be told from rounding: its pivot is lost,
+    and the unknown stays where it is. ``before`` is scratch for the diagonal.
+    """
     size = system.shape[0]
-    for k in range(size - 1):
+    for k in range(size):
+        before[k] = system[k, k]
+    for k in range(size):
         row = system[k]
+        if not row[k] / before[k] > _LOST:
+            row[k] = _STAY
+            row[k + 1 :] = 0.0
+            continue
         inverse = 1.0 / row[k]
         for i in range(k + 1, size):
             if row[i] != 0.0:
@@ -213,8 +228,8 @@ def factorize_newton(factor, at, curvature, newton):
     """Prepare Newton steps at a point."""
     for k in range(at.mu.shape[0]):
         newton.stiffness[k] = curvature + at.low[k] / at.mu[k] + at.high[k] / at.slack[k]
-    _assemble(factor, at, newton)
-    _factorize(newton.system)
+    _assemble(factor, at, curvature, newton)
+    _factorize(newton.system, newton.right)
 
 
 @leaf
@@ -380,6 +395,16 @@ def products_after(at, move, length):
 
 
 @leaf
+def centring(left):
+    """Share of the mean product to aim at, where the predictor leaves this share of the gap.
+
+    A step takes no more than TO_BOUNDARY of the gap; aiming below what is left then would only
+    make some products far smaller than others, and the next system singular.
+    """
+    return max(left**3, 1.0 - TO_BOUNDARY)
+
+
+@leaf
 def advance_point(at, move, length):
     add_scaled(at.mu, move.mu, length)
     add_scaled(at.slack, move.slack, length)
@@ -425,13 +450,13 @@ def birkhoff_game(scores, centre, curvature, factor, accuracy, n, work, mu, nu):
         copy(newton.pull, gradient)
         newton_direction(factor, at, newton, 0.0, False, answer, move)
         after = products_after(at, move, longest_step(at, move))
-        goal = (after / gap) ** 3 * gap / (2.0 * size)
+        goal = centring(after / gap) * gap / (2.0 * size)
         copy(newton.pull, gradient)
         newton_direction(factor, at, newton, goal, True, answer, move)
         length = min(1.0, TO_BOUNDARY * longest_step(at, move))
         after = products_after(at, move, length)
         is_small = gap < NEAR_END  # before, a quadratic term may make the gap grow
-        if length < SHORTEST or (is_small and not after < gap):
+        if not length >= SHORTEST or (is_small and not after < gap):
             break
         advance_point(at, move, length)
         gap = after

@@ -30,16 +30,16 @@ from .._kernels.vector import add_scaled, copy, dot
 
 
 class Pools(NamedTuple):
-    """Iterates of all examples, one after another; the last three are written anew in each step."""
+    """Iterates of all examples, one after another, and what a step writes anew."""
 
     sides: np.ndarray  # rows of each example
-    start: np.ndarray  # of its point, in units of :func:`point_size`
-    system_start: np.ndarray
+    start: np.ndarray  # where its point starts in ``points`` and ``moves``
+    system_start: np.ndarray  # where its system starts in ``systems``
     points: np.ndarray
     moves: np.ndarray
     systems: np.ndarray
-    stiffness: np.ndarray  # where the parts of an example start is in ``parts``
-    parts: np.ndarray
+    stiffness: np.ndarray
+    parts: np.ndarray  # where its parts start in ``stiffness``
 
 
 @leaf

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from .._kernels.birkhoff_game import NEAR_END, SHORTEST, TO_BOUNDARY
+from .._kernels.birkhoff_game import NEAR_END, SHORTEST, TO_BOUNDARY, centring
 from .._kernels.blocks import Blocks, whole_blocks
 from .._kernels.passes import block_sizes
 from ._interior_kernel import (
@@ -38,6 +38,8 @@ from .problem import Evaluation
 
 # Weights at most: the Hessian has the square of their number.
 MOST_WEIGHTS = 2000
+# Rows of an example at most: the derivative of its mu has the fourth power of their number.
+MOST_ROWS = 32
 # Numbers that the systems of all examples may take.
 _MOST_NUMBERS = 1 << 26
 # Mean gap of the examples below which steps are rounding errors.
@@ -65,7 +67,8 @@ class InteriorState(NamedTuple):
 def fits(problem: Any) -> bool:
     """Whether a problem is small enough."""
     sides = _sides(problem)
-    return problem.n_weights <= MOST_WEIGHTS and 24 * int((sides**2).sum()) <= _MOST_NUMBERS
+    few = problem.n_weights <= MOST_WEIGHTS and sides.max() <= MOST_ROWS
+    return bool(few and 24 * int((sides**2).sum()) <= _MOST_NUMBERS)
 
 
 def _sides(problem: Any) -> np.ndarray:
@@ -83,7 +86,7 @@ class Interior(Solver):
         if not pairs or problem.in_kernel_space:
             return ["rankings or matchings with surrogate='max-min' and weights of features"]
         if problem.n_weights and not fits(problem):
-            return [f"at most {MOST_WEIGHTS} weights, and fewer or smaller examples"]
+            return [f"at most {MOST_WEIGHTS} weights and {MOST_ROWS} rows, or fewer examples"]
         return []
 
     def init(self, problem, start, rng):
@@ -109,6 +112,9 @@ class Interior(Solver):
         strength = problem.alpha * problem.total_weight
         hessian = np.zeros((size, size))
         factorize_all(structure, rows, shares, pools, work, hessian)
+        calls = state.calls + problem.n_examples
+        if not np.isfinite(hessian).all():
+            return state._replace(calls=calls)
         factor = _cholesky(hessian, strength)
         mean = state.total / (2.0 * pools.parts[-1])
 
@@ -122,14 +128,13 @@ class Interior(Solver):
 
         _, length = direction(0.0, False)
         after, _ = gaps_after(shares, pools, length)
-        change, length = direction((after / state.total) ** 3 * mean, True)
+        change, length = direction(centring(after / state.total) * mean, True)
         if length < _SHORT:
             change, length = direction(mean, False)
         length = min(1.0, TO_BOUNDARY * length)
         after, weighted = gaps_after(shares, pools, length)
-        calls = state.calls + problem.n_examples
         grows = state.total <= NEAR_END * problem.n_examples and not after < state.total
-        if grows or length < SHORTEST or state.total <= _ROUNDING * problem.n_examples:
+        if grows or not length >= SHORTEST or state.total <= _ROUNDING * problem.n_examples:
             return state._replace(calls=calls)  # there is no more to be had
         advance_points(pools, length)
         weights = state.weights + length * change
@@ -153,7 +158,7 @@ class Interior(Solver):
 
 
 def _storage(problem: Any, points: np.ndarray) -> tuple[Pools, np.ndarray]:
-    """Where the passes read and write; everything but the points may be empty at first."""
+    """Where the passes read and write, around the given points."""
     sides = _sides(problem)
     n = int(sides.max())
     sizes = sides**2

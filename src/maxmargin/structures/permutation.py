@@ -41,7 +41,7 @@ _MOST_PIECES = 16
 # Iterations of the max-min oracle where nothing says how many.
 _ITERATIONS = 10
 _ACCURACY = 1e-9
-# The block of a matching is maximised exactly if pairs have at most so many features a row of it.
+# The block of a matching is maximised exactly with at most this number of features per row.
 _MOST_FEATURES = 4
 # Accuracy of that maximum, as a share of the gap, and at best.
 _STEP_SHARE = 1e-6
