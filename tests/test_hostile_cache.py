@@ -61,6 +61,14 @@ def test_a_version_is_found_again(folder):
     assert counts(first) == (0, 2) and counts(second) == (2, 0)
 
 
+def test_levels_of_optimisation_do_not_meet(folder, monkeypatch):
+    assert fresh(folder)(2) == 6
+    monkeypatch.setattr(cache.config, "OPT", 1)
+    second, third = fresh(folder), fresh(folder)
+    assert second(2) == 6 and counts(second) == (0, 1)
+    assert third(2) == 6 and counts(third) == (1, 0)
+
+
 # --- damage -------------------------------------------------------------------------------------
 
 

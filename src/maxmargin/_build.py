@@ -34,7 +34,7 @@ from ._progress import WorkReporter
 
 _HEADING = "kernels"
 _MOST_PROCESSES = 4  # by default: each takes up to 1 GB
-_LAST_WORDS = 2000  # characters of what a process said before it died
+_LAST_WORDS = 2000  # characters of the message of an error
 
 
 class BuildError(RuntimeError):
@@ -107,7 +107,7 @@ def build(
     """
     began = time.perf_counter()
     old = _kept(folder)
-    wanted = missing(FIRST_FITS if names is None else names, folder)
+    wanted = [name for name in names or FIRST_FITS if name not in old["fits"]]
     if wanted:
         _check_writable(folder)
         with tempfile.TemporaryDirectory() as parts:

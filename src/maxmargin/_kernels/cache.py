@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
@@ -250,7 +251,9 @@ class VerifiedCache(FunctionCache):
         return self._identity, self._index_key(sig, codegen)
 
     def _file_name(self, key: Any) -> str:
-        return f"{self._impl.filename_base}.{digest_of(key)}.nbc"
+        # Code of another level of optimisation, or that calls another library, is another file.
+        settings = int(config.OPT), bool(config.USING_SVML)
+        return f"{self._impl.filename_base}.{digest_of((key, settings))}.nbc"
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled version for some types, or None if it must be compiled."""
