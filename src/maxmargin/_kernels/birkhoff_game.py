@@ -38,6 +38,8 @@ SHORTEST = 1e-6
 _LOST = 1e-13
 _STAY = 1e100
 NEAR_END = 1e-9
+# Error of a sum of marginals that is repaired without loss.
+_ROUGH = 1e-11
 
 
 class Point(NamedTuple):
@@ -395,6 +397,23 @@ def products_after(at, move, length):
 
 
 @leaf
+def sums_after(at, move, length):
+    """Largest error of a row's or column's sum after a step, in mu and in nu."""
+    n = at.u.shape[0]
+    error = 0.0
+    for i in range(n):
+        row, column, other_row, other_column = -1.0, -1.0, -1.0, -1.0
+        for j in range(n):
+            k, m = i * n + j, j * n + i
+            row += at.mu[k] + length * move.mu[k]
+            column += at.mu[m] + length * move.mu[m]
+            other_row += n * (at.high[k] + length * move.high[k])
+            other_column += n * (at.high[m] + length * move.high[m])
+        error = max(error, abs(row), abs(column), abs(other_row), abs(other_column))
+    return error
+
+
+@leaf
 def centring(left):
     """Share of the mean product to aim at, where the predictor leaves this share of the gap.
 
@@ -457,6 +476,8 @@ def birkhoff_game(scores, centre, curvature, factor, accuracy, n, work, mu, nu):
         after = products_after(at, move, length)
         is_small = gap < NEAR_END  # before, a quadratic term may make the gap grow
         if not length >= SHORTEST or (is_small and not after < gap):
+            break
+        if sums_after(at, move, length) > max(gap, _ROUGH):  # a system that was nearly singular
             break
         advance_point(at, move, length)
         gap = after
