@@ -36,8 +36,7 @@ def test_every_estimator_has_first_fits():
 
 
 def test_first_fits_have_default_parameters():
-    allowed = {"surrogate", "trainer", "kernel", "random_state", "max_iter", "n_iter", "latent",
-               "structure", "edges"}  # fmt: skip
+    allowed = {"surrogate", "trainer", "kernel", "random_state", "latent", "structure", "edges"}
     for fit in FIRST_FITS.values():
         model = fit.model()
         ordinary = type(model)().get_params(deep=False)

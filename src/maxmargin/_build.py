@@ -25,6 +25,7 @@ from typing import IO, Any, NamedTuple
 from llvmlite import binding
 from numba.core import event
 
+from . import _first_fits
 from ._first_fits import FIRST_FITS, in_groups
 from ._kernels import store
 from ._kernels.cache import VerifiedCache
@@ -71,6 +72,11 @@ def chosen(patterns: Iterable[str] = ()) -> list[str]:
     return list(found)
 
 
+def _hash_of_list() -> str:
+    """Changes with what first fits do."""
+    return hashlib.sha256(Path(_first_fits.__file__).read_bytes()).hexdigest()
+
+
 def _kept(folder: Path) -> dict[str, Any]:
     """The record of a store that can be added to; an empty one otherwise."""
     there = store.Store(folder)
@@ -78,7 +84,8 @@ def _kept(folder: Path) -> dict[str, Any]:
         if there.record is not None and not there.unfit(magic()):
             for digest in there.record["entries"]:
                 there.read(digest)
-            return there.record
+            same = there.record.get("list") == _hash_of_list()
+            return there.record if same else {**there.record, "fits": []}
     return {"fits": [], "entries": {}}
 
 
@@ -309,7 +316,7 @@ def _write(
     record = {
         "format": store.FORMAT, **store.versions(), "sources": content_hash(), "system": system,
         "cpu": cpu, "features": features, "file": file,
-        "fits": sorted({*old["fits"], *fits}), "entries": placed,
+        "list": _hash_of_list(), "fits": sorted({*old["fits"], *fits}), "entries": placed,
     }  # fmt: skip
     folder.mkdir(exist_ok=True)
     _replace(folder / file, code)
