@@ -86,8 +86,9 @@ def markdown(lines: list[Line], repeats: int) -> str:
     versions = ", ".join(f"{key} {value}" for key, value in about.items() if key != "processor")
     notes = "\n".join(f"- {line.what.strip()}: {line.note}." for line in lines if line.note)
     return (
-        f"{table}\n\nMedians of {repeats} runs (range; without one, a single run), all sides in one "
-        f"run and in turn, one thread each. {date.today().isoformat()}, {about['processor']}; {versions}. "
+        f"{table}\n\nMedians of {repeats} runs (range; without one, a single run), all sides in "
+        "one run and in turn, one thread each. "
+        f"{date.today().isoformat()}, {about['processor']}; {versions}. "
         "Ratios are times better; * not measured in this run but once before, on the same kind of "
         f"machine.\n\n{notes}\n"
     )
