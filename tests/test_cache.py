@@ -28,8 +28,8 @@ model.score(X, np.arange(12) % 3)
 for kernel in (
     _bcfw_kernel.visit_blocks.callable_version,
     passes.evaluate_range.callable_version,
-    passes.truth_blocks,
-    passes.add_blocks,
+    passes.truth_range.callable_version,
+    passes.add_range.callable_version,
 ):
     found = kernel.stats
     print(kernel.__name__, sum(found.cache_hits.values()), sum(found.cache_misses.values()))

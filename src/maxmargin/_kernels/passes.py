@@ -46,41 +46,6 @@ def block_sizes(structure):
 
 @compiled
 @seldom
-def truth_blocks(structure, blocks):
-    """Set every block to the indicator of its true output."""
-    scratch = np.empty(generic.largest_block(structure))
-    found = np.empty(scratch.shape[0], np.int32)
-    for i in range(generic.n_blocks(structure)):
-        mu = scratch[: generic.block_size(structure, i)]
-        generic.embed_truth(structure, i, mu)
-        needed = find_parts(mu, found)
-        if not has_room(blocks, needed):
-            blocks = grow(blocks, needed)
-        store_block(blocks, i, mu, found)
-    return blocks
-
-
-@compiled
-@seldom
-def add_blocks(structure, rows, scales, blocks, weights):
-    """``weights += sum_i scales_i Phi(x_i) (phi(y_i) - mu_i)``."""
-    buffers = np.empty((2, generic.largest_block(structure)))
-    parts = np.empty(generic.most_parts(structure), np.int32)
-    for i in range(generic.n_blocks(structure)):
-        if scales[i] == 0.0:
-            continue
-        size = generic.block_size(structure, i)
-        mu = buffers[0, :size]
-        generic.load_dual(structure, blocks, i, parts, mu)
-        direction = buffers[1, :size]
-        generic.embed_truth(structure, i, direction)
-        for part in range(size):
-            direction[part] -= mu[part]
-        generic.add_block(structure, rows, weights, i, direction, scales[i])
-
-
-@compiled
-@seldom
 def scratch_sizes(structure, rows):
     """Sizes of what loops over examples write to: the largest block, most labels and most parts
     of an output, and the numbers that the oracles need."""
@@ -101,6 +66,56 @@ def make_scratch(structure, rows):
         np.empty(most_parts, np.int32),
         np.empty(work),
     )
+
+
+@leaf
+@seldom
+def truth_range(structure, blocks, first, mu_buffer, found):
+    """The loop of :func:`truth_blocks` from block ``first`` on, as far as the pool has room;
+    returns the number of blocks done so far."""
+    n = generic.n_blocks(structure)
+    for i in range(first, n):
+        mu = mu_buffer[: generic.block_size(structure, i)]
+        generic.embed_truth(structure, i, mu)
+        if not has_room(blocks, find_parts(mu, found)):
+            return i
+        store_block(blocks, i, mu, found)
+    return n
+
+
+def truth_blocks(structure, rows, blocks):
+    """Set every block to the indicator of its true output."""
+    largest = scratch_sizes(structure, rows)[0]
+    mu, found = np.empty(largest), np.empty(largest, np.int32)
+    done = 0
+    while True:
+        done = truth_range(structure, blocks, done, mu, found)
+        if done == len(blocks.start):
+            return blocks
+        blocks = grow(blocks, largest)
+
+
+@leaf
+@seldom
+def add_range(structure, rows, scales, blocks, weights, buffers, parts):
+    """The loop of :func:`add_blocks`."""
+    for i in range(generic.n_blocks(structure)):
+        if scales[i] == 0.0:
+            continue
+        size = generic.block_size(structure, i)
+        mu = buffers[0, :size]
+        generic.load_dual(structure, blocks, i, parts, mu)
+        direction = buffers[1, :size]
+        generic.embed_truth(structure, i, direction)
+        for part in range(size):
+            direction[part] -= mu[part]
+        generic.add_block(structure, rows, weights, i, direction, scales[i])
+
+
+def add_blocks(structure, rows, scales, blocks, weights):
+    """``weights += sum_i scales_i Phi(x_i) (phi(y_i) - mu_i)``."""
+    buffers, _, parts, _ = make_scratch(structure, rows)
+    add_range(structure, rows, scales, blocks, weights, buffers, parts)
 
 
 @leaf

@@ -10,11 +10,9 @@ from __future__ import annotations
 from .._kernels.jit import compiled
 
 
-@compiled
 def mix_in(mean, vector, share):
     """``mean += share * (vector - mean)``."""
-    for j in range(mean.shape[0]):
-        mean[j] += share * (vector[j] - mean[j])
+    mix_bare(mean, vector, vector, 0.0, share)
 
 
 @compiled

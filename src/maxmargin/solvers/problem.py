@@ -312,7 +312,7 @@ class Problem(TrainingProblem):
             room = whole_blocks(passes.block_sizes(self.structure))
         else:
             room = empty_blocks(self.n_examples, 4 * self.n_examples)
-        return passes.truth_blocks(self.structure, room)
+        return passes.truth_blocks(self.structure, self.rows, room)
 
     def start_atoms(self) -> Atoms:
         """The same point as a mixture of outputs."""
