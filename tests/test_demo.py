@@ -116,7 +116,7 @@ def test_consistency(monkeypatch, capsys):
 def test_ordinal(monkeypatch, capsys):
     lines = run_example("ordinal", monkeypatch, capsys).splitlines()
     always, without, ordered = (numbers(line)[0] for line in lines[1:4])
-    assert ordered < without < always
+    assert ordered < min(without, always)
 
 
 def test_words_follow_the_grammar():

@@ -176,15 +176,14 @@ def sequences():
 
 def test_cross_validation_of_sequences():
     x, y = sequences()
-    # A loose fit by the solver that the bound below was found with: the optimum has 2/3.
-    model = SequenceLabeler(tol=0.1, solver="pairwise", random_state=0)
+    model = SequenceLabeler(tol=0.1, random_state=0)
     scores = cross_val_score(model, x, y, cv=KFold(3), error_score="raise")
     expected = []
     for train, test in KFold(3).split(x):
         fitted = clone(model).fit([x[i] for i in train], [y[i] for i in train])
         expected.append(fitted.score([x[i] for i in test], [y[i] for i in test]))
     assert scores.tolist() == expected
-    assert scores.mean() > 0.7
+    assert scores.mean() > 0.6  # the optimum has 2/3
 
 
 def test_search_over_sequences():

@@ -184,10 +184,10 @@ def _check_trace(value: Any, fresh: Any, problem: Any) -> None:
 
 
 def _check_point(value: Any, fresh: Any, problem: Any) -> None:
-    if value is None:
+    if value is None and fresh is None:
         return
     if type(value).__name__ != "DualPoint":
-        raise ValueError(f"a dual point must be None or a DualPoint; received {type(value)}")
+        raise ValueError(f"a dual point must be a DualPoint; received {type(value)}")
     _check_number("concave", value.concave)
     _vector("weights", value.weights, problem.n_weights)
 
