@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core import caching, config
+from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
@@ -183,7 +183,13 @@ def cannot_keep(reason: str) -> None:
     _warn_once("write", f"compiled code is not kept for the next process: {reason}, {_ELSEWHERE}")
 
 
-class _Locator(UserProvidedCacheLocator):
+# Older versions of numba (0.61) have it under a private name.
+_FolderLocator: Any = (
+    getattr(caching, "UserProvidedCacheLocator", None) or caching._UserProvidedCacheLocator
+)
+
+
+class _Locator(_FolderLocator):
     """The place of a function in the cache: there is no other to fall back to.
 
     Numba falls back to ``__pycache__`` beside the source, where nothing tells versions apart. The

@@ -4,7 +4,7 @@ By default numba optimises every function, together with all that it calls, and 
 machine code; then it does the same with its callers, which contain it. Of a leaf nobody needs more
 than the plain code: it ends up in the functions that Python calls, and is optimised there, once.
 NamedTuples are handed over as pointers (:mod:`.records`), elements of arrays take few instructions
-(:mod:`.indexing`), and look-ups are remembered (:mod:`.quick`). A first fit takes about 40 % of the
+(:mod:`.indexing`), and look-ups are remembered (:mod:`.quick`). A first fit takes about half the
 time that it would take without all this.
 
 Nothing here changes what code does. Where a version of numba lacks what any of this builds on,
