@@ -15,13 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .jit import leaf
+from .jit import inner, leaf, seldom
 from .vector import SHORT, copy, lowest_bit, mask_above, prefetch
 
 # A part below this belongs to rounding: it would only make later loads slower.
 NEGLIGIBLE = 1e-15
-# Blocks that are moved to a new pool at a time: a few MB of indices.
-_MOVED_AT_ONCE = 1 << 14
 
 
 class Blocks(NamedTuple):
@@ -71,23 +69,26 @@ def has_room(blocks, needed):
     return blocks.index.shape[0] == 0 or blocks.used[0] + room <= blocks.index.shape[0]
 
 
-def grow(blocks: Blocks, needed: int) -> Blocks:
+@inner
+@seldom
+def grow(blocks, needed):
     """Compact the pool into one where a block can be moved to a place for ``needed`` parts."""
-    live = int(blocks.room.sum())
-    size = live + live // 2 + int(needed) + int(needed) // 2 + 2
+    extra = needed + needed // 2 + 2
+    live = 0
+    for i in range(blocks.start.shape[0]):
+        live += blocks.room[i]
+    size = live + live // 2 + extra
     index = np.empty(size, blocks.index.dtype)
     value = np.empty(size, blocks.value.dtype)
-    starts = np.cumsum(blocks.room, dtype=np.int64) - blocks.room
-    for first in range(0, len(starts), _MOVED_AT_ONCE):
-        some = slice(first, first + _MOVED_AT_ONCE)
-        count = blocks.count[some]
-        within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        to = np.repeat(starts[some], count) + within
-        source = np.repeat(blocks.start[some], count) + within
-        index[to] = blocks.index[source]
-        value[to] = blocks.value[source]
-    blocks.start[:] = starts
-    blocks.used[0] = live
+    end = 0
+    for i in range(blocks.start.shape[0]):
+        first = blocks.start[i]
+        for position in range(blocks.count[i]):
+            index[end + position] = blocks.index[first + position]
+            value[end + position] = blocks.value[first + position]
+        blocks.start[i] = end
+        end += blocks.room[i]
+    blocks.used[0] = end
     return Blocks(blocks.start, blocks.count, blocks.room, blocks.used, index, value)
 
 
