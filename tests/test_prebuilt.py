@@ -226,6 +226,13 @@ def recorded(tmp_path, target, **changes):
     return there
 
 
+@pytest.fixture
+def switched_on(monkeypatch):
+    """Also where the tests run without prebuilt kernels."""
+    monkeypatch.delenv(store.SWITCH, raising=False)
+
+
+@pytest.mark.usefixtures("switched_on")
 @pytest.mark.parametrize("machine", sorted(BASELINES))
 def test_what_a_processor_needs(tmp_path, monkeypatch, machine, caplog):
     target = baseline(machine)
@@ -242,6 +249,7 @@ def test_what_a_processor_needs(tmp_path, monkeypatch, machine, caplog):
             assert f"lacks {name}" in there.unfit(("here", "older", features))
 
 
+@pytest.mark.usefixtures("switched_on")
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
