@@ -111,7 +111,8 @@ def numbers(result):
 def test_a_killed_run_ends_with_the_same_bits(name, options, tmp_path):
     if options.get("validation"):
         direction = np.random.RandomState(1).randn(CASES[name][0]().n_weights)
-        options = {"validate": lambda weights: float(np.sin(direction @ weights)), "patience": 6}
+        # Patience beyond the last kill: when scores stop to rise depends on the processor.
+        options = {"validate": lambda weights: float(np.sin(direction @ weights)), "patience": 10}
     whole = run_recorded(name, **options)
     state = None
     for number in (1, 3, 4):
