@@ -101,6 +101,7 @@ def _rcv1() -> tuple[sparse.csr_matrix, np.ndarray]:
 
 
 def _msrc() -> tuple[list, list]:
+    """Superpixels of 100 images; those without a label count as one more class."""
     data = load_npz("msrc21_superpixels")
     X = data["X"].astype(np.float64)
     X = (X - X.mean(axis=0)) / (X.std(axis=0) + 1e-9)
