@@ -192,7 +192,8 @@ def decompose(plan, s, unary, tables, scores, trial, labels, max_sweeps):
         improved = value > best
         if improved or sweep == 0:
             best = value
-            labels[:n] = trial[:n]
+            for v in range(n):
+                labels[v] = trial[v]
         small = 1e-3 * (bound - best) + 1e-12 * abs(bound)
         waited = 0 if improved or new < bound - small else waited + 1
         bound = min(bound, new)

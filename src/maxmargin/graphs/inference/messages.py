@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._kernels.jit import inner, leaf
+from ..._kernels.subsets import kth_largest, sum_of_largest
 from ..graph import COUNT
 from .scores import own_scores
 
@@ -155,12 +156,13 @@ def count_best(plan, s, messages, f):
     first_slot = plan.scope_at[plan.factors[s]]
     start, n = plan.scope_at[f], plan.scope_at[f + 1] - plan.scope_at[f]
     at = messages.slot_at[start - first_slot]
-    gains = np.sort(messages.value[at : at + n])  # a message is what the count gave away
-    total = 0.0
-    for k in range(plan.high[f]):
-        if k < plan.low[f] or gains[k] < 0.0:
-            total -= gains[k]
-    return total
+    gains, work = np.empty(n), np.empty(n)
+    n_positive = 0
+    for k in range(n):
+        gains[k] = -messages.value[at + k]  # a message is what the count gave away
+        n_positive += gains[k] > 0.0
+    wanted = min(max(n_positive, plan.low[f]), plan.high[f])
+    return sum_of_largest(gains, wanted, work) if wanted > 0 else 0.0
 
 
 @inner
@@ -174,7 +176,7 @@ def update_count(plan, s, messages, f):
     first_slot = plan.scope_at[plan.factors[s]]
     start, n = plan.scope_at[f], plan.scope_at[f + 1] - plan.scope_at[f]
     at = messages.slot_at[start - first_slot]
-    gains = np.empty(n)
+    gains, ordered = np.empty(n), np.empty(n)
     n_positive = 0
     for k in range(n):
         state = plan.state_at[base + plan.scope[start + k]]
@@ -183,13 +185,14 @@ def update_count(plan, s, messages, f):
     threshold = 0.0
     wanted = min(max(n_positive, plan.low[f]), plan.high[f])
     if wanted != n_positive:
-        ordered = np.sort(gains)[::-1]
+        for k in range(n):
+            ordered[k] = gains[k]
         if wanted == 0:
-            threshold = max(0.0, ordered[0])
+            threshold = max(0.0, kth_largest(ordered, 1))
         elif wanted == n:
-            threshold = min(0.0, ordered[n - 1])
+            threshold = min(0.0, kth_largest(ordered, n))
         else:
-            threshold = 0.5 * (ordered[wanted - 1] + ordered[wanted])
+            threshold = 0.5 * (kth_largest(ordered, wanted) + kth_largest(ordered, wanted + 1))
     for k in range(n):
         state = plan.state_at[base + plan.scope[start + k]]
         new = 0.5 * (gains[k] - threshold) - gains[k]
