@@ -267,10 +267,10 @@ def _without_functions(name: str, value: Any) -> Any:
 
 
 def _present_params(cls: type[BaseEstimator], params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as this version has them; those that moved into the solver make one."""
-    from .solvers.moved import with_solver
+    """Parameters as this version has them; those that moved into values make one."""
+    from .estimators._moved import with_values
 
-    params = with_solver(cls, params)
+    params = with_values(cls, params)
     unknown = sorted(set(params) - set(cls._get_param_names()))
     if unknown:
         raise ModelFileError(

@@ -32,12 +32,12 @@ def outside() -> int:
 
 def is_integer(value: Any) -> bool:
     """Whether a value is a whole number; True and False are none."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, numbers.Integral) and not is_switch(value)
 
 
 def is_number(value: Any) -> bool:
     """Whether a value is a real number; True and False are none."""
-    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, numbers.Real) and not is_switch(value)
 
 
 def is_text(value: Any) -> bool:
@@ -80,9 +80,14 @@ def check_integer(name: str, value: Any, at_least: int) -> int:
     return int(value)
 
 
+def is_switch(value: Any) -> bool:
+    """Whether a value is True or False."""
+    return isinstance(value, (bool, np.bool_))
+
+
 def check_switch(name: str, value: Any) -> bool:
     """True or False; a word such as "no" would count as True."""
-    if not isinstance(value, (bool, np.bool_)):
+    if not is_switch(value):
         raise ValueError(f"{name} must be True or False; received {value!r}.")
     return bool(value)
 

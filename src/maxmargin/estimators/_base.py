@@ -24,18 +24,21 @@ from .._validation import (
     check_number,
     check_switch,
     is_name,
+    is_switch,
+    is_text,
 )
 from ..solvers.auto import refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
-from ..solvers.moved import refuse_moved
 from ..solvers.problem import Outline
 from ..solvers.result import FAILED, MAX_ITER, Result
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
+from ._moved import refuse_moved
+from .values import EarlyStopping
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
 # What a fit with hidden labels leaves, and one without does not.
@@ -75,14 +78,14 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor that shows the new spelling of parameters that moved into solvers."""
+    """A constructor that shows the new spelling of parameters that moved into values."""
 
     own = inspect.signature(init).parameters  # subclasses may have parameters of these names
 
     @functools.wraps(init)
     def checked(self, *args, **kwargs):
         others = {name: value for name, value in kwargs.items() if name not in own}
-        refuse_moved(TypeError, type(self).__name__, others, kwargs)
+        refuse_moved(TypeError, type(self).__name__, own, others, kwargs)
         init(self, *args, **kwargs)
 
     return checked
@@ -91,7 +94,7 @@ def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
 class StructuredEstimator(BaseEstimator):
     """Base of the estimators; subclasses list the parameters in their constructor."""
 
-    _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
+    _switches: tuple[str, ...] = ("warm_start", "fit_intercept")
     _traits: Traits | None  # of the structure; None if they depend on the data
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -102,10 +105,18 @@ class StructuredEstimator(BaseEstimator):
             cls.__init__ = _without_moved(cls.__init__)  # type: ignore[method-assign]
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, those of the solver by ``solver__name``."""
+        """Set parameters, those of the solver by ``solver__name``, of the kernel likewise."""
         present = self.get_params(deep=False)
         others = {name: value for name, value in params.items() if name not in present}
-        refuse_moved(ValueError, type(self).__name__, others, {**present, **params})
+        refuse_moved(ValueError, type(self).__name__, present, others, {**present, **params})
+        for name in others:
+            outer, _, own = name.partition("__")
+            value = params.get(outer, present.get(outer))
+            if own and (is_text(value) or is_switch(value)):
+                raise ValueError(
+                    f"{name} cannot be set, because {outer}={value!r} has no parameters; set "
+                    f"{outer} to a value that has {own} first."
+                )
         return super().set_params(**params)
 
     def _check_settings(self) -> Settings:
@@ -119,12 +130,8 @@ class StructuredEstimator(BaseEstimator):
             self._check_solver(self._traits)
         if not is_name(self.alpha, "auto"):
             check_number("alpha", self.alpha, above=0)
-        if self.early_stopping:
-            fraction = check_number("validation_fraction", self.validation_fraction, above=0)
-            if fraction >= 1:
-                raise ValueError(f"validation_fraction must be < 1; received {fraction!r}.")
-            check_integer("n_iter_no_change", self.n_iter_no_change, 1)
-        verbose = int(self.verbose) if isinstance(self.verbose, bool) else self.verbose
+        EarlyStopping.of(self.early_stopping).validate()
+        verbose = int(self.verbose) if is_switch(self.verbose) else self.verbose
         return Settings(
             tol=check_number("tol", self.tol, at_least=0),
             max_iter=self._check_max_iter(),
@@ -157,13 +164,13 @@ class StructuredEstimator(BaseEstimator):
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
         """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
-        return positions / total_weight if isinstance(self.alpha, str) else float(self.alpha)
+        return positions / total_weight if is_text(self.alpha) else float(self.alpha)
 
     def _split(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Indices of training and held-out examples."""
         if not self.early_stopping:
             return np.arange(n), np.arange(0)
-        held_out = max(1, round(self.validation_fraction * n))
+        held_out = max(1, round(EarlyStopping.of(self.early_stopping).validation_fraction * n))
         if held_out >= n:
             raise ValueError(
                 f"early_stopping=True needs examples to hold out, but of {n} none would be left "
@@ -194,7 +201,7 @@ class StructuredEstimator(BaseEstimator):
             check_every=self._check_every,
             callbacks=callbacks,
             validate=validate,
-            patience=self.n_iter_no_change,
+            patience=EarlyStopping.of(self.early_stopping).n_iter_no_change,
             verbose=settings.verbose,
             name=type(self).__name__,
         )
@@ -229,7 +236,7 @@ class StructuredEstimator(BaseEstimator):
     @property
     def _check_every(self) -> int | None:
         """Passes between two checks, if the solver says so."""
-        return None if isinstance(self.solver, str) else self.solver.check_every
+        return None if is_text(self.solver) else self.solver.check_every
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""

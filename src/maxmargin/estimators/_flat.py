@@ -66,10 +66,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         *,
         loss: Any = "0-1",
         kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
@@ -78,9 +74,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         class_weight: Any = None,
         classes: Any = None,
         warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
+        early_stopping: Any = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -89,10 +83,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         self.surrogate = surrogate
         self.loss = loss
         self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -102,8 +92,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         self.classes = classes
         self.warm_start = warm_start
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

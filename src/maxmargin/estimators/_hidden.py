@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._validation import check_integer, outside
+from .._validation import outside
 from ..solvers.loop import run
 from ..solvers.problem import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
 from ._base import Settings, StructuredEstimator, warn_failure
+from .values import EarlyStopping, Hidden
 
 
 class HiddenOutputs(HiddenParts):
@@ -60,15 +61,12 @@ class HiddenOutputs(HiddenParts):
 
 
 class HiddenLabels(StructuredEstimator):
-    """Mixin of estimators with the parameters ``hidden`` and ``hidden_starts``."""
+    """Mixin of estimators with the parameter ``hidden``."""
 
-    hidden: bool | str
-    hidden_starts: int
+    hidden: Any
 
     def _check_settings(self) -> Settings:
-        if not (isinstance(self.hidden, (bool, np.bool_)) or self.hidden == "auto"):
-            raise ValueError(f"hidden must be 'auto', True or False; received {self.hidden!r}.")
-        check_integer("hidden_starts", self.hidden_starts, 1)
+        Hidden.of(self.hidden).validate()
         return super()._check_settings()
 
     def _solve_latent(
@@ -106,7 +104,7 @@ class HiddenLabels(StructuredEstimator):
             "check_every": self._check_every,
             "callbacks": settings.callbacks,
             "validate": validate,
-            "patience": self.n_iter_no_change,
+            "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
             "verbose": settings.verbose,
             "name": type(self).__name__,
         }
@@ -116,7 +114,7 @@ class HiddenLabels(StructuredEstimator):
     ) -> Iterator[np.ndarray]:
         """Weights for the other starts: the first ones with noise of their size."""
         size = float(np.sqrt(np.mean(weights**2)))
-        for _ in range(1, self.hidden_starts):
+        for _ in range(1, Hidden.of(self.hidden).starts):
             noise = settings.rng.standard_normal(len(weights))
             if only_used:  # with a kernel, rows without a coefficient have nothing to say
                 noise *= weights != 0.0

@@ -31,14 +31,14 @@ def state_bytes(n_edges: int, n_labels: int, n_examples: int) -> int:
 
 
 def find_edges(
-    edges: Any, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray, surrogate: str
+    edges: Any, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray, may_interact: bool
 ) -> np.ndarray:
     """Pairs of numbers of labels that interact, shape (n_edges, 2)."""
     L, n = len(classes), int((weights > 0).sum())
     if is_name(edges, "auto"):
         n_pairs = L * (L - 1) // 2
         small = L <= _MOST_LABELS and state_bytes(n_pairs, L, n) <= _MOST_BYTES
-        edges = "none" if surrogate == "crf" else "full" if small else "tree"
+        edges = "none" if not may_interact else "full" if small else "tree"
     if not isinstance(edges, str):
         found = _named_pairs(list(edges), classes)
     elif edges == "none" or L == 1:

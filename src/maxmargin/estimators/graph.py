@@ -151,13 +151,8 @@ class GraphLabeler(KernelModel, HiddenNodes):
         *,
         pairwise: str = "full",
         void: Any = None,
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
+        hidden: Any = "auto",
         kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 100,
@@ -166,9 +161,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         class_weight: Any = None,
         classes: Any = None,
         warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
+        early_stopping: Any = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -178,12 +171,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         self.pairwise = pairwise
         self.void = void
         self.hidden = hidden
-        self.hidden_starts = hidden_starts
         self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -193,8 +181,6 @@ class GraphLabeler(KernelModel, HiddenNodes):
         self.classes = classes
         self.warm_start = warm_start
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_choice, is_list
+from .._validation import is_list
 from ..graphs.features import NodeGraph, check_widths, node_features, take_graphs
 from ._docs import documented
 from .graph import GRAPH_DOCS, GraphLabeler
+from .values import Neighbors
 
 # Steps from a cell to its neighbours, in rows and columns, each pair of cells once.
 DIRECTIONS = {"right": (0, 1), "down": (1, 0), "down-right": (1, 1), "down-left": (1, -1)}
@@ -45,11 +46,9 @@ class GridLabeler(GraphLabeler):
     ----------
     surrogate : {"max-margin", "max-min"}, default="max-margin"
         Max-min is the consistent correction of max-margin.
-    neighbors : {4, 8}, default=4
-        Whether neighbours are those to the right and below, or also those across a corner.
-    directions : {"separate", "shared"}, default="separate"
-        Whether each direction (right, down, and for 8 neighbours down-right and down-left) has a
-        table of its own, or all share one.
+    neighbors : {4, 8} or Neighbors, default=4
+        Whether neighbours are those to the right and below, or also those across a corner. Each
+        direction has a table of its own; with ``Neighbors(4, directions="shared")`` all share one.
     pairwise : {"full", "symmetric", "potts"}, default="full"
         What the tables look like: a weight for each ordered pair of labels (the left or upper cell
         first), for each unordered pair, or one for equal labels.
@@ -98,17 +97,11 @@ class GridLabeler(GraphLabeler):
         self,
         surrogate: str = "max-margin",
         *,
-        neighbors: int = 4,
-        directions: str = "separate",
+        neighbors: Any = 4,
         pairwise: str = "full",
         void: Any = None,
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
+        hidden: Any = "auto",
         kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 100,
@@ -117,9 +110,7 @@ class GridLabeler(GraphLabeler):
         class_weight: Any = None,
         classes: Any = None,
         warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
+        early_stopping: Any = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -130,12 +121,7 @@ class GridLabeler(GraphLabeler):
             pairwise=pairwise,
             void=void,
             hidden=hidden,
-            hidden_starts=hidden_starts,
             kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            cache_size=cache_size,
             alpha=alpha,
             tol=tol,
             max_iter=max_iter,
@@ -145,21 +131,16 @@ class GridLabeler(GraphLabeler):
             classes=classes,
             warm_start=warm_start,
             early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
             n_jobs=n_jobs,
             random_state=random_state,
             verbose=verbose,
             callbacks=callbacks,
         )
         self.neighbors = neighbors
-        self.directions = directions
 
     def _check_graph_settings(self) -> None:
         super()._check_graph_settings()
-        check_choice("directions", self.directions, ("separate", "shared"))
-        if isinstance(self.neighbors, bool) or self.neighbors not in (4, 8):
-            raise ValueError(f"neighbors must be 4 or 8; received {self.neighbors!r}.")
+        Neighbors.of(self.neighbors).validate()
 
     def _read(self, X: Any) -> list[NodeGraph]:
         listed = take_graphs(X, "grid", _REMEDY)
@@ -183,9 +164,10 @@ class GridLabeler(GraphLabeler):
             )
         height, width = cells.shape[:2]
         rows = node_features(cells.reshape(height * width, -1), i)
-        names = list(DIRECTIONS)[: 2 if self.neighbors == 4 else 4]
+        neighbors = Neighbors.of(self.neighbors)
+        names = list(DIRECTIONS)[: 2 if neighbors.number == 4 else 4]
         edges = {name: grid_edges(height, width, name) for name in names}
-        if self.directions == "shared":
+        if neighbors.directions == "shared":
             edges = {"all": np.concatenate(list(edges.values()))}
         return NodeGraph(rows, height * width, edges, shape=(height, width))
 

@@ -73,7 +73,7 @@ default="squared-difference"
     True
     """
 
-    _switches = ("warm_start", "early_stopping")
+    _switches = ("warm_start",)
     _traits = Matching.traits()
 
     def __init__(
@@ -86,9 +86,7 @@ default="squared-difference"
         max_iter: int = 1000,
         solver: Any = "auto",
         warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
+        early_stopping: Any = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -102,8 +100,6 @@ default="squared-difference"
         self.solver = solver
         self.warm_start = warm_start
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

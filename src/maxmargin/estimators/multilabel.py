@@ -151,13 +151,8 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         surrogate: str = "max-margin",
         *,
         edges: Any = "auto",
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
+        hidden: Any = "auto",
         kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int | None = None,
@@ -166,9 +161,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         class_weight: Any = None,
         classes: Any = None,
         warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
+        early_stopping: Any = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -177,12 +170,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         self.surrogate = surrogate
         self.edges = edges
         self.hidden = hidden
-        self.hidden_starts = hidden_starts
         self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
@@ -192,8 +180,6 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         self.classes = classes
         self.warm_start = warm_start
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -234,7 +220,8 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             weights = leave_out_hidden(indicator, weights)
             usual = usual_state(indicator, weights)
         costs = self._costs(classes, indicator, weights)
-        edges = find_edges(self.edges, classes, usual, weights, self.surrogate)
+        may_interact = self._surrogate.cost.name not in _INTERACTING.refuses
+        edges = find_edges(self.edges, classes, usual, weights, may_interact)
         self._check_solver(_INTERACTING if len(edges) else Multilabel.traits())
         if self.max_iter is None and len(edges):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)

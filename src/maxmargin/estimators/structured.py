@@ -39,8 +39,7 @@ class StructuredPredictor(StructuredEstimator):
     surrogate : {"max-margin"}, default="max-margin"
     alpha : float or "auto", default="auto"
         Strength of the regularisation; "auto" is ``1 / total weight``, that is C = 1.
-    tol, max_iter, solver, warm_start, early_stopping, validation_fraction, \
- n_iter_no_change, n_jobs, random_state, verbose, callbacks
+    tol, max_iter, solver, warm_start, early_stopping, n_jobs, random_state, verbose, callbacks
         As in :class:`MulticlassClassifier`; ``n_jobs`` is ignored: Python code runs in one thread.
 
     Attributes
@@ -67,7 +66,7 @@ class StructuredPredictor(StructuredEstimator):
     [1]
     """
 
-    _switches = ("warm_start", "early_stopping")
+    _switches = ("warm_start",)
     _traits = PYTHON
 
     def __init__(
@@ -80,9 +79,7 @@ class StructuredPredictor(StructuredEstimator):
         max_iter: int = 1000,
         solver: Any = "auto",
         warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
+        early_stopping: Any = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -96,8 +93,6 @@ class StructuredPredictor(StructuredEstimator):
         self.solver = solver
         self.warm_start = warm_start
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose

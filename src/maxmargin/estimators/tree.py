@@ -96,7 +96,7 @@ class TreeParser(HiddenHeads):
     [2, 3, 0]
     """
 
-    _switches = ("warm_start", "early_stopping", "single_root")
+    _switches = ("warm_start", "single_root")
     _traits = Arborescence.traits()
 
     def __init__(
@@ -107,16 +107,13 @@ class TreeParser(HiddenHeads):
         templates: Any = "auto",
         between: str | None = "upos",
         hash_bits: int = 20,
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
+        hidden: Any = "auto",
         alpha: float | str = "auto",
         tol: float = 1e-2,
         max_iter: int = 1000,
         solver: Any = "auto",
         warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
+        early_stopping: Any = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -128,15 +125,12 @@ class TreeParser(HiddenHeads):
         self.between = between
         self.hash_bits = hash_bits
         self.hidden = hidden
-        self.hidden_starts = hidden_starts
         self.alpha = alpha
         self.tol = tol
         self.max_iter = max_iter
         self.solver = solver
         self.warm_start = warm_start
         self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
