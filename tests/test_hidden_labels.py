@@ -264,7 +264,7 @@ def test_marks_are_understood_without_being_asked_for():
     # Two classes that are called -1 and 1 are no marks.
     signs = [np.where(labels > 0, 1, -1) for labels in Y]
     assert fit(y=signs, hidden="auto").classes_.tolist() == [-1, 1]
-    with pytest.raises(ValueError, match="hidden must be 'auto', True or False; received 'no'"):
+    with pytest.raises(ValueError, match="hidden must be .*received 'no'"):
         fit(hidden="no")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ._dual_checks import check_dual
 from ._indices import check_array, check_finite_array, check_within
-from ._validation import is_array, is_integer, is_number
+from ._validation import fields_of, is_array, is_float, is_integer, is_number, is_switch, is_text
 from ._value_checks import list_of, record
 from .solvers.problem import NOTHING
 
@@ -76,7 +76,7 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
             check_finite_array(name, value)
         if (fresh.dtype.kind != "f" or name in _CONSTANTS) and not np.array_equal(value, fresh):
             raise ValueError(f"{name} is not that of the problem")
-    elif isinstance(fresh, (bool, np.bool_, str)) or fresh is None:
+    elif is_switch(fresh) or is_text(fresh) or fresh is None:
         if type(value) is not type(fresh) or value != fresh:
             raise ValueError(f"{name} must be {fresh!r}; received {str(value)[:40]!r}")
     elif is_integer(fresh):
@@ -92,9 +92,9 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
             f"{name} must be a {type(fresh).__name__}; received {type(value).__name__}"
         )
     elif not isinstance(fresh, np.random.RandomState):  # those are checked when they are read
-        for part, item, known in zip(range(len(fresh)), value, fresh, strict=True):
-            constant = name if name in _CONSTANTS else getattr(fresh, "_fields", (name,) * 99)[part]
-            _compare(constant, item, known)
+        names = (name,) * len(fresh) if name in _CONSTANTS else fields_of(fresh)
+        for part, item, known in zip(names or (name,) * len(fresh), value, fresh, strict=True):
+            _compare(part, item, known)
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -103,7 +103,7 @@ def _check_count(name: str, value: Any) -> None:
 
 
 def _check_number(name: str, value: Any, infinite: bool = False) -> None:
-    fits = isinstance(value, (float, np.floating))  # an integer may be too large for arithmetic
+    fits = is_float(value)  # an integer may be too large for arithmetic
     if not fits or math.isnan(value) or not (infinite or math.isfinite(value)):
         raise ValueError(f"{name} must be a number; received {str(value)[:40]!r}")
 
@@ -238,7 +238,7 @@ def _check_oracle(value: Any, fresh: Any, problem: Any) -> None:
     if fresh is None:
         return
     for name, item, known in zip(fresh._fields, value, fresh, strict=True):
-        if not isinstance(known, np.ndarray):
+        if not is_array(known):
             if type(item) is not type(known) or item != known:
                 raise ValueError(f"{name} must be {known!r}; received {str(item)[:40]!r}")
         elif known.dtype.kind != "f":
@@ -319,7 +319,7 @@ def _check_average(found: dict[str, Any]) -> None:
         raise ValueError("mean, mass and rounds are not those of one average")
     inner = found["inner"]
     shapes = [(len(inner.weights),)]
-    if hasattr(inner.dual, "predictions"):
+    if "predictions" in fields_of(inner.dual):
         shapes.append(inner.dual.predictions.shape)
     if found["mean"] and [array.shape for array in found["mean"]] != shapes:
         raise ValueError("mean has another shape than what it averages")

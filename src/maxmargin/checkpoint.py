@@ -24,6 +24,7 @@ from ._archive import DAMAGE, Archive
 from ._checkpoint_checks import check_fields, check_fit_state
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
 from ._replacing import replacing
+from ._validation import fields_of, is_array
 
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
@@ -197,7 +198,7 @@ class _StateEncoder(Encoder):
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def _encode_numpy(self, value: Any, where: str) -> Any:
-        if isinstance(value, np.ndarray):
+        if is_array(value):
             if id(value) not in self._known:
                 self._known[id(value)] = value, super()._encode_numpy(value, where)
             return self._known[id(value)][1]
@@ -209,7 +210,7 @@ class _StateEncoder(Encoder):
         except TypeError:
             if not kind.__module__.startswith(TRUSTED_PACKAGE):
                 raise
-        fields = value._asdict() if hasattr(value, "_fields") else dict(vars(value))
+        fields = value._asdict() if fields_of(value) else dict(vars(value))
         return {"state": [kind.__module__, kind.__qualname__, self._fields(fields, where)]}
 
 
@@ -222,7 +223,7 @@ class _StateDecoder(Decoder):
             raise ModelFileError(f"it names {module}.{name}, which is no part of a state")
         cls: Any = getattr(importlib.import_module(module), name)
         values = self._fields(fields)
-        if hasattr(cls, "_fields"):
+        if fields_of(cls):
             return cls(**values)
         made: Any = object.__new__(cls)
         vars(made).update(values)

@@ -23,6 +23,7 @@ from .._validation import (
     check_n_jobs,
     check_number,
     check_switch,
+    is_array,
     is_name,
     is_switch,
     is_text,
@@ -95,6 +96,7 @@ class StructuredEstimator(BaseEstimator):
     """Base of the estimators; subclasses list the parameters in their constructor."""
 
     _switches: tuple[str, ...] = ("warm_start", "fit_intercept")
+    _dual: Any = None  # the dual state of the last fit, and what it belongs to
     _traits: Traits | None  # of the structure; None if they depend on the data
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -123,8 +125,9 @@ class StructuredEstimator(BaseEstimator):
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
         check_inner(self.solver)
+        given = self.get_params(deep=False)
         for name in self._switches:
-            check_switch(name, getattr(self, name))
+            check_switch(name, given[name])
         self._check_kernel()
         if self._traits is not None:
             self._check_solver(self._traits)
@@ -240,11 +243,11 @@ class StructuredEstimator(BaseEstimator):
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""
-        before = getattr(self, "_dual", None)
-        self._dual: Any = None  # the solver works on it in place
+        before = self._dual
+        self._dual = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
-        in_weights = isinstance(before[1], np.ndarray)  # which know nothing of other features
+        in_weights = is_array(before[1])  # which know nothing of other features
         if in_weights and before[1].shape != (problem.n_weights,):
             return None
         try:
@@ -269,7 +272,7 @@ class StructuredEstimator(BaseEstimator):
         self.bounds_ = dict(result.bounds)
         for name in _OF_HIDDEN:
             self.__dict__.pop(name, None)
-        in_weights = isinstance(result.dual_state, np.ndarray)
+        in_weights = is_array(result.dual_state)
         self.dual_nbytes_ = 0 if in_weights else getattr(result.dual_state, "nbytes", 0)
         self._dual = None
         if self.warm_start and result.dual_state is not None and problem.signature() is not None:

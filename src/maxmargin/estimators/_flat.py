@@ -18,6 +18,9 @@ from .._validation import (
     check_loss_matrix,
     check_rows_of_numbers,
     check_sample_weight,
+    is_frame,
+    is_iterable,
+    is_text,
     refuse_times_and_texts,
 )
 from ..solvers.problem import Problem
@@ -108,7 +111,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
 
     def _make_loss(self, n_classes: int) -> LabelLoss:
         """The loss of the estimator for so many classes."""
-        if not isinstance(self.loss, str):
+        if not is_text(self.loss):
             return MatrixLoss(check_loss_matrix(self.loss, n_classes))
         if self.loss != self._loss_name:
             raise ValueError(
@@ -182,8 +185,9 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
                 reset=reset,
             )
         except ValueError:
-            if hasattr(X, "__iter__") and not sp.issparse(X):
-                check_rows_of_numbers(getattr(X, "values", X), "X")  # names the place, if it can
+            if is_iterable(X) and not sp.issparse(X):
+                rows = X.to_numpy() if is_frame(X) else X
+                check_rows_of_numbers(rows, "X")  # names the place, if it can
             raise
         check_finite(X, "X")
         return X

@@ -58,7 +58,7 @@ class KernelModel:
     def _check_kernel_width(self, width: int) -> None:
         """Rows of a precomputed kernel must have a column for each training row."""
         fitted = self.kernel_ is not None and self.kernel_.name == "precomputed"
-        n_train = getattr(self, "n_features_in_", None)
+        n_train = vars(self).get("n_features_in_")
         if fitted and width != n_train:
             raise ValueError(
                 f"X must have {n_train} columns with kernel='precomputed', the kernel between its "

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_choice, check_n_jobs
+from .._validation import check_choice, check_n_jobs, is_nan
 from ..graphs.factor_graph import TIES
 from ..graphs.features import EDGE, NodeGraph, node_starts, read_graphs, stack_features
 from ..graphs.inference.decode import Decoded, decode
@@ -276,7 +276,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
             hash(self.void)
         except TypeError:
             raise ValueError(f"void must be a label, hashable; received {self.void!r}.") from None
-        if isinstance(self.void, (float, np.floating)) and np.isnan(self.void):
+        if is_nan(self.void):
             raise ValueError(
                 "void may not be NaN, which is not equal to itself; expected a label such as -1 or "
                 "'?'. Replace NaN in y by it."
@@ -326,7 +326,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
     def _keep_tables(self) -> None:
         """Unfold the weights of edges into tables."""
         K = len(self.classes_)
-        if hasattr(self, "pairwise_coef_"):
+        if "pairwise_coef_" in vars(self):
             del self.pairwise_coef_
         known = self.layout_.factor.items()
         plain = all(key[1] in self._groups and len(at[1]) == 4 * K * K for key, at in known)
@@ -358,7 +358,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
     def _kinds(self) -> NodeKinds:
         """Labels of the kinds of nodes; all the same in models of versions without kinds."""
         only = dict.fromkeys(self.layout_.unary, self.classes_)
-        return NodeKinds(self.classes_, getattr(self, "group_classes_", only))
+        return NodeKinds(self.classes_, vars(self).get("group_classes_", only))
 
     def _decode(self, graphs: list[NodeGraph], known: np.ndarray | None = None) -> Decoded:
         """States of all nodes with the best labels, with values and bounds of the graphs."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import is_list
+from .._validation import has_length, is_array, is_list
 from ..graphs.features import NodeGraph, check_widths, node_features, take_graphs
 from ._docs import documented
 from .graph import GRAPH_DOCS, GraphLabeler
@@ -180,7 +180,7 @@ class GridLabeler(GraphLabeler):
             if entry is None and optional:
                 flat.append(None)
                 continue
-            cells = entry if isinstance(entry, np.ndarray) else _as_cells(entry)
+            cells = entry if is_array(entry) else _as_cells(entry)
             if cells.shape != graph.shape:
                 raise ValueError(
                     f"{name}[{i}] must have shape {graph.shape}, an entry for each cell of "
@@ -198,7 +198,7 @@ def _as_cells(rows: Any) -> np.ndarray:
     """A matrix of labels, whatever hashables they are."""
     if not is_list(rows) or not len(rows):
         return np.empty(0)
-    widths = {len(row) if hasattr(row, "__len__") else -1 for row in rows}
+    widths = {len(row) if has_length(row) else -1 for row in rows}
     if len(widths) > 1 or -1 in widths:
         return np.empty((len(rows),))
     cells = np.empty((len(rows), widths.pop()), object)

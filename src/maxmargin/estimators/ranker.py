@@ -197,7 +197,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
     def _written(self) -> RankingFormat:
         """How the rankings of ``fit`` were written."""
         # A model from a file of an older version has no y_format_, but a y_format that says it.
-        kind = getattr(self, "y_format_", self.y_format)
+        kind = vars(self).get("y_format_", self.y_format)
         return RankingFormat(kind, self.items_, self.best_rank_)
 
     def _right(self, X: Any, positions: np.ndarray, weights: Any) -> float:

@@ -15,11 +15,11 @@ from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
+from ..structures.chain_best import first_infeasible
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
 from ..structures.masks import (
     TransitionMasks,
     allowed_positions,
-    first_infeasible,
     known_positions,
     transition_masks,
 )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_sample_weight, check_usable
+from .._validation import check_methods, check_sample_weight, check_usable
 from ..solvers.interpreted import PythonProblem
 from ..structures.traits import PYTHON
 from ..tasks import task_of
@@ -114,12 +114,7 @@ class StructuredPredictor(StructuredEstimator):
         self
         """
         settings = self._check_settings()
-        missing = [name for name in _METHODS if not callable(getattr(self.structure, name, None))]
-        if missing:
-            raise TypeError(
-                f"structure must have the methods {', '.join(_METHODS)}; "
-                f"{type(self.structure).__name__} lacks {', '.join(missing)}."
-            )
+        check_methods("structure", self.structure, _METHODS)
         if len(X) == 0:
             raise ValueError("X is empty; expected at least one example.")
         if len(X) != len(y):

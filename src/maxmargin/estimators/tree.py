@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_integer, check_n_jobs, check_sample_weight
+from .._validation import check_integer, check_n_jobs, check_sample_weight, is_plain_list, is_text
 from ..features.arcs import parse_template
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
@@ -143,16 +143,16 @@ class TreeParser(HiddenHeads):
         bits = check_integer("hash_bits", self.hash_bits, 1)
         if bits > _MOST_BITS:
             raise ValueError(f"hash_bits must be at most {_MOST_BITS}; received {bits}.")
-        if self.between is not None and not isinstance(self.between, str):
+        if self.between is not None and not is_text(self.between):
             raise ValueError(
                 f"between must be the name of an attribute or None; received {self.between!r}."
             )
-        if isinstance(self.templates, str):
+        if is_text(self.templates):
             if self.templates != "auto":
                 raise ValueError(
                     f"templates must be 'auto' or a list of templates; received {self.templates!r}."
                 )
-        elif not isinstance(self.templates, (list, tuple)) or not self.templates:
+        elif not is_plain_list(self.templates) or not self.templates:
             raise ValueError(
                 f"templates must be 'auto' or a list of templates; received {self.templates!r}."
             )
