@@ -7,7 +7,8 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -47,6 +48,8 @@ _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completion
 # A solver starts from the dual state of the previous fit, if that is wanted.
 PREVIOUS: Any = object()
 
+T = TypeVar("T")
+
 
 class Settings(NamedTuple):
     """Validated parameters of a fit."""
@@ -78,6 +81,15 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     return whole_fit
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def with_parameters(cls: type[T]) -> type[T]:
+    """Class decorator: annotated attributes are the parameters of the constructor, as in a
+    dataclass, beside those of the base classes."""
+    made = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    made.__init__ = _without_moved(made.__init__)  # type: ignore[method-assign]
+    return made
+
+
 def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
     """A constructor that shows the new spelling of parameters that moved into values."""
 
@@ -92,12 +104,26 @@ def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+@with_parameters
 class StructuredEstimator(BaseEstimator):
-    """Base of the estimators; subclasses list the parameters in their constructor."""
+    """Base of the estimators, with the parameters that all have."""
 
-    _switches: tuple[str, ...] = ("warm_start", "fit_intercept")
-    _dual: Any = None  # the dual state of the last fit, and what it belongs to
-    _traits: Traits | None  # of the structure; None if they depend on the data
+    surrogate: str = field(default="max-margin", kw_only=False)
+    alpha: Any = "auto"
+    tol: float = 1e-2
+    max_iter: int = 1000
+    solver: Any = "auto"
+    warm_start: bool = False
+    early_stopping: Any = False
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+    callbacks: Any = None
+
+    _switches: ClassVar[tuple[str, ...]] = ("warm_start", "fit_intercept")
+    _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
+    # The dual state of the last fit, and what it belongs to.
+    _dual: Any = field(default=None, init=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,68 +34,14 @@ from ._probability import LabelProbabilities
 _SCORES_AT_ONCE = 1 << 23
 
 
-def with_defaults(init: Callable[..., None], **defaults: Any) -> Any:
-    """The same constructor with other default values."""
-    signature = inspect.signature(init)
-    parameters = [
-        parameter.replace(default=defaults.get(name, parameter.default))
-        for name, parameter in signature.parameters.items()
-    ]
-    signature = signature.replace(parameters=parameters)
-
-    @functools.wraps(init)
-    def other(self, *args, **kwargs):
-        found = signature.bind(self, *args, **kwargs)
-        found.apply_defaults()
-        init(*found.args, **found.kwargs)
-
-    other.__signature__ = signature  # type: ignore[attr-defined]
-    return other
-
-
 class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, StructuredEstimator):
     """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
 
-    max_iter: Any
+    loss: Any
+    class_weight: Any
+    classes: Any
     _loss_name: str
-    _traits: Traits | None = Multiclass.traits()
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        loss: Any = "0-1",
-        kernel: Any = "linear",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.loss = loss
-        self.kernel = kernel
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _traits: ClassVar[Traits | None] = Multiclass.traits()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

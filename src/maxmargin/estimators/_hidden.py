@@ -14,7 +14,7 @@ from ..solvers.loop import run
 from ..solvers.problem import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
-from ._base import Settings, StructuredEstimator, warn_failure
+from ._base import Settings, StructuredEstimator, warn_failure, with_parameters
 from .values import EarlyStopping, Hidden
 
 
@@ -60,10 +60,11 @@ class HiddenOutputs(HiddenParts):
         return values
 
 
+@with_parameters
 class HiddenLabels(StructuredEstimator):
     """Mixin of estimators with the parameter ``hidden``."""
 
-    hidden: Any
+    hidden: Any = "auto"
 
     def _check_settings(self) -> Settings:
         Hidden.of(self.hidden).validate()

@@ -144,6 +144,7 @@ class HiddenNodes(HiddenGraphLabels):
     classes_: np.ndarray
     layout_: Layout
     factor_coef_: np.ndarray
+    pairwise_coef_: np.ndarray
     _problem: Callable
     pairwise: str
     _scores: Callable

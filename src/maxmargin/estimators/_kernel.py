@@ -7,6 +7,7 @@ of ``pack_rows``, ``_keep_columns`` with the trained weight matrix, and ``_score
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,13 @@ from ..features.kernel_values import (
 )
 from ..features.kernels import GramRows, KernelRows
 from ..features.rows import Rows, pack_rows
+from ._base import with_parameters
 
 # Coefficients below this share of the largest one are rounding errors of a zero.
 _NEGLIGIBLE = 1e-13
 
 
+@with_parameters
 class KernelModel:
     """Mixin of estimators with the parameter ``kernel``.
 
@@ -34,9 +37,9 @@ class KernelModel:
     ``kernel_``; and ``intercept_`` in both cases.
     """
 
-    kernel: Any
-    fit_intercept: Any
-    kernel_: Kernel | None = None
+    kernel: Any = "linear"
+    fit_intercept: bool = True
+    kernel_: Kernel | None = field(default=None, init=False)
 
     def __getattr__(self, name: str) -> Any:
         if name == "coef_" and "dual_coef_" in vars(self):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +19,7 @@ from ..solvers.auto import make_solver
 from ..structures.masks import known_positions
 from ..structures.traits import GRAPH
 from ..tasks import task_of
-from ._base import Settings
+from ._base import Settings, with_parameters
 from ._docs import UNPROVEN, documented
 from ._graph_counts import check_truth, implied, without_known
 from ._graph_data import (
@@ -62,6 +62,7 @@ GRAPH_DOCS: dict[str, Any] = {
 
 
 @documented(**GRAPH_DOCS)
+@with_parameters
 class GraphLabeler(KernelModel, HiddenNodes):
     """Labels the nodes of graphs: trees, grids, superpixels, anything with edges.
 
@@ -140,51 +141,15 @@ class GraphLabeler(KernelModel, HiddenNodes):
     ['sea', 'sea', 'sea']
     """
 
+    pairwise: str = "full"
+    void: Any = None
+    max_iter: int = 100
+    class_weight: Any = None
+    classes: Any = None
+
     _traits = GRAPH
     _unit = "graph"
-    pairwise_coef_: np.ndarray
-    _groups: tuple[str, ...] = (EDGE,)  # of the tables of edges
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        pairwise: str = "full",
-        void: Any = None,
-        hidden: Any = "auto",
-        kernel: Any = "linear",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 100,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.pairwise = pairwise
-        self.void = void
-        self.hidden = hidden
-        self.kernel = kernel
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _groups: ClassVar[tuple[str, ...]] = (EDGE,)  # of the tables of edges
 
     # --- how graphs come and go -------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._validation import has_length, is_array, is_list
 from ..graphs.features import NodeGraph, check_widths, node_features, take_graphs
+from ._base import with_parameters
 from ._docs import documented
 from .graph import GRAPH_DOCS, GraphLabeler
 from .values import Neighbors
@@ -36,6 +37,7 @@ def grid_edges(height: int, width: int, direction: str) -> np.ndarray:
         "where": "cells of all grids, one below the other,",
     }
 )
+@with_parameters
 class GridLabeler(GraphLabeler):
     """Labels the cells of grids, such as the pixels of images.
 
@@ -90,53 +92,10 @@ class GridLabeler(GraphLabeler):
            [0, 0, 1]])
     """
 
+    neighbors: Any = 4
+
     _unit = "grid"
     _groups = ("all", *DIRECTIONS)
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        neighbors: Any = 4,
-        pairwise: str = "full",
-        void: Any = None,
-        hidden: Any = "auto",
-        kernel: Any = "linear",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 100,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        super().__init__(
-            surrogate,
-            pairwise=pairwise,
-            void=void,
-            hidden=hidden,
-            kernel=kernel,
-            alpha=alpha,
-            tol=tol,
-            max_iter=max_iter,
-            solver=solver,
-            fit_intercept=fit_intercept,
-            class_weight=class_weight,
-            classes=classes,
-            warm_start=warm_start,
-            early_stopping=early_stopping,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
-        self.neighbors = neighbors
 
     def _check_graph_settings(self) -> None:
         super()._check_graph_settings()

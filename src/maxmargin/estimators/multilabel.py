@@ -25,6 +25,7 @@ from ..tasks.label_sets import (
     read_known_entries,
     read_label_sets,
 )
+from ._base import with_parameters
 from ._docs import UNPROVEN, documented
 from ._flat import _SCORES_AT_ONCE, FlatClassifier
 from ._graph_data import clamp
@@ -67,6 +68,7 @@ _INTERACTING = GRAPH._replace(
         " of a data\n        frame."
     ),
 )
+@with_parameters
 class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     """Gives each example any subset of the labels, linear or with a kernel, with a certificate.
 
@@ -143,47 +145,13 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     [('round',), ('red',), ('red', 'round'), ()]
     """
 
+    edges: Any = "auto"
+    max_iter: Any = None
+    class_weight: Any = None
+    classes: Any = None
+
     _traits = None  # labels that interact are another structure
     _switches = HiddenLabelSets._switches
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        edges: Any = "auto",
-        hidden: Any = "auto",
-        kernel: Any = "linear",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int | None = None,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.edges = edges
-        self.hidden = hidden
-        self.kernel = kernel
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -24,7 +24,7 @@ from ..structures.masks import (
     transition_masks,
 )
 from ..tasks import task_of
-from ._base import StructuredEstimator
+from ._base import StructuredEstimator, with_parameters
 from ._chain_probability import ChainProbabilities
 from ._docs import documented
 from ._hidden_sequences import HiddenSequences
@@ -56,6 +56,7 @@ from .values import HammingLoss
         "precomputed" X[i] holds them for its positions and those of all training sequences, one
         after another: shape (T, n_training)""",
 )
+@with_parameters
 class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     """Labels sequences with a linear chain: a label for every position.
 
@@ -122,51 +123,14 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     ['DET', 'NOUN']
     """
 
+    loss: Any = "hamming"
+    boundary_weights: bool = True
+    constraints: Any = None
+    class_weight: Any = None
+    classes: Any = None
+
     _switches = (*StructuredEstimator._switches, "boundary_weights")
     _traits = Chain.traits()
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        loss: Any = "hamming",
-        boundary_weights: bool = True,
-        constraints: Any = None,
-        hidden: Any = "auto",
-        kernel: Any = "linear",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.loss = loss
-        self.boundary_weights = boundary_weights
-        self.constraints = constraints
-        self.hidden = hidden
-        self.kernel = kernel
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     # --- training ---------------------------------------------------------------------------
 

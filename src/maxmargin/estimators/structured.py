@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,14 @@ from .._validation import check_methods, check_sample_weight, check_usable
 from ..solvers.interpreted import PythonProblem
 from ..structures.traits import PYTHON
 from ..tasks import task_of
-from ._base import StructuredEstimator
+from ._base import StructuredEstimator, with_parameters
 from ._docs import documented
 
 _METHODS = ("argmax", "joint_feature", "loss")
 
 
 @documented()
+@with_parameters
 class StructuredPredictor(StructuredEstimator):
     """Structural SVM over an output space of your own, in about 30 lines of Python.
 
@@ -66,37 +68,11 @@ class StructuredPredictor(StructuredEstimator):
     [1]
     """
 
+    structure: Any = field(default=None, kw_only=False)
+    surrogate: str = field(default="max-margin", kw_only=True)
+
     _switches = ("warm_start",)
     _traits = PYTHON
-
-    def __init__(
-        self,
-        structure: Any = None,
-        *,
-        surrogate: str = "max-margin",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.structure = structure
-        self.surrogate = surrogate
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None

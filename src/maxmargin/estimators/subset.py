@@ -70,33 +70,6 @@ class SubsetSelector(StructuredEstimator):
     _switches = ("warm_start",)
     _traits = Subset.traits()
 
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> SubsetSelector:
         """Train on sets of elements and the subsets chosen from them.
 

@@ -14,7 +14,7 @@ from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, p
 from ..tasks import task_of
 from ..tasks.trees import HIDDEN, take_heads
 from ..tasks.unknown import warn_without_labels
-from ._base import Settings
+from ._base import Settings, with_parameters
 from ._docs import documented
 from ._tree_data import FeatureSpec, Sentences, known_arcs, parse, word_costs
 from ._tree_hidden import HiddenHeads
@@ -37,6 +37,7 @@ _MOST_BITS = 30
         learn a tree. It ends earlier where the answer is exact, and the certificate includes what
         an answer lacks.""",
 )
+@with_parameters
 class TreeParser(HiddenHeads):
     """Finds the head of every word of a sentence: a dependency tree.
 
@@ -96,45 +97,13 @@ class TreeParser(HiddenHeads):
     [2, 3, 0]
     """
 
+    single_root: bool = True
+    templates: Any = "auto"
+    between: str | None = "upos"
+    hash_bits: int = 20
+
     _switches = ("warm_start", "single_root")
     _traits = Arborescence.traits()
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        single_root: bool = True,
-        templates: Any = "auto",
-        between: str | None = "upos",
-        hash_bits: int = 20,
-        hidden: Any = "auto",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: Any = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.single_root = single_root
-        self.templates = templates
-        self.between = between
-        self.hash_bits = hash_bits
-        self.hidden = hidden
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     # --- settings ---------------------------------------------------------------------------
 
