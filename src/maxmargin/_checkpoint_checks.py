@@ -17,6 +17,7 @@ from ._indices import check_array, check_finite_array, check_within
 from ._validation import fields_of, is_array, is_float, is_integer, is_number, is_switch, is_text
 from ._value_checks import list_of, record
 from .solvers.problem import NOTHING
+from .solvers.result import CONVERGED, FAILED, MAX_ITER, STOPPED
 
 # Integers that grow; all others are settings of the solver.
 _COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks"}
@@ -27,20 +28,23 @@ _CONSTANTS = {"slots", "constants"}
 # Logarithms of what may be forbidden.
 _MAY_BE_FORBIDDEN = {"theta", "pairs", "logits"}
 _MOST_STEPS = 1 << 53
+# How a convex problem of a fit with hidden parts ends, unless it is interrupted.
+_ENDINGS = {CONVERGED, FAILED, MAX_ITER, STOPPED}
 # What a dual value may be above the primal one, in parts of it.
 _ROUNDING = 1e-6
 
 
 def check_fields(state: Any) -> None:
     """Refuse a state whose fields are of other types; what is in them is checked later."""
-    kinds = (tuple, tuple, int, list, float)
+    kinds = (tuple, tuple, int, list, float, list)
     for name, value, kind in zip(state._fields, state, kinds, strict=True):
         if not isinstance(value, kind):
             raise ValueError(f"{name} must be a {kind.__name__}; received {type(value).__name__}")
 
 
-def check_fit_state(state: Any, climb: Any) -> None:
-    """Refuse a state that does not fit a solver at its start, and its problem.
+def check_fit_state(state: Any, climb: Any, n_solved: int = 0) -> None:
+    """Refuse a state that does not fit a solver at its start, and its problem, after some convex
+    problems that are done.
 
     Raises
     ------
@@ -48,9 +52,33 @@ def check_fit_state(state: Any, climb: Any) -> None:
         If anything is missing, of another type or shape, out of range, or contradicts the rest.
     """
     check_fields(state)
+    if len(state.solved) != n_solved:
+        raise ValueError(f"it has {len(state.solved)} rounds; expected {n_solved}")
     _check_state(state.solver, climb.state, climb.problem)
     _check_apart([state.solver])
     _check_loop(state, climb.problem)
+
+
+def check_solved(solved: Any, problem: Any) -> None:
+    """Refuse what no convex problem of a fit with hidden parts can have ended with."""
+    if type(solved).__name__ != "Solved":
+        raise ValueError(f"a round must be a Solved; received {type(solved).__name__}")
+    _vector("the weights of a round", solved.weights, problem.n_weights)
+    for name in ("primal", "dual", "gap", "oracle_error", "passes", "seconds"):
+        _check_number(name, solved._asdict()[name])
+    _check_count("oracle_calls", solved.oracle_calls)
+    least = -_ROUNDING * abs(solved.primal)
+    if min(solved.gap, solved.primal - solved.dual) < least or solved.seconds < 0.0:
+        raise ValueError(f"a round has the gap {solved.gap}, or took {solved.seconds} seconds")
+    if solved.status not in _ENDINGS:
+        raise ValueError(f"a round ended as {str(solved.status)[:40]!r}")
+    if type(solved.bounds) is not dict or type(solved.rng) is not np.random.RandomState:
+        raise ValueError("a round has no bounds, or no random numbers")
+    for name, value in solved.bounds.items():
+        _check_number(str(name)[:40], value, infinite=True)
+    list_of(record("Check"))(solved.checks, {})
+    if solved.dual_state is not None:
+        check_dual(solved.dual_state, problem)
 
 
 def _check_state(value: Any, fresh: Any, problem: Any) -> None:

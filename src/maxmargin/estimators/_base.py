@@ -124,6 +124,7 @@ class StructuredEstimator(BaseEstimator):
     _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
+    _recorder: Any = field(default=None, init=False)  # see checkpoint.py
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -215,29 +216,9 @@ class StructuredEstimator(BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
-        stepper: Any = self._stepper(problem, settings)
-        problem = stepper.problem
-        callbacks = settings.callbacks
-        recorder = vars(self).get("_recorder")  # see checkpoint.py
-        if recorder is not None:
-            recorder.attach(stepper)
-            callbacks = (*callbacks, recorder.hear)
-            stepper = recorder
-        result = run(
-            stepper,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            check_every=self._check_every,
-            callbacks=callbacks,
-            validate=validate,
-            patience=EarlyStopping.of(self.early_stopping).n_iter_no_change,
-            verbose=settings.verbose,
-            name=type(self).__name__,
-        )
-        if recorder is not None:
-            recorder.verify(result)
-            result.history[:] = recorder.history
-        self._keep_certificate(result, problem)
+        stepper = self._stepper(problem, settings)
+        result = self._run(stepper, settings, validate)
+        self._keep_certificate(result, stepper.problem)
         if result.status == FAILED:
             # stacklevel: the caller of a fit that is all or nothing
             warn_failure(type(self).__name__, result.primal, result.dual, stacklevel=4)
@@ -251,6 +232,30 @@ class StructuredEstimator(BaseEstimator):
                 stacklevel=4,  # the caller of a fit that is all or nothing
             )
         return result
+
+    def _run(self, stepper: Any, settings: Settings, validate: Any) -> Result:
+        """Run a solver to the end, or on from a checkpoint."""
+        options, recorder = self._run_options(settings, validate), self._recorder
+        if recorder is None:
+            return run(stepper, **options)
+        recorder.attach(stepper)
+        result = run(recorder, **options | {"callbacks": (*settings.callbacks, recorder.hear)})
+        recorder.verify(result)
+        result.history[:] = recorder.history
+        return result
+
+    def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
+        """How a fit is run, as :func:`~maxmargin.solvers.loop.run` wants to know it."""
+        return {
+            "tol": settings.tol,
+            "max_iter": settings.max_iter,
+            "check_every": self._check_every,
+            "callbacks": settings.callbacks,
+            "validate": validate,
+            "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
+            "verbose": settings.verbose,
+            "name": type(self).__name__,
+        }
 
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Climb:
         """The solver, ready to start: from a dual state, or afresh from None."""

@@ -10,12 +10,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._validation import outside
-from ..solvers.loop import run
 from ..solvers.problem import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
 from ._base import Settings, StructuredEstimator, warn_failure, with_parameters
-from .values import EarlyStopping, Hidden
+from .values import Hidden
 
 
 class HiddenOutputs(HiddenParts):
@@ -81,6 +80,8 @@ class HiddenLabels(StructuredEstimator):
         """Train with hidden labels, and keep the certificate of the last convex problem."""
         before = self._dual_for(problem)
         options = self._run_options(settings, validate)
+        if self._recorder is not None:
+            options["recorder"] = self._recorder.follow_rounds(problem, settings.rng)
         result = run_rounds(model, starts, dual_state=before, **options)
         return self._keep_rounds(result, problem, settings)
 
@@ -90,25 +91,13 @@ class HiddenLabels(StructuredEstimator):
         """Train a CRF on the likelihood of the known labels, which ``clamped`` holds fixed."""
         problem.clamped = clamped
         stepper = self._stepper(problem, settings)
-        result = run(stepper, **self._run_options(settings, validate))
+        result = self._run(stepper, settings, validate)
         result.objective, result.objectives = result.primal, [result.primal]
         return self._keep_rounds(result, problem, settings)
 
     def _make_stepper(self, settings: Settings) -> Callable[[Any, Any], Any]:
         """Solvers of the convex problems, each from a dual state or afresh from None."""
         return lambda problem, dual: self._stepper(problem, settings, dual_state=dual)
-
-    def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
-        return {
-            "tol": settings.tol,
-            "max_iter": settings.max_iter,
-            "check_every": self._check_every,
-            "callbacks": settings.callbacks,
-            "validate": validate,
-            "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
-            "verbose": settings.verbose,
-            "name": type(self).__name__,
-        }
 
     def _with_noise(
         self, weights: np.ndarray, settings: Settings, only_used: bool = False
