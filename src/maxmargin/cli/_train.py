@@ -199,7 +199,7 @@ def command(**options: Any) -> int:
     fits = Fits(make, run.checkpoint, run.checkpoint_every, fingerprint, run.resume)
     began = time.perf_counter()
     try:
-        path, model = _train(fits, request, prepared, run.silent)
+        path, model = _train(fits, request, prepared)
     except KeyboardInterrupt:
         kept = os.path.exists(run.checkpoint)
         where = f"; continue with --resume (from {run.checkpoint})" if kept else ""
@@ -293,9 +293,7 @@ def _factory(request: Request, prepared: Prepared, jobs: int | None, verbose: in
     return lambda: cls(**params)
 
 
-def _train(
-    fits: Fits, request: Request, prepared: Prepared, quiet: bool
-) -> tuple[list[Point], Any]:
+def _train(fits: Fits, request: Request, prepared: Prepared) -> tuple[list[Point], Any]:
     path: list[Point] = []
     model = fits.new_model()
     if request.alpha == "auto":

@@ -13,6 +13,7 @@ from ..features.pairs import PackedPairs, check_pair_features, pack_pairs
 from ..features.rows import pack_rows
 from ..solvers.problem import Problem
 from ..structures.permutation import Matching
+from ..structures.take import ragged
 from ..tasks import task_of
 from ..tasks.matchings import take_matchings
 from ._base import StructuredEstimator, with_parameters
@@ -103,7 +104,7 @@ default="squared-difference"
         train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         part, shares = pairs.take(train), weights[train]
         problem = Problem(
-            _pack(part, _take(truth, pairs.indptr, train)),
+            _pack(part, truth[ragged(pairs.indptr, train)[0]]),
             self._surrogate,
             pack_rows(part.X, fit_intercept=False),
             self._alpha_for(shares.sum(), float(np.average(part.sides, weights=shares))),
@@ -112,7 +113,7 @@ default="squared-difference"
         )
         validate = None
         if len(held_out):
-            kept, answers = pairs.take(held_out), _take(truth, pairs.indptr, held_out)
+            kept, answers = pairs.take(held_out), truth[ragged(pairs.indptr, held_out)[0]]
 
             def validate(weights_now: np.ndarray) -> float:
                 return _right(kept, weights_now, answers, weights[held_out])
@@ -152,10 +153,6 @@ default="squared-difference"
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean share of points with their right partner: one minus the mean loss of training."""
         return task_of(self).score(X, y, sample_weight)
-
-
-def _take(flat: np.ndarray, indptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    return np.concatenate([flat[indptr[i] : indptr[i + 1]] for i in chosen])
 
 
 def _match(pairs: PackedPairs, weights: np.ndarray) -> np.ndarray:

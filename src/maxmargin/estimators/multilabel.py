@@ -281,14 +281,12 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             scores = self._scores(X[first : first + step])
             n = len(scores)
             given = None if known is None else known[first : first + step]
-            if plan is None and given is not None:
-                labels = np.where(given == HIDDEN, scores > 0.0, given).astype(np.int8)
+            if plan is None:
+                labels = (scores > 0.0).astype(np.int8)
+                if given is not None:
+                    labels = np.where(given == HIDDEN, labels, given).astype(np.int8)
                 values = ((labels - 0.5) * scores).sum(axis=1)
                 parts.append((labels, values, values))
-                continue
-            if plan is None:
-                values = 0.5 * np.abs(scores).sum(axis=1)
-                parts.append(((scores > 0.0).astype(np.int8), values, values))
                 continue
             unary = np.stack([-0.5 * scores, 0.5 * scores], axis=2).ravel()
             tables = np.tile(self.interactions_.ravel(), n)
@@ -333,7 +331,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         -------
         ndarray of shape (n_examples, n_labels)
         """
-        return expit(self.decision_function(X))
+        return self.predict_marginals(X)
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:

@@ -7,10 +7,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_integer, check_n_jobs, check_sample_weight, is_plain_list, is_text
+from .._validation import (
+    check_integer,
+    check_n_jobs,
+    check_sample_weight,
+    is_name,
+    is_plain_list,
+    is_text,
+)
 from ..features.arcs import parse_template
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
+from ..structures.take import ragged
 from ..tasks import task_of
 from ..tasks.trees import HIDDEN, take_heads
 from ..tasks.unknown import warn_without_labels
@@ -116,18 +124,13 @@ class TreeParser(HiddenHeads):
             raise ValueError(
                 f"between must be the name of an attribute or None; received {self.between!r}."
             )
-        if is_text(self.templates):
-            if self.templates != "auto":
-                raise ValueError(
-                    f"templates must be 'auto' or a list of templates; received {self.templates!r}."
-                )
-        elif not is_plain_list(self.templates) or not self.templates:
+        listed = () if is_name(self.templates, "auto") else self.templates
+        if not is_plain_list(listed) or not self.templates:
             raise ValueError(
                 f"templates must be 'auto' or a list of templates; received {self.templates!r}."
             )
-        else:
-            for template in self.templates:
-                parse_template(template)
+        for template in listed:
+            parse_template(template)
         return settings
 
     # --- training ---------------------------------------------------------------------------
@@ -159,7 +162,7 @@ class TreeParser(HiddenHeads):
         used = np.flatnonzero((weights > 0) & known)
         train, held_out = self._split(used, settings.rng)
         part, shares = sentences.take(train), weights[train]
-        truth = _take(heads, sentences.indptr, train)
+        truth = heads[ragged(sentences.indptr, train)[0]]
         structure = pack_trees(
             np.maximum(truth, 0), part.indptr, self.single_root, word_costs(truth, part.lengths)
         )
@@ -175,7 +178,7 @@ class TreeParser(HiddenHeads):
         validate = None
         if len(held_out):
             kept = sentences.take(held_out)
-            validate = self._validation(kept, spec, _take(heads, sentences.indptr, held_out))
+            validate = self._validation(kept, spec, heads[ragged(sentences.indptr, held_out)[0]])
         if (truth == HIDDEN).any():
             result = self._solve_hidden(problem, truth, settings, validate)
         else:
@@ -299,7 +302,3 @@ def _tables(flat: np.ndarray, structure: Arborescence) -> list[np.ndarray]:
     parts = np.split(flat, structure.parts_indptr[1:-1])
     lengths = np.diff(structure.indptr)
     return [part.reshape(m, m + 1).T.copy() for part, m in zip(parts, lengths, strict=True)]
-
-
-def _take(flat: np.ndarray, indptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    return np.concatenate([flat[indptr[i] : indptr[i + 1]] for i in chosen])

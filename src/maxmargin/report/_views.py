@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..estimators.values import Neighbors
 from ..tasks import VOID, Data, Outputs, Task
 from ._charts import HeatMap, heat_map
 from ._drawings import chip, graph, label_picture, picture, score_bars, word_box, word_of
@@ -271,7 +272,7 @@ class GridView(GraphView):
     """A label for each cell of a grid."""
 
     def _table_names(self) -> list[tuple[str, tuple[str, str]]]:
-        if self.model.directions == "shared":
+        if Neighbors.of(self.model.neighbors).directions == "shared":
             return [("Neighbours, in all directions", ("label", "neighbour"))]
         return [
             (f"Neighbours: {d.replace('-', ' and ')}", ("label", d))

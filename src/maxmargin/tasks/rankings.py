@@ -73,7 +73,7 @@ def read_rankings(
     """
     rows = take_rows(y, n_rows)
     n_items = len(rows[0])
-    names = known.items if known is not None else _take_items(items, n_items)
+    names = known.items if known is not None else _take_items(items)
     if names is not None and len(names) != n_items:
         what = "items has" if known is None else "the model was fitted on"
         raise ValueError(f"y[0] ranks {n_items} items, but {what} {len(names)}.")
@@ -112,7 +112,7 @@ def warn_if_orderings(positions: np.ndarray, found: RankingFormat, items: Any) -
     )
 
 
-def _take_items(items: Any, n_items: int) -> np.ndarray | None:
+def _take_items(items: Any) -> np.ndarray | None:
     if items is None:
         return None
     if not has_items(items):
