@@ -14,9 +14,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 import hostile
-from maxmargin import (
-    MulticlassClassifier,
-)
+from maxmargin import EarlyStopping, MulticlassClassifier, Polynomial
 from maxmargin._kernels.arborescence import best_trees
 from maxmargin._kernels.assignment import assign_each
 from maxmargin._kernels.simplex import lower_envelope_step
@@ -141,7 +139,7 @@ def test_a_polynomial_that_overflows_is_refused_with_the_row():
     scaled = X.copy()
     scaled[7] *= 1e20
     with pytest.raises(ValueError, match=r"degree=30.* for row 7 of X; values up to 1e\+100"):
-        MulticlassClassifier(kernel="poly", degree=30, gamma=1.0).fit(scaled, Y)
+        MulticlassClassifier(kernel=Polynomial(30, gamma=1.0)).fit(scaled, Y)
 
 
 def test_sparse_single_precision_is_squared_in_double_precision():
@@ -160,12 +158,12 @@ def test_sparse_single_precision_is_squared_in_double_precision():
 def test_early_stopping_reports_the_weights_it_returns(seed):
     features, labels = load_iris(return_X_y=True)
     model = MulticlassClassifier(
-        early_stopping=True, n_iter_no_change=1000, random_state=seed, max_iter=2000
+        early_stopping=EarlyStopping(n_iter_no_change=1000), random_state=seed, max_iter=2000
     ).fit(features, labels)
     assert (model.status_ == "converged") == (model.gap_ <= model.tol * model.primal_)
     assert model.status_ in ("converged", "early_stopped")
     random = np.random.RandomState(seed)
-    held_out = round(model.validation_fraction * len(labels))
+    held_out = round(model.early_stopping.validation_fraction * len(labels))
     train = np.sort(random.permutation(len(labels))[held_out:])
     scores = features[train] @ model.coef_.T + model.intercept_
     right = scores[np.arange(len(train)), labels[train]]

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels.passes import inner_product
+from .._validation import is_array
 from ._gradient_kernel import add_vector, gradient_of_range
 from .base import Solver
 from .problem import DualPoint, Evaluation, in_threads
@@ -180,7 +181,7 @@ class LBFGS(Solver):
 
     def init(self, problem, start, rng):
         weights = np.zeros(problem.n_weights)
-        if isinstance(start, np.ndarray) and start.shape == weights.shape:
+        if is_array(start) and start.shape == weights.shape:
             weights = start.copy()
         at, bound = self._look(problem, weights, None)
         return LbfgsState(at, 0, (), _NONE, None, bound)
