@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 
@@ -75,6 +76,20 @@ def test_features_beyond_it_are_refused_with_the_limit(name, scale):
         hostile.in_child(lambda: hostile.outcome(CASES[name], scale))
 
 
+def test_a_first_step_that_is_far_too_long_leaves_no_false_bound():
+    """The entropy of its marginals is the difference of two numbers of 1e17."""
+    found = hostile.outcome(CASES["sequences crf"], 1e17, alpha=1e32)
+    other = hostile.outcome(CASES["sequences crf bcfw"], 1e17, alpha=1e32)
+    assert_true(found)
+    assert found.numbers[1] <= other.numbers[0]
+
+
+@functools.cache
+def compiled(name):
+    """Compile what a case needs in this process: children that are forked have it then."""
+    hostile.outcome(CASES[name], 1.0)
+
+
 @pytest.mark.slow
 @settings(max_examples=300)
 @given(
@@ -85,6 +100,7 @@ def test_features_beyond_it_are_refused_with_the_limit(name, scale):
 def test_no_scale_of_features_and_alpha_breaks_a_certificate(name, exponent, alpha):
     if name.startswith("latent") and alpha == "auto":
         alpha = 0.1
+    compiled(name)
     assert_true(hostile.in_child(lambda: hostile.outcome(CASES[name], 10.0**exponent, alpha=alpha)))
 
 

@@ -154,7 +154,7 @@ class Accelerated(Solver):
             state = _with_progress(state, self.solver.estimate(problem, inner, apart))
             damping = 0.0 if state.lowest == np.inf else damping
             if own > 0.0 and ahead > 0.0:
-                missing = momentum.cosine - product / np.sqrt(own * ahead)
+                missing = momentum.cosine - product / np.sqrt(own) / np.sqrt(ahead)  # no underflow
                 inertia = _adapted_inertia(state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
