@@ -162,7 +162,7 @@ def test_mean_iou_is_the_mean_of_scikit_learns_jaccard_score():
         (lambda: metrics.find_spans(["S-X"], "IOB2"), r"labels\[0\] is 'S-X'; the scheme 'IOB2'"),
         (lambda: metrics.find_spans(["O"], "iob"), "scheme must be one of"),
         (lambda: metrics.span_f1_score(TRUE, FOUND, average="none"), "average must be one of"),
-        (lambda: metrics.labeled_attachment_score([[2]], [[2]]), r"y_true\[0\]\[0\] is 2; expected"),
+        (lambda: metrics.labeled_attachment_score([[2]], [[2]]), "is 2; expected a pair"),
         (lambda: metrics.unlabeled_attachment_score([[None]], [[2]]), "no head is known"),
         (lambda: metrics.mean_iou_score([np.zeros((2, 3))], [np.zeros((2, 2))]), "the shape"),
         (lambda: metrics.mean_iou_score([], []), "y_true is empty"),

@@ -29,6 +29,7 @@ _NAMES = {
     "latent.variables": "AffineMap AnyPairs HiddenStates Latent SharedPairs",
     "memory": "MemoryEstimate estimate_memory",
     "oracles.values": "ClosedForm DoubleOracle MirrorProx Proximal",
+    "paths": "Path path",
     "persistence": "ModelFileError load save",
     "solvers.acceleration": "Accelerated",
     "solvers.averaging": "Averaged",
@@ -39,6 +40,7 @@ _NAMES = {
     "solvers.lbfgs": "LBFGS",
     "solvers.result": "Check Result",
     "solvers.subgradient": "Subgradient",
+    "strengths": "CrossValidated TimesAuto",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
@@ -47,14 +49,14 @@ _MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "rep
 
 __all__ = [
     "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
-    "Check", "Checked", "ClosedForm", "DAG", "DoubleOracle", "FactorGraph", "Flow",
-    "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
+    "Check", "Checked", "ClosedForm", "CrossValidated", "DAG", "DoubleOracle", "FactorGraph",
+    "Flow", "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
     "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx",
     "ModelFileError", "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier",
-    "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
+    "Path", "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
     "SoftAgreement", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector",
-    "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets",
-    "datasets_made", "estimate_memory", "load", "metrics", "plot", "read_conllu", "report",
+    "TimesAuto", "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets",
+    "datasets_made", "estimate_memory", "load", "metrics", "path", "plot", "read_conllu", "report",
     "save",
 ]  # fmt: skip
 
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from .latent.spaces.sets import DAG, Arborescence, Subset
     from .latent.variables import AffineMap, AnyPairs, HiddenStates, Latent, SharedPairs
     from .memory import MemoryEstimate, estimate_memory
+    from .paths import Path, path
     from .persistence import ModelFileError, load, save
     from .solvers.acceleration import Accelerated
     from .solvers.averaging import Averaged
@@ -90,6 +93,7 @@ if TYPE_CHECKING:
     from .solvers.lbfgs import LBFGS
     from .solvers.result import Check, Result
     from .solvers.subgradient import Subgradient
+    from .strengths import CrossValidated, TimesAuto
 
 
 def __getattr__(name: str) -> Any:

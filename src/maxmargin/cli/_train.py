@@ -31,7 +31,7 @@ Tasks: {", ".join(TASKS)}.
   maxmargin train multiclass flowers.csv -o flowers.mm --target species
   maxmargin train ordinal survey.csv -o survey.mm --order low,medium,high
   maxmargin train sequence train.conll.gz -o chunks.mm --test test.conll.gz
-  maxmargin train multilabel yeast-train.arff -o yeast.mm --alpha auto
+  maxmargin train multilabel yeast-train.arff -o yeast.mm --alpha cv
   maxmargin train ranking rankings.csv -o ranks.mm --target rank:a,rank:b,rank:c
   maxmargin train graph images.npz -o images.mm --set pairwise=potts
 
@@ -45,15 +45,26 @@ same bits as that of a run that was never stopped.
 
 
 def _alpha(ctx: Any, param: Any, value: str) -> float | str:
-    if value in ("auto", "default"):
+    if value in ("auto", "cv"):
         return value
     try:
         number = float(value)
     except ValueError:
         number = 0.0
     if not (number > 0 and np.isfinite(number)):
-        raise click.BadParameter(f"must be a number above 0, 'auto' or 'default'; got {value!r}")
+        raise click.BadParameter(f"must be a number above 0, 'auto' or 'cv'; got {value!r}")
     return number
+
+
+def _scoring(ctx: Any, param: Any, value: str | None) -> str | None:
+    if value is not None:
+        from ..metrics import get_scorer
+
+        try:
+            get_scorer(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return value
 
 
 def _settings(ctx: Any, param: Any, values: tuple[str, ...]) -> dict[str, Any]:
@@ -78,6 +89,7 @@ class Request:
     surrogate: str | None
     alpha: float | str
     folds: int
+    scoring: str | None
     tol: float | None
     max_iter: int | None
     solver: str | None
@@ -102,10 +114,12 @@ class Request:
               help="Where to write.")
 @click.option("--surrogate", type=click.Choice(["max-margin", "max-min", "crf"]),
               help="What a mistake costs in training; by default that of the estimator.")
-@click.option("--alpha", default="default", show_default=True, callback=_alpha,
-              help="Regularisation: a number, 'default' (C = 1), or 'auto' (cross-validation).")
+@click.option("--alpha", default="auto", show_default=True, callback=_alpha,
+              help="Regularisation: a number, 'auto' (C = 1), or 'cv' (cross-validation).")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True,
-              help="Of the cross-validation of --alpha auto.")
+              help="Of the cross-validation of --alpha cv.")
+@click.option("--scoring", callback=_scoring, metavar="NAME",
+              help="What --alpha cv maximises, such as span_f1; by default the first measure.")
 @click.option("--tol", type=click.FloatRange(0), help="Relative gap to stop at (0.01).")
 @click.option("--max-iter", type=click.IntRange(1), help="Passes over the data at most.")
 @click.option("--solver", help="By default the one that measured best.")
@@ -133,8 +147,8 @@ class Request:
 @json_option
 @reading_options
 def command(
-    task, data, model_path, surrogate, alpha, folds, tol, max_iter, solver, params, seed, jobs,
-    target, drop, categorical, group, order, no_scale, test_path, holdout, report, resume,
+    task, data, model_path, surrogate, alpha, folds, scoring, tol, max_iter, solver, params, seed,
+    jobs, target, drop, categorical, group, order, no_scale, test_path, holdout, report, resume,
     checkpoint_every, strict, force, quiet, verbose, as_json, **reading,
 ):
     # fmt: on
@@ -148,7 +162,9 @@ def command(
     _check_checkpoint(checkpoint, model_path, resume, force)
     if test_path and holdout:
         raise click.UsageError("--test and --holdout exclude each other")
-    request = Request(task, data, surrogate, alpha, folds, tol, max_iter, solver, seed, params)
+    request = Request(
+        task, data, surrogate, alpha, folds, scoring, tol, max_iter, solver, seed, params
+    )
     choices = Choices(target, drop, categorical, not no_scale, group, order)
     level = 0 if quiet else int(verbose or sys.stderr.isatty())
     texts = {*categorical, group or "sequence"} if task == "sequence" else set(categorical)
@@ -167,7 +183,7 @@ def command(
     same = replace(request, max_iter=None)  # more passes may be allowed later
     of_reading = [f"{name}={reading[name]}" for name in ("format_", "header", "encoding", "part")]
     fingerprint = fingerprint_of([repr(same), repr(choices), repr(holdout), *of_reading], [data])
-    fits = Fits(make, checkpoint, checkpoint_every, fingerprint, resume)
+    fits = Fits(make, checkpoint, checkpoint_every, fingerprint, resume, request.scoring)
     began = time.perf_counter()
     try:
         path, model = _train(fits, request, prepared, quiet)
@@ -250,7 +266,7 @@ def _train(
 ) -> tuple[list[Point], Any]:
     path: list[Point] = []
     model = fits.new_model()
-    if request.alpha == "auto":
+    if request.alpha == "cv":
         path = walk_path(fits, request.task, prepared.X, prepared.y, request.folds, request.seed)
         model.set_params(alpha=best_alpha(path))
     return path, fits.fit(model, prepared.X, prepared.y)

@@ -23,7 +23,6 @@ from .._validation import (
     check_n_jobs,
     check_number,
     check_switch,
-    is_name,
 )
 from ..solvers.auto import refuse_missing
 from ..solvers.base import check_inner
@@ -32,6 +31,7 @@ from ..solvers.loop import run
 from ..solvers.moved import refuse_moved
 from ..solvers.problem import Outline
 from ..solvers.result import FAILED, MAX_ITER, Result
+from ..strengths import Strength, strength_of
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -58,11 +58,19 @@ class Settings(NamedTuple):
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit that is refused or fails leaves the model as it was: an old one stays whole."""
 
+    signature = inspect.signature(fit)
+
     @functools.wraps(fit)
     def whole_fit(self, *args, **kwargs):
+        if "_strength" in vars(self):  # called by the fit of a subclass
+            return fit(self, *args, **kwargs)
         before = dict(vars(self))
         try:
-            return fit(self, *args, **kwargs)
+            found = self._choose_strength(signature.bind(self, *args, **kwargs).arguments)
+            fit(self, *args, **kwargs)
+            vars(self).update(found)
+            del self._strength
+            return self
         except BaseException:
             dual_is_whole = vars(self).get("_dual") is before.get("_dual")
             vars(self).clear()
@@ -108,6 +116,19 @@ class StructuredEstimator(BaseEstimator):
         refuse_moved(ValueError, type(self).__name__, others, {**present, **params})
         return super().set_params(**params)
 
+    def _choose_strength(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Choose alpha, by cross-validation if that is asked for; what was found, as attributes."""
+        self._strength: Strength = strength_of(self.alpha)
+        self.__dict__.pop("cv_results_", None)
+        if not self._strength.needs_path:
+            return {}
+        self._check_settings()
+        _, X, y, *_ = arguments.values()
+        given = {name: value for name, value in arguments.items() if value is not None}
+        path = self._strength.walk(self, X, y, dict(list(given.items())[3:]))
+        self._strength = strength_of(path.best_strength)
+        return {"cv_results_": path.as_results()}
+
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
@@ -117,8 +138,7 @@ class StructuredEstimator(BaseEstimator):
         self._check_kernel()
         if self._traits is not None:
             self._check_solver(self._traits)
-        if not is_name(self.alpha, "auto"):
-            check_number("alpha", self.alpha, above=0)
+        strength_of(self.alpha).check("alpha")
         if self.early_stopping:
             fraction = check_number("validation_fraction", self.validation_fraction, above=0)
             if fraction >= 1:
@@ -157,7 +177,7 @@ class StructuredEstimator(BaseEstimator):
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
         """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
-        return positions / total_weight if isinstance(self.alpha, str) else float(self.alpha)
+        return self._strength.alpha_for(positions / total_weight)
 
     def _split(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Indices of training and held-out examples."""

@@ -391,8 +391,9 @@ def span_classification_report(
     }
     support = sum(each.n_true for each in counts.types.values())
     for average in AVERAGES:
-        means = [counts.mean(name, average) for name in ("precision", "recall", "f1")]
-        rows[f"{average} avg"] = _row(*means, support)
+        means = (counts.mean(name, average) for name in ("precision", "recall", "f1"))
+        precision, recall, f1 = means
+        rows[f"{average} avg"] = _row(precision, recall, f1, support)
     malformed = {"y_true": counts.malformed_true, "y_pred": counts.malformed_predicted}
     if output_dict:
         return {**rows, "malformed": malformed}
