@@ -48,7 +48,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
 
 def test_alpha_by_cross_validation():
     model = MulticlassClassifier(alpha="cv", random_state=0).fit(X, Y)
-    found = path(MulticlassClassifier(random_state=0), X, Y, patience=4)
+    found = path(MulticlassClassifier(random_state=0), X, Y, patience=3)
     assert model.alpha == "cv" and np.array_equal(model.cv_results_["mean_test_score"],
                                                   found.scores.mean(axis=1))  # fmt: skip
     best = found.best_strength
@@ -65,20 +65,28 @@ def test_alpha_by_cross_validation():
 def test_the_path_ends_where_scores_stop_rising():
     whole = path(MulticlassClassifier(random_state=0), X, Y, grid=12, cv=3)
     short = path(MulticlassClassifier(random_state=0), X, Y, grid=12, cv=3, patience=2)
+    n = len(short.strengths)
+    assert 3 <= n < 12 and np.array_equal(short.scores, whole.scores[:n])
+    means = short.scores.mean(axis=1)
+    assert max(means[-2:]) <= max(means[:-2]) + 0.25 * whole.scores.std(axis=1).max()
+
+
+def test_the_path_does_not_end_before_scores_change():
+    """The strongest regularisation gives the same constant prediction twice."""
+    sets = np.column_stack([Y == "a", Y == "b"]).astype(int)
+    model = MultiLabelClassifier(random_state=0)
+    whole = path(model, X, sets, grid=12, cv=3)
     means = whole.scores.mean(axis=1)
-    end = 0
-    for end in range(len(means)):
-        if end - int(np.argmax(means[: end + 1])) >= 2:
-            break
-    assert len(short.strengths) == end + 1 < len(means)
-    assert np.array_equal(short.scores, whole.scores[: end + 1])
+    assert np.all(means[:2] == means[0]) and means.max() > means[0] + 0.1
+    short = path(model, X, sets, grid=12, cv=3, patience=1)
+    assert short.scores.mean(axis=1).max() > means[0]
 
 
 def test_sequences_scored_by_spans():
     alpha = CrossValidated(grid=3, cv=2, scoring="span_f1")
     model = SequenceLabeler(alpha=alpha, random_state=0).fit(SEQUENCES, LABELS)
     wanted = path(SequenceLabeler(random_state=0), SEQUENCES, LABELS, grid=3, cv=2,
-                  scoring="span_f1", patience=4)  # fmt: skip
+                  scoring="span_f1", patience=3)  # fmt: skip
     assert np.array_equal(model.cv_results_["mean_test_score"], wanted.scores.mean(axis=1))
     assert 0.5 < wanted.scores.max() <= 1.0
 

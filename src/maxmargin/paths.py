@@ -31,6 +31,9 @@ from .strengths import strengths_of
 
 __all__ = ["Path", "path"]
 
+# A mean score is better if it rises by this share of its standard error over the folds.
+_NOTICEABLE = 0.25
+
 
 class Path(NamedTuple):
     """Cross-validated scores from strong to weak regularisation.
@@ -129,8 +132,8 @@ def path(
     grid, cv, scoring, tol
         See :class:`CrossValidated`.
     patience : int, optional
-        Number of strengths without a better mean score after which the path ends. By default it is
-        walked to its end.
+        Number of strengths after which the path ends if the mean score did not rise by a quarter of
+        its standard error. By default it is walked to its end.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
@@ -161,15 +164,35 @@ def path(
     folds = [_Fold(clone(model), X, y, split, fit_params, score) for split in splits]
     run = Parallel(n_jobs=n_jobs, prefer="threads")
     fits: list[list[_Fit]] = []
-    best, since = -math.inf, 0
+    progress = _Progress(patience)
     for strength in strengths:
         fits.append(run(delayed(fold.fit)(strength) for fold in folds))
-        mean = float(np.mean([fit.score for fit in fits[-1]]))
-        best, since = (mean, 0) if mean > best else (best, since + 1)
-        if patience is not None and since >= patience:
+        if progress.is_over([fit.score for fit in fits[-1]]):
             break
     alphas, *columns = np.moveaxis(np.array(fits, float), 2, 0)
     return Path(strengths[: len(fits)], alphas.mean(axis=1), *columns)
+
+
+class _Progress:
+    """Whether the score of the folds has stopped to rise for ``patience`` strengths."""
+
+    def __init__(self, patience: int | None):
+        self._patience = patience
+        self._first: float | None = None
+        self._best = -math.inf
+        self._since = 0
+        self._changed = False
+
+    def is_over(self, scores: list[float]) -> bool:
+        mean = float(np.mean(scores))
+        least = _NOTICEABLE * float(np.std(scores)) / math.sqrt(len(scores))
+        rises = mean > self._best + least
+        self._since = 0 if rises else self._since + 1
+        self._best = max(self._best, mean) if rises else self._best
+        # Strong regularisation may give the same constant prediction for a while.
+        self._first = mean if self._first is None else self._first
+        self._changed |= abs(mean - self._first) > least
+        return self._patience is not None and self._changed and self._since >= self._patience
 
 
 def _own_score(model: Any, X: Any, y: Any) -> float:

@@ -72,7 +72,7 @@ class CrossValidated(Strength):
     """A value for ``alpha``: choose it by cross-validation along a path; ``alpha="cv"`` by default.
 
     In each fold the fits go from strong to weak regularisation, every one from the dual solution of
-    the one before. The path ends where the mean score has not improved for ``patience`` strengths.
+    the one before. The path ends where the mean score does not rise any more.
     The best mean score is chosen, of equal ones the strongest regularisation, and the model is
     trained on all data. Folds run in ``n_jobs`` threads of the estimator; the result is the same.
 
@@ -89,14 +89,15 @@ class CrossValidated(Strength):
         ``scorer(estimator, X, y)``. By default the estimator's ``score``.
     tol : float, default=0.1
         Relative gap at which fits of the folds end; never below ``tol`` of the estimator.
-    patience : int, default=4
-        Number of strengths without a better mean score after which the path ends.
+    patience : int, default=3
+        Number of strengths after which the path ends if the mean score did not rise by a quarter of
+        its standard error over the folds.
     """
 
     needs_path = True
 
     def __init__(
-        self, grid: Any = 20, cv: Any = 5, scoring: Any = None, tol: float = 0.1, patience: int = 4
+        self, grid: Any = 20, cv: Any = 5, scoring: Any = None, tol: float = 0.1, patience: int = 3
     ):
         self.grid = grid
         self.cv = cv
