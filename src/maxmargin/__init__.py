@@ -22,6 +22,8 @@ _NAMES = {
     "estimators.structured": "StructuredPredictor",
     "estimators.subset": "SubsetSelector",
     "estimators.tree": "TreeParser",
+    "estimators.values": "EarlyStopping HammingLoss Hidden Neighbors",
+    "features.kernel_kinds": "RBF KernelFunction Polynomial",
     "graphs.factor_graph": "FactorGraph",
     "graphs.soft": "SoftAgreement",
     "latent.spaces.labels": "LabelSequence Permutation",
@@ -49,11 +51,13 @@ _MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "rep
 
 __all__ = [
     "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
-    "Check", "Checked", "ClosedForm", "CrossValidated", "DAG", "DoubleOracle", "FactorGraph",
-    "Flow", "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
-    "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx",
-    "ModelFileError", "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier",
-    "Path", "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
+    "Check", "Checked", "ClosedForm", "CrossValidated", "DAG", "DoubleOracle", "EarlyStopping",
+    "FactorGraph", "Flow", "GraphLabeler", "GridLabeler", "HammingLoss", "Hidden", "HiddenStates",
+    "Interior", "KernelFunction", "LBFGS", "LabelRanker", "LabelSequence", "Latent",
+    "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
+    "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier", "Path",
+    "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF", "Result", "SequenceLabeler",
+    "SharedPairs",
     "SoftAgreement", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector",
     "TimesAuto", "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets",
     "datasets_made", "estimate_memory", "load", "metrics", "path", "plot", "read_conllu", "report",
@@ -78,6 +82,8 @@ if TYPE_CHECKING:
     from .estimators.structured import StructuredPredictor
     from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
+    from .estimators.values import EarlyStopping, HammingLoss, Hidden, Neighbors
+    from .features.kernel_kinds import RBF, KernelFunction, Polynomial
     from .graphs.factor_graph import FactorGraph
     from .graphs.soft import SoftAgreement
     from .latent.spaces.labels import LabelSequence, Permutation

@@ -234,14 +234,14 @@ def _marks(stream: Any) -> tuple[str, str]:
 
 def _figures(check: Any, seconds: float) -> list[str]:
     """The numbers of a check, the most important first."""
-    figures = []
+    figures, known = [], check._asdict()
     for label, key, form in (
         ("primal", "primal", "#.4g"),
         ("dual", "dual", "#.4g"),
         ("gap", "gap", ".1e"),
         ("validation", "validation_score", "#.4g"),
     ):
-        value = getattr(check, key, None)  # not every check has a validation score
+        value = known.get(key)  # not every check has a validation score
         if value is not None:
             figures.append(f"{label} {value:{form}}")
     return [*figures, f"{seconds:.1f} s"]

@@ -5,27 +5,31 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ._validation import check_integer, check_number, is_integer, is_name
+from ._values import Value
 
 if TYPE_CHECKING:
     from .paths import Path
 
-__all__ = ["CrossValidated", "Fixed", "TimesAuto", "strength_of", "strengths_of"]
+__all__ = ["CrossValidated", "Fixed", "Strength", "TimesAuto", "strengths_of"]
 
 # Strengths that an integer grid spans, as multiples of what alpha="auto" means.
 _STRONGEST, _WEAKEST = 1e3, 1e-2
 
 
-class Strength(BaseEstimator):
-    """A strength of regularisation."""
+class Strength(Value):
+    """A strength of regularisation; short forms are numbers, "auto" and "cv"."""
 
     needs_path = False  # whether it is chosen by the scores along a path
 
-    def check(self, name: str) -> None:
-        """Refuse parameters that no fit could use; ``name`` is that of the value."""
-        raise NotImplementedError
+    @classmethod
+    def from_short(cls, given: Any) -> Any:
+        names = {"auto": TimesAuto, "cv": CrossValidated}
+        for name, strength in names.items():
+            if is_name(given, name):
+                return strength()
+        return Fixed(given)
 
     def alpha_for(self, auto: float) -> float:
         """The strength, where "auto" means ``auto``."""
@@ -42,8 +46,8 @@ class Fixed(Strength):
     def __init__(self, alpha: Any):
         self.alpha = alpha
 
-    def check(self, name: str) -> None:
-        check_number(name, self.alpha, above=0)
+    def validate(self) -> None:
+        check_number("alpha", self.alpha, above=0)
 
     def alpha_for(self, auto: float) -> float:
         return float(self.alpha)
@@ -61,8 +65,8 @@ class TimesAuto(Strength):
     def __init__(self, factor: float = 1.0):
         self.factor = factor
 
-    def check(self, name: str) -> None:
-        check_number(f"{name}.factor", self.factor, above=0)
+    def validate(self) -> None:
+        check_number("alpha.factor", self.factor, above=0)
 
     def alpha_for(self, auto: float) -> float:
         return float(self.factor) * auto
@@ -105,12 +109,12 @@ class CrossValidated(Strength):
         self.tol = tol
         self.patience = patience
 
-    def check(self, name: str) -> None:
-        strengths_of(self.grid, f"{name}.grid")
-        check_number(f"{name}.tol", self.tol, at_least=0)
-        check_integer(f"{name}.patience", self.patience, 1)
+    def validate(self) -> None:
+        strengths_of(self.grid, "alpha.grid")
+        check_number("alpha.tol", self.tol, at_least=0)
+        check_integer("alpha.patience", self.patience, 1)
         if is_integer(self.cv):
-            check_integer(f"{name}.cv", self.cv, 2)
+            check_integer("alpha.cv", self.cv, 2)
         if self.scoring is not None:
             from .metrics import get_scorer  # scikit-learn's measures take time to import
 
@@ -138,12 +142,3 @@ def strengths_of(grid: Any, name: str) -> list:
             f"{grid!r}."
         )
     return sorted({check_number(name, float(value), above=0) for value in values}, reverse=True)
-
-
-def strength_of(alpha: Any) -> Strength:
-    """The value that a parameter ``alpha`` means."""
-    if is_name(alpha, "auto"):
-        return TimesAuto()
-    if is_name(alpha, "cv"):
-        return CrossValidated()
-    return alpha if issubclass(type(alpha), Strength) else Fixed(alpha)

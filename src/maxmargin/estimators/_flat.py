@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +15,9 @@ from .._validation import (
     check_loss_matrix,
     check_rows_of_numbers,
     check_sample_weight,
+    is_frame,
+    is_iterable,
+    is_text,
     refuse_times_and_texts,
 )
 from ..solvers.problem import Problem
@@ -34,80 +34,14 @@ from ._probability import LabelProbabilities
 _SCORES_AT_ONCE = 1 << 23
 
 
-def with_defaults(init: Callable[..., None], **defaults: Any) -> Any:
-    """The same constructor with other default values."""
-    signature = inspect.signature(init)
-    parameters = [
-        parameter.replace(default=defaults.get(name, parameter.default))
-        for name, parameter in signature.parameters.items()
-    ]
-    signature = signature.replace(parameters=parameters)
-
-    @functools.wraps(init)
-    def other(self, *args, **kwargs):
-        found = signature.bind(self, *args, **kwargs)
-        found.apply_defaults()
-        init(*found.args, **found.kwargs)
-
-    other.__signature__ = signature  # type: ignore[attr-defined]
-    return other
-
-
 class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, StructuredEstimator):
     """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
 
-    max_iter: Any
+    loss: Any
+    class_weight: Any
+    classes: Any
     _loss_name: str
-    _traits: Traits | None = Multiclass.traits()
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        loss: Any = "0-1",
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _traits: ClassVar[Traits | None] = Multiclass.traits()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -120,7 +54,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
 
     def _make_loss(self, n_classes: int) -> LabelLoss:
         """The loss of the estimator for so many classes."""
-        if not isinstance(self.loss, str):
+        if not is_text(self.loss):
             return MatrixLoss(check_loss_matrix(self.loss, n_classes))
         if self.loss != self._loss_name:
             raise ValueError(
@@ -194,8 +128,9 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
                 reset=reset,
             )
         except ValueError:
-            if hasattr(X, "__iter__") and not sp.issparse(X):
-                check_rows_of_numbers(getattr(X, "values", X), "X")  # names the place, if it can
+            if is_iterable(X) and not sp.issparse(X):
+                rows = X.to_numpy() if is_frame(X) else X
+                check_rows_of_numbers(rows, "X")  # names the place, if it can
             raise
         check_finite(X, "X")
         return X

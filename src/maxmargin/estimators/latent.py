@@ -18,6 +18,7 @@ from .._validation import (
     check_number,
     check_sample_weight,
     check_switch,
+    is_text,
 )
 from ..latent.certificates import sample_size
 from ..latent.objective import DrawnProblem, ExplainedProblem, Explanations
@@ -215,7 +216,7 @@ class LatentPredictor(BaseEstimator):
             raise ValueError("requires y to be passed, but the target y is None")
         problem = self.latent.pack(X, y)
         shares = check_sample_weight(sample_weight, problem.n_examples)
-        self.alpha_ = 2.0 / shares.sum() if isinstance(self.alpha, str) else float(self.alpha)
+        self.alpha_ = 2.0 / shares.sum() if is_text(self.alpha) else float(self.alpha)
         result = self._train(problem, shares, rng)
         is_random = self.trainer == "random"
         self.coef_ = result.weights
@@ -294,7 +295,7 @@ class LatentPredictor(BaseEstimator):
         return Random(size, int(rng.randint(2**31)), bool(self.greedy))
 
     def _n_samples(self, problem: LatentProblem, weights: np.ndarray) -> int:
-        if not isinstance(self.n_samples, str):
+        if not is_text(self.n_samples):
             return int(self.n_samples)
         beta = problem.uniform_beta() if self.beta is None else float(self.beta)
         size = sample_size(problem.n_examples, float(np.linalg.norm(weights)), problem.gamma, beta)
@@ -319,9 +320,9 @@ class LatentPredictor(BaseEstimator):
         check_integer("n_restarts", self.n_restarts, 1)
         check_integer("capacity", self.capacity, 2)
         check_number("tol", self.tol, at_least=0)
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+        if not (is_text(self.alpha) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0)
-        if not (isinstance(self.n_samples, str) and self.n_samples == "formula"):
+        if not (is_text(self.n_samples) and self.n_samples == "formula"):
             check_integer("n_samples", self.n_samples, 1)
         if self.beta is not None and check_number("beta", self.beta, at_least=0) >= 1:
             raise ValueError(f"beta must be < 1; received {self.beta!r}.")

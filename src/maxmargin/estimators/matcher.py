@@ -15,7 +15,7 @@ from ..solvers.problem import Problem
 from ..structures.permutation import Matching
 from ..tasks import task_of
 from ..tasks.matchings import take_matchings
-from ._base import StructuredEstimator
+from ._base import StructuredEstimator, with_parameters
 from ._docs import documented
 
 _POWER_STEPS = 8
@@ -27,6 +27,7 @@ _POWER_STEPS = 8
     alpha_note="""C = 1 for the loss summed over the points: the mean number of points of a side
         over the total weight.""",
 )
+@with_parameters
 class Matcher(StructuredEstimator):
     """Matches the points of two sets of the same size, one to one.
 
@@ -73,41 +74,10 @@ default="squared-difference"
     True
     """
 
-    _switches = ("warm_start", "early_stopping")
-    _traits = Matching.traits()
+    pair_features: Any = "squared-difference"
 
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        pair_features: Any = "squared-difference",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.pair_features = pair_features
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _switches = ("warm_start",)
+    _traits = Matching.traits()
 
     # --- training ---------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from ..tasks.label_sets import (
     read_known_entries,
     read_label_sets,
 )
+from ._base import with_parameters
 from ._docs import UNPROVEN, documented
 from ._flat import _SCORES_AT_ONCE, FlatClassifier
 from ._graph_data import clamp
@@ -67,6 +68,7 @@ _INTERACTING = GRAPH._replace(
         " of a data\n        frame."
     ),
 )
+@with_parameters
 class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     """Gives each example any subset of the labels, linear or with a kernel, with a certificate.
 
@@ -143,61 +145,13 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     [('round',), ('red',), ('red', 'round'), ()]
     """
 
+    edges: Any = "auto"
+    max_iter: Any = None
+    class_weight: Any = None
+    classes: Any = None
+
     _traits = None  # labels that interact are another structure
     _switches = HiddenLabelSets._switches
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        edges: Any = "auto",
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int | None = None,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.edges = edges
-        self.hidden = hidden
-        self.hidden_starts = hidden_starts
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -234,7 +188,8 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             weights = leave_out_hidden(indicator, weights)
             usual = usual_state(indicator, weights)
         costs = self._costs(classes, indicator, weights)
-        edges = find_edges(self.edges, classes, usual, weights, self.surrogate)
+        may_interact = self._surrogate.cost.name not in _INTERACTING.refuses
+        edges = find_edges(self.edges, classes, usual, weights, may_interact)
         self._check_solver(_INTERACTING if len(edges) else Multilabel.traits())
         if self.max_iter is None and len(edges):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)

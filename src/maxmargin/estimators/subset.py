@@ -67,39 +67,8 @@ class SubsetSelector(StructuredEstimator):
     [[1, 2]]
     """
 
-    _switches = ("warm_start", "early_stopping")
+    _switches = ("warm_start",)
     _traits = Subset.traits()
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> SubsetSelector:
         """Train on sets of elements and the subsets chosen from them.

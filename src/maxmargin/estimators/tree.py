@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_integer, check_n_jobs, check_sample_weight
+from .._validation import check_integer, check_n_jobs, check_sample_weight, is_plain_list, is_text
 from ..features.arcs import parse_template
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
 from ..tasks import task_of
 from ..tasks.trees import HIDDEN, take_heads
 from ..tasks.unknown import warn_without_labels
-from ._base import Settings
+from ._base import Settings, with_parameters
 from ._docs import documented
 from ._tree_data import FeatureSpec, Sentences, known_arcs, parse, word_costs
 from ._tree_hidden import HiddenHeads
@@ -37,6 +37,7 @@ _MOST_BITS = 30
         learn a tree. It ends earlier where the answer is exact, and the certificate includes what
         an answer lacks.""",
 )
+@with_parameters
 class TreeParser(HiddenHeads):
     """Finds the head of every word of a sentence: a dependency tree.
 
@@ -96,51 +97,13 @@ class TreeParser(HiddenHeads):
     [2, 3, 0]
     """
 
-    _switches = ("warm_start", "early_stopping", "single_root")
-    _traits = Arborescence.traits()
+    single_root: bool = True
+    templates: Any = "auto"
+    between: str | None = "upos"
+    hash_bits: int = 20
 
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        single_root: bool = True,
-        templates: Any = "auto",
-        between: str | None = "upos",
-        hash_bits: int = 20,
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.single_root = single_root
-        self.templates = templates
-        self.between = between
-        self.hash_bits = hash_bits
-        self.hidden = hidden
-        self.hidden_starts = hidden_starts
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _switches = ("warm_start", "single_root")
+    _traits = Arborescence.traits()
 
     # --- settings ---------------------------------------------------------------------------
 
@@ -149,16 +112,16 @@ class TreeParser(HiddenHeads):
         bits = check_integer("hash_bits", self.hash_bits, 1)
         if bits > _MOST_BITS:
             raise ValueError(f"hash_bits must be at most {_MOST_BITS}; received {bits}.")
-        if self.between is not None and not isinstance(self.between, str):
+        if self.between is not None and not is_text(self.between):
             raise ValueError(
                 f"between must be the name of an attribute or None; received {self.between!r}."
             )
-        if isinstance(self.templates, str):
+        if is_text(self.templates):
             if self.templates != "auto":
                 raise ValueError(
                     f"templates must be 'auto' or a list of templates; received {self.templates!r}."
                 )
-        elif not isinstance(self.templates, (list, tuple)) or not self.templates:
+        elif not is_plain_list(self.templates) or not self.templates:
             raise ValueError(
                 f"templates must be 'auto' or a list of templates; received {self.templates!r}."
             )

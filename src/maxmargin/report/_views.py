@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..tasks import VOID, Data, Outputs, Task
 from ._charts import HeatMap, heat_map
@@ -299,4 +300,4 @@ def one(X: Any, i: int) -> Any:
 
 def dense(X: Any) -> np.ndarray:
     """A matrix as an array."""
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return X.toarray() if sp.issparse(X) else np.asarray(X)

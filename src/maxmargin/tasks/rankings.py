@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, find_classes, plain
-from .._validation import check_listed, is_array
+from .._validation import check_listed, has_items, is_array, is_frame
 from ..metrics.rankings import kendall_taus
 from .base import Data, Task, Trivial, n_rows
 from .baselines import Baseline, regress
@@ -35,7 +35,7 @@ class RankingFormat(NamedTuple):
 
 def take_rows(y: Any, n_rows: int) -> list:
     """One row per ranking, all of the same length."""
-    y = y.to_numpy() if hasattr(y, "columns") else y
+    y = y.to_numpy() if is_frame(y) else y
     if sp.issparse(y):
         raise ValueError(f"y must be an array, one ranking per row; received {type(y).__name__}.")
     check_listed("y", y, "an array of shape (n_examples, n_items), one ranking per row")
@@ -115,7 +115,7 @@ def warn_if_orderings(positions: np.ndarray, found: RankingFormat, items: Any) -
 def _take_items(items: Any, n_items: int) -> np.ndarray | None:
     if items is None:
         return None
-    if isinstance(items, (str, bytes)) or not hasattr(items, "__iter__"):
+    if not has_items(items):
         raise ValueError(f"items must be a sequence of names; received {items!r}.")
     listed = list(items)
     if len(set(listed)) != len(listed):
