@@ -298,6 +298,17 @@ def test_trees(run, folder):
     assert run("evaluate", "t.mm", "b.conllu")[0] == 2
 
 
+def test_parameters_of_values_are_set_by_their_own_names(run, iris):
+    code, _, _ = run(
+        "train", "multiclass", iris, "-o", "f.mm", "--tol", "0.1", "--set", "kernel=rbf",
+        "--set", "gamma=0.5", "--set", "early_stopping=true", "--set", "validation_fraction=0.2",
+    )  # fmt: skip
+    assert code == 0
+    model = read_model_file("f.mm").model
+    assert repr(model.kernel) == "RBF(gamma=0.5)"
+    assert repr(model.early_stopping) == "EarlyStopping(validation_fraction=0.2)"
+
+
 def test_hidden_labels_do_not_count():
     from types import SimpleNamespace
 

@@ -21,8 +21,8 @@ class Value(BaseEstimator):
 
     @classmethod
     def from_short(cls, given: Any) -> Self:
-        """The value that a short form stands for; refuse what is none."""
-        raise NotImplementedError(f"{cls.__name__}.from_short")
+        """The value that a short form stands for: by default with it as the first parameter."""
+        return cls(given)
 
     def validate(self) -> None:
         """Refuse parameters that no data could use."""

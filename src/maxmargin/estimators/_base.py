@@ -216,10 +216,11 @@ class StructuredEstimator(BaseEstimator):
         """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
         return self._strength.alpha_for(positions / total_weight)
 
-    def _split(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of training and held-out examples."""
+    def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+        """Training and held-out examples among those that are used."""
+        n = len(used)
         if not self.early_stopping:
-            return np.arange(n), np.arange(0)
+            return used, used[:0]
         held_out = max(1, round(EarlyStopping.of(self.early_stopping).validation_fraction * n))
         if held_out >= n:
             raise ValueError(
@@ -227,7 +228,15 @@ class StructuredEstimator(BaseEstimator):
                 "for training; use more data or early_stopping=False."
             )
         order = rng.permutation(n)
-        return np.sort(order[held_out:]), np.sort(order[:held_out])
+        return used[np.sort(order[held_out:])], used[np.sort(order[:held_out])]
+
+    def _check_width(self, width: int, noun: str = "features") -> None:
+        """Refuse data with another number of features than those of ``fit``."""
+        expected = vars(self)["n_features_in_"]
+        if width != expected:
+            raise ValueError(
+                f"X has {width} {noun}, but {type(self).__name__} was fitted with {expected}."
+            )
 
     def _solve(
         self,

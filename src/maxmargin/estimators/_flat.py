@@ -5,20 +5,14 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._labels import LabelCodes, class_costs
 from .._validation import (
-    check_finite,
     check_loss_matrix,
-    check_rows_of_numbers,
     check_sample_weight,
-    is_frame,
-    is_iterable,
     is_text,
-    refuse_times_and_texts,
 )
 from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss, MatrixLoss
@@ -72,10 +66,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         y : sequence of n_examples hashable labels
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         X = self._validate_X(X, reset=True)
@@ -91,8 +81,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         counts = np.bincount(known[used], weights=weights[used], minlength=K)
         weights = weights * class_costs(self.class_weight, codes.classes, counts)[known]
         used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(used, settings.rng)
         rows = self._training_rows(X, train)
         problem = Problem(
             Multiclass(known[train], K, self._make_loss(K)),
@@ -113,27 +102,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         result = self._solve(problem, settings, validate)
         self._keep_columns(result.weights.reshape(-1, K), X, train)
         return self
-
-    def _validate_X(self, X: Any, *, reset: bool) -> Any:
-        if not reset and len(getattr(X, "shape", ())) == 2:
-            self._check_kernel_width(X.shape[1])
-        refuse_times_and_texts(X, "X")
-        try:
-            X = validate_data(
-                self,
-                X,
-                accept_sparse=False if self._precomputed else "csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                reset=reset,
-            )
-        except ValueError:
-            if is_iterable(X) and not sp.issparse(X):
-                rows = X.to_numpy() if is_frame(X) else X
-                check_rows_of_numbers(rows, "X")  # names the place, if it can
-            raise
-        check_finite(X, "X")
-        return X
 
     def _best(self, X: Any) -> np.ndarray:
         """Codes of the best classes, some rows at a time: scores of all would need n x K."""

@@ -12,7 +12,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
 
+from .._validation import (
+    check_finite,
+    check_rows_of_numbers,
+    is_frame,
+    is_iterable,
+    refuse_times_and_texts,
+)
 from ..features.kernel_kinds import KernelValue
 from ..features.kernel_values import (
     AT_ONCE,
@@ -67,6 +75,28 @@ class KernelModel:
                 f"X must have {n_train} columns with kernel='precomputed', the kernel between its "
                 f"rows and the {n_train} training rows; received {width}."
             )
+
+    def _validate_X(self, X: Any, *, reset: bool) -> Any:
+        """A matrix with a row for each example, checked."""
+        if not reset and len(getattr(X, "shape", ())) == 2:
+            self._check_kernel_width(X.shape[1])
+        refuse_times_and_texts(X, "X")
+        try:
+            X = validate_data(
+                self,
+                X,
+                accept_sparse=False if self._precomputed else "csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                reset=reset,
+            )
+        except ValueError:
+            if is_iterable(X) and not sp.issparse(X):
+                rows = X.to_numpy() if is_frame(X) else X
+                check_rows_of_numbers(rows, "X")  # names the place, if it can
+            raise
+        check_finite(X, "X")
+        return X
 
     @property
     def _precomputed(self) -> bool:

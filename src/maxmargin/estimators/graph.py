@@ -190,10 +190,6 @@ class GraphLabeler(KernelModel, HiddenNodes):
             Weights of the graphs; 2 is the same as having a graph twice.
         node_weight : list of n arrays of shape (n_nodes,), optional
             Factors of the loss at each node; 0 where a mistake does not matter.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         self._check_graph_settings()
@@ -208,9 +204,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         data = with_states(data, kinds)
         layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)
         check_truth(graphs, data.indptr, data.truth, kinds)
-        used = data.used()
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(data.used(), settings.rng)
         self.classes_, self.layout_, self.n_edge_features_ = classes, layout, n_edge_features
         self.group_classes_ = dict(kinds.group_classes)
         stacked = stack_features(graphs)
@@ -312,11 +306,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         graphs = self._read(X)
         width = graphs[0].features.shape[1]
         self._check_kernel_width(width)
-        if width != self.n_features_in_:
-            raise ValueError(
-                f"X has {width} node features, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_}."
-            )
+        self._check_width(width, "node features")
         self._kinds().check(graphs)
         return graphs
 

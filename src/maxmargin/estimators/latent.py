@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ _RANDOM = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class LatentPredictor(BaseEstimator):
     """Predicts outputs that depend on variables nobody observed.
 
@@ -153,46 +155,25 @@ class LatentPredictor(BaseEstimator):
     3
     """
 
-    def __init__(
-        self,
-        latent: Any = None,
-        trainer: str = "random",
-        *,
-        alpha: float | str = "auto",
-        n_iter: int = 30,
-        n_samples: int | str = 2,
-        n_passes: int = 3,
-        beta: float | None = None,
-        greedy: bool = True,
-        solver: str = "cccp",
-        search: str = "exact",
-        inference: str = "exact",
-        n_inference: int = 100,
-        tol: float = 1e-2,
-        n_restarts: int = 1,
-        capacity: int = 50,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.latent = latent
-        self.trainer = trainer
-        self.alpha = alpha
-        self.n_iter = n_iter
-        self.n_samples = n_samples
-        self.n_passes = n_passes
-        self.beta = beta
-        self.greedy = greedy
-        self.solver = solver
-        self.search = search
-        self.inference = inference
-        self.n_inference = n_inference
-        self.tol = tol
-        self.n_restarts = n_restarts
-        self.capacity = capacity
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    latent: Any = None
+    trainer: str = "random"
+    _: KW_ONLY
+    alpha: float | str = "auto"
+    n_iter: int = 30
+    n_samples: int | str = 2
+    n_passes: int = 3
+    beta: float | None = None
+    greedy: bool = True
+    solver: Any = "cccp"
+    search: str = "exact"
+    inference: str = "exact"
+    n_inference: int = 100
+    tol: float = 1e-2
+    n_restarts: int = 1
+    capacity: int = 50
+    random_state: Any = None
+    verbose: int = 0
+    callbacks: Any = None
 
     # --- training ---------------------------------------------------------------------------
 
@@ -205,10 +186,6 @@ class LatentPredictor(BaseEstimator):
         X : list of n inputs, as the latent space takes them
         y : list of n outputs, as the structure takes them
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)

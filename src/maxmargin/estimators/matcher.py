@@ -93,10 +93,6 @@ default="squared-difference"
             ``y[i][a]`` is the index of the partner of point a, counted from 0.
         sample_weight : array of shape (n,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         check_pair_features(self.pair_features)
@@ -104,9 +100,7 @@ default="squared-difference"
         truth = take_matchings(y, pairs.sides)
         weights = check_sample_weight(sample_weight, len(pairs.sides))
         self.n_features_in_ = pairs.X.shape[1]
-        used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         part, shares = pairs.take(train), weights[train]
         problem = Problem(
             _pack(part, _take(truth, pairs.indptr, train)),
@@ -131,11 +125,7 @@ default="squared-difference"
     def _pairs(self, X: Any) -> PackedPairs:
         check_is_fitted(self, "coef_")
         pairs = pack_pairs(X, self.pair_features)
-        if pairs.X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {pairs.X.shape[1]} features a pair, but {type(self).__name__} was fitted "
-                f"with {self.n_features_in_}."
-            )
+        self._check_width(pairs.X.shape[1], "features a pair")
         return pairs
 
     def predict(self, X: Any) -> list[np.ndarray]:

@@ -172,10 +172,6 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             tuple of hashable labels. Labels that all or no examples have are allowed.
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         check_edges(self.edges)
@@ -193,9 +189,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         self._check_solver(_INTERACTING if len(edges) else Multilabel.traits())
         if self.max_iter is None and len(edges):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
-        used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         rows = self._training_rows(X, train)
         # The margins of a mean over labels are L times smaller, those of a likelihood are not.
         positions = 1.0 if self._surrogate.cost.smooth else len(classes)

@@ -69,10 +69,6 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             For transformers that need them; they get the labels of all positions.
         **fit_params : dict
             Handed on to the transformer.
-
-        Returns
-        -------
-        self
         """
         self._check_transformer()
         sequences = take_list(X)

@@ -110,10 +110,6 @@ class LabelRanker(KernelModel, StructuredEstimator):
             A ranking a row, written as ``y_format`` says; no ties, no items missing.
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         check_choice("y_format", self.y_format, (*FORMATS, "auto"))
@@ -125,9 +121,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
         weights = check_sample_weight(sample_weight, X.shape[0])
         self.y_format_, self.items_, self.best_rank_ = written
         M = len(self.items_)
-        used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         rows = self._training_rows(X, train)
         problem = Problem(
             _pack(positions[train]),

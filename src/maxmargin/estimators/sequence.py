@@ -159,10 +159,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         allowed : list of n entries, optional
             Which labels are possible where: None, a (T, n_classes) bool array, or a list of T
             collections of labels.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         hamming = HammingLoss.of(self.loss)
@@ -179,10 +175,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         self.classes_ = classes
         costs = class_costs(self.class_weight, classes, data.counts(len(classes)))
         loss = _label_loss(hamming.costs, costs)
-        used = np.flatnonzero(data.weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        part = data.take(used[train])
-        positions = data.positions(used[train])
+        train, held_out = self._split(np.flatnonzero(data.weights > 0), settings.rng)
+        part, positions = data.take(train), data.positions(train)
         rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
         is_mean = hamming.normalize and not self._surrogate.cost.smooth
@@ -198,7 +192,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         )
         validate = None
         if len(held_out):
-            kept_out = data.take(used[held_out])
+            kept_out = data.take(held_out)
             right = self._validation(kept_out, masks, settings.n_threads)
 
             def validate(weights: np.ndarray) -> float:
@@ -272,11 +266,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         check_is_fitted(self, "weights_")
         opened = open_sequences(X, self.vectorizer_)
         self._check_kernel_width(opened.n_features)
-        if opened.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {opened.n_features} features, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_}."
-            )
+        self._check_width(opened.n_features)
         lengths = np.diff(opened.indptr)
         mask = allowed_positions(allowed, lengths, self.classes_)
         if partial_y is not None:

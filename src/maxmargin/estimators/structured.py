@@ -84,10 +84,6 @@ class StructuredPredictor(StructuredEstimator):
         X : sequence of n inputs, whatever ``structure`` takes
         y : sequence of n outputs
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         check_methods("structure", self.structure, _METHODS)
@@ -97,7 +93,7 @@ class StructuredPredictor(StructuredEstimator):
             raise ValueError(f"X has {len(X)} examples but y has {len(y)}; expected as many.")
         weights = check_sample_weight(sample_weight, len(X))
         self._check_examples(X, y)
-        train, held_out = self._split(len(X), settings.rng)
+        train, held_out = self._split(np.arange(len(X)), settings.rng)
         problem = PythonProblem(
             self.structure,
             [X[i] for i in train],

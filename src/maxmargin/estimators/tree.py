@@ -146,10 +146,6 @@ class TreeParser(HiddenHeads):
             number of a word, counted from 1, as in CoNLL-U.
         sample_weight : array of shape (n,), optional
             Weights of the sentences; 2 is the same as having a sentence twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         sentences = Sentences(X)
@@ -161,8 +157,7 @@ class TreeParser(HiddenHeads):
         if not (known & (weights > 0)).any():
             raise ValueError("y: no head of any sentence with a weight is known; expected some.")
         used = np.flatnonzero((weights > 0) & known)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(used, settings.rng)
         part, shares = sentences.take(train), weights[train]
         truth = _take(heads, sentences.indptr, train)
         structure = pack_trees(
@@ -211,11 +206,8 @@ class TreeParser(HiddenHeads):
         if sentences.are_words != bool(self.templates_):
             wanted = "sentences of words" if self.templates_ else "arrays of arc features"
             raise ValueError(f"X must hold {wanted}, as in training.")
-        if not sentences.are_words and sentences.examples[0].shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {sentences.examples[0].shape[1]} features an arc, but "
-                f"{type(self).__name__} was fitted with {self.n_features_in_}."
-            )
+        if not sentences.are_words:
+            self._check_width(sentences.examples[0].shape[1], "features an arc")
         bits = self.n_features_in_.bit_length() - 1
         spec = FeatureSpec(tuple(self.templates_), self.between_, bits, self.n_features_in_)
         allowed = None

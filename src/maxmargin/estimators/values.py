@@ -107,11 +107,6 @@ class HammingLoss(Value):
         self.costs = costs
         self.normalize = normalize
 
-    @classmethod
-    def from_short(cls, given: Any) -> HammingLoss:
-        """A name or a matrix stands for the mean of such costs."""
-        return cls(given)
-
     def validate(self):
         check_switch("normalize", self.normalize)
         if is_text(self.costs) and self.costs != "hamming":
@@ -141,11 +136,6 @@ class Neighbors(Value):
     def __init__(self, number: int = 4, directions: str = "separate"):
         self.number = number
         self.directions = directions
-
-    @classmethod
-    def from_short(cls, given: Any) -> Neighbors:
-        """A number stands for separate directions."""
-        return cls(given)
 
     def validate(self):
         check_choice("directions", self.directions, ("separate", "shared"))
