@@ -65,19 +65,11 @@ class Settings(NamedTuple):
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit that is refused or fails leaves the model as it was: an old one stays whole."""
 
-    signature = inspect.signature(fit)
-
     @functools.wraps(fit)
     def whole_fit(self, *args, **kwargs):
-        if "_strength" in vars(self):  # called by the fit of a subclass
-            return fit(self, *args, **kwargs)
         before = dict(vars(self))
         try:
-            found = self._choose_strength(signature.bind(self, *args, **kwargs).arguments)
-            fit(self, *args, **kwargs)
-            vars(self).update(found)
-            del self._strength
-            return self
+            return fit(self, *args, **kwargs)
         except BaseException:
             dual_is_whole = vars(self).get("_dual") is before.get("_dual")
             vars(self).clear()
@@ -87,6 +79,23 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return whole_fit
+
+
+def _with_strength(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that chooses alpha first, by cross-validation if that is asked for."""
+    signature = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def tuned_fit(self, *args, **kwargs):
+        if self._strength is not None:  # called by the fit of a subclass
+            return fit(self, *args, **kwargs)
+        found = self._choose_strength(signature.bind(self, *args, **kwargs).arguments)
+        fit(self, *args, **kwargs)
+        vars(self).update(found)
+        self._strength = None
+        return self
+
+    return tuned_fit
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
@@ -133,11 +142,12 @@ class StructuredEstimator(BaseEstimator):
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
+    _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls):
-            cls.fit = _all_or_nothing(cls.fit)
+            cls.fit = _all_or_nothing(_with_strength(cls.fit))
         if "__init__" in vars(cls):
             cls.__init__ = _without_moved(cls.__init__)  # type: ignore[method-assign]
 
@@ -158,7 +168,7 @@ class StructuredEstimator(BaseEstimator):
 
     def _choose_strength(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Choose alpha, by cross-validation if that is asked for; what was found, as attributes."""
-        self._strength: Strength = Strength.of(self.alpha)
+        self._strength = Strength.of(self.alpha)
         self.__dict__.pop("cv_results_", None)
         if not self._strength.needs_path:
             return {}
