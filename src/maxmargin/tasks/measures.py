@@ -193,13 +193,13 @@ def macro_f1(truth: Outputs, found: Outputs) -> Measure:
 
 # --- spans ----------------------------------------------------------------------------------
 
-_SPAN_MARKS = ("B-", "I-", "E-", "S-")
+SPAN_MARKS = ("B-", "I-", "E-", "S-")
 
 
 def are_spans(labels: Iterable[str]) -> bool:
     """Whether labels mark spans: O, and B-X, I-X, also E-X and S-X."""
     names = set(labels)
-    return "O" in names and all(name == "O" or name[:2] in _SPAN_MARKS for name in names)
+    return "O" in names and all(name == "O" or name[:2] in SPAN_MARKS for name in names)
 
 
 def span_scores(truth: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[Measure]:
