@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 from sklearn.base import clone
 
 from maxmargin import MulticlassClassifier, SequenceLabeler, StructuredPredictor, load, save
+from maxmargin.persistence import register
 from maxmargin.solvers.base import Solver
 from maxmargin.solvers.lbfgs import mean_loss
 from maxmargin.solvers.problem import DualPoint, Evaluation
@@ -117,6 +118,9 @@ def test_a_solver_works_in_every_estimator_it_fits(tmp_path):
 
     assert clone(model).set_params(solver__momentum=0.5).solver.momentum == 0.5
     assert "HeavyBall(condition=40.0)" in repr(model)
+    with pytest.raises(TypeError, match="make its class known with maxmargin.persistence.register"):
+        save(model, tmp_path / "model.mm")
+    register(HeavyBall, HeavyBall.get_params, lambda params: HeavyBall(**params))
     save(model, tmp_path / "model.mm")
     assert np.array_equal(load(tmp_path / "model.mm").predict(X), model.predict(X))
     with pytest.raises(ValueError, match=r"HeavyBall.*needs a smooth surrogate \('crf'\)"):
