@@ -31,7 +31,7 @@ Tasks: {", ".join(TASKS)}.
   maxmargin train multiclass flowers.csv -o flowers.mm --target species
   maxmargin train ordinal survey.csv -o survey.mm --order low,medium,high
   maxmargin train sequence train.conll.gz -o chunks.mm --test test.conll.gz
-  maxmargin train multilabel yeast-train.arff -o yeast.mm --alpha auto
+  maxmargin train multilabel yeast-train.arff -o yeast.mm --alpha cv
   maxmargin train ranking rankings.csv -o ranks.mm --target rank:a,rank:b,rank:c
   maxmargin train graph images.npz -o images.mm --set pairwise=potts
 
@@ -45,15 +45,26 @@ same bits as that of a run that was never stopped.
 
 
 def _alpha(ctx: Any, param: Any, value: str) -> float | str:
-    if value in ("auto", "default"):
+    if value in ("auto", "cv"):
         return value
     try:
         number = float(value)
     except ValueError:
         number = 0.0
     if not (number > 0 and np.isfinite(number)):
-        raise click.BadParameter(f"must be a number above 0, 'auto' or 'default'; got {value!r}")
+        raise click.BadParameter(f"must be a number above 0, 'auto' or 'cv'; got {value!r}")
     return number
+
+
+def _scoring(ctx: Any, param: Any, value: str | None) -> str | None:
+    if value is not None:
+        from ..metrics import get_scorer
+
+        try:
+            get_scorer(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return value
 
 
 def _settings(ctx: Any, param: Any, values: tuple[str, ...]) -> dict[str, Any]:
@@ -78,6 +89,7 @@ class Request:
     surrogate: str | None
     alpha: float | str
     folds: int
+    scoring: str | None
     tol: float | None
     max_iter: int | None
     solver: str | None
@@ -151,10 +163,12 @@ def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
               help="Where to write.")
 @click.option("--surrogate", type=click.Choice(["max-margin", "max-min", "crf"]),
               help="What a mistake costs in training; by default that of the estimator.")
-@click.option("--alpha", default="default", show_default=True, callback=_alpha,
-              help="Regularisation: a number, 'default' (C = 1), or 'auto' (cross-validation).")
+@click.option("--alpha", default="auto", show_default=True, callback=_alpha,
+              help="Regularisation: a number, 'auto' (C = 1), or 'cv' (cross-validation).")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True,
-              help="Of the cross-validation of --alpha auto.")
+              help="Of the cross-validation of --alpha cv.")
+@click.option("--scoring", callback=_scoring, metavar="NAME",
+              help="What --alpha cv maximises, such as span_f1; by default the first measure.")
 @click.option("--tol", type=click.FloatRange(0), help="Relative gap to stop at (0.01).")
 @click.option("--max-iter", type=click.IntRange(1), help="Passes over the data at most.")
 @click.option("--solver", help="By default the one that measured best.")
@@ -196,7 +210,9 @@ def command(**options: Any) -> int:
         [repr(same), repr(choices), repr(run.holdout), *of_reading], [request.data]
     )
     make = _factory(request, prepared, run.jobs, run.level)
-    fits = Fits(make, run.checkpoint, run.checkpoint_every, fingerprint, run.resume)
+    fits = Fits(
+        make, run.checkpoint, run.checkpoint_every, fingerprint, run.resume, request.scoring
+    )
     began = time.perf_counter()
     try:
         path, model = _train(fits, request, prepared)
@@ -296,7 +312,7 @@ def _factory(request: Request, prepared: Prepared, jobs: int | None, verbose: in
 def _train(fits: Fits, request: Request, prepared: Prepared) -> tuple[list[Point], Any]:
     path: list[Point] = []
     model = fits.new_model()
-    if request.alpha == "auto":
+    if request.alpha == "cv":
         path = walk_path(fits, request.task, prepared.X, prepared.y, request.folds, request.seed)
         model.set_params(alpha=best_alpha(path))
     return path, fits.fit(model, prepared.X, prepared.y)

@@ -25,7 +25,6 @@ from .._validation import (
     check_number,
     check_switch,
     is_array,
-    is_name,
     is_switch,
     is_text,
 )
@@ -35,6 +34,7 @@ from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.problem import Outline
 from ..solvers.result import FAILED, MAX_ITER, Result
+from ..strengths import Strength
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -81,6 +81,23 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     return whole_fit
 
 
+def _with_strength(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that chooses alpha first, by cross-validation if that is asked for."""
+    signature = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def tuned_fit(self, *args, **kwargs):
+        if self._strength is not None:  # called by the fit of a subclass
+            return fit(self, *args, **kwargs)
+        found = self._choose_strength(signature.bind(self, *args, **kwargs).arguments)
+        fit(self, *args, **kwargs)
+        vars(self).update(found)
+        self._strength = None
+        return self
+
+    return tuned_fit
+
+
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
 def with_parameters(cls: type[T]) -> type[T]:
     """Class decorator: annotated attributes are the parameters of the constructor, as in a
@@ -125,11 +142,12 @@ class StructuredEstimator(BaseEstimator):
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
+    _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls):
-            cls.fit = _all_or_nothing(cls.fit)
+            cls.fit = _all_or_nothing(_with_strength(cls.fit))
         if "__init__" in vars(cls):
             cls.__init__ = _without_moved(cls.__init__)  # type: ignore[method-assign]
 
@@ -148,6 +166,19 @@ class StructuredEstimator(BaseEstimator):
                 )
         return super().set_params(**params)
 
+    def _choose_strength(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Choose alpha, by cross-validation if that is asked for; what was found, as attributes."""
+        self._strength = Strength.of(self.alpha)
+        self.__dict__.pop("cv_results_", None)
+        if not self._strength.needs_path:
+            return {}
+        self._check_settings()
+        _, X, y, *_ = arguments.values()
+        given = {name: value for name, value in arguments.items() if value is not None}
+        path = self._strength.walk(self, X, y, dict(list(given.items())[3:]))
+        self._strength = Strength.of(path.best_strength)
+        return {"cv_results_": path.as_results()}
+
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
@@ -158,8 +189,7 @@ class StructuredEstimator(BaseEstimator):
         self._check_kernel()
         if self._traits is not None:
             self._check_solver(self._traits)
-        if not is_name(self.alpha, "auto"):
-            check_number("alpha", self.alpha, above=0)
+        Strength.of(self.alpha).validate()
         EarlyStopping.of(self.early_stopping).validate()
         verbose = int(self.verbose) if is_switch(self.verbose) else self.verbose
         return Settings(
@@ -194,7 +224,7 @@ class StructuredEstimator(BaseEstimator):
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
         """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
-        return positions / total_weight if is_text(self.alpha) else float(self.alpha)
+        return self._strength.alpha_for(positions / total_weight)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Training and held-out examples among those that are used."""

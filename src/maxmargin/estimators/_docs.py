@@ -26,10 +26,11 @@ KERNEL_ATTRIBUTES = """\
         Their features; empty for a precomputed kernel."""
 
 PARAMETERS = """\
-    alpha : float or "auto", default="auto"
+    alpha : float, "auto", "cv", TimesAuto or CrossValidated, default="auto"
         Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``. In terms of a C that
         multiplies the *sum* of the losses, ``alpha = 1 / (C * total weight)``. "auto" is
-        %(alpha_note)s
+        %(alpha_note)s "cv" chooses the strength by cross-validation along a path of 20 strengths;
+        :class:`CrossValidated` has its options (grid, folds, ``scoring="span_f1"``).
     tol : float, default=0.01
         Stop when the duality gap is at most ``tol * primal``: the objective is then proven to be
         within that fraction of the optimum.
@@ -85,7 +86,9 @@ ATTRIBUTES = """\
     dual_nbytes_ : int
         Memory of the dual state at the end of the fit.
     alpha_ : float
-        The strength of the regularisation that was used."""
+        The strength of the regularisation that was used.
+    cv_results_ : dict
+        With ``alpha="cv"``: scores and certificates along the path, named as in scikit-learn."""
 
 
 AGREEMENT_ATTRIBUTES = """\

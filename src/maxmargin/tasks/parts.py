@@ -19,7 +19,7 @@ from .measures import (
     balanced_accuracy,
     exact_match,
     macro_f1,
-    span_f1,
+    span_scores,
 )
 from .unknown import find_hidden, is_void
 
@@ -115,7 +115,7 @@ class SequenceTask(PartsTask):
         if truth.counted.all() and are_spans(names[code] for code in np.unique(truth.codes)):
             spelt = [[[names[code] for code in part] for part in outputs.split()]
                      for outputs in (truth, found)]  # fmt: skip
-            measures.append(span_f1(*spelt))
+            measures += span_scores(*spelt)
         return measures
 
     def pairs(self) -> list[PairTable]:

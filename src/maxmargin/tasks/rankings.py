@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, find_classes, plain
 from .._validation import check_listed, has_items, is_array, is_frame
-from ..metrics import kendall_taus
+from ..metrics.rankings import kendall_taus
 from .base import Data, Task, Trivial, n_rows
 from .baselines import Baseline, regress
 from .matchings import as_integers, first_difference
