@@ -153,8 +153,8 @@ class Accelerated(Solver):
             apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
             state = _with_progress(state, self.solver.estimate(problem, inner, apart))
             damping = 0.0 if state.lowest == np.inf else damping
-            if own > 0.0 and ahead > 0.0:
-                missing = momentum.cosine - product / np.sqrt(own) / np.sqrt(ahead)  # no underflow
+            if own * ahead > 0.0:  # a product of tiny squares may underflow
+                missing = momentum.cosine - product / np.sqrt(own * ahead)
                 inertia = _adapted_inertia(state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
