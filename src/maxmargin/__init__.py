@@ -37,6 +37,7 @@ _NAMES = {
     "solvers.frank_wolfe": "BlockFrankWolfe",
     "solvers.interior": "Interior",
     "solvers.lbfgs": "LBFGS",
+    "solvers.partitions": "Partitioned",
     "solvers.result": "Check Result",
     "solvers.subgradient": "Subgradient",
 }
@@ -51,7 +52,7 @@ __all__ = [
     "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
     "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx",
     "ModelFileError", "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier",
-    "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
+    "Partitioned", "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
     "SoftAgreement", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector",
     "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets",
     "datasets_made", "estimate_memory", "load", "metrics", "plot", "read_conllu", "report",
@@ -88,6 +89,7 @@ if TYPE_CHECKING:
     from .solvers.flow import Flow
     from .solvers.frank_wolfe import BlockFrankWolfe
     from .solvers.lbfgs import LBFGS
+    from .solvers.partitions import Partitioned
     from .solvers.result import Check, Result
     from .solvers.subgradient import Subgradient
 

@@ -49,6 +49,8 @@ _OBJECTS = {
     ("maxmargin.solvers.lbfgs", "Iterate"),
     ("maxmargin.solvers.lbfgs", "LbfgsState"),
     ("maxmargin.solvers.lbfgs", "Search"),
+    ("maxmargin.solvers.partitions", "PartitionedState"),
+    ("maxmargin.solvers.parts", "PartState"),
     ("maxmargin.solvers.problem", "DualPoint"),
     ("maxmargin.graphs.soft", "SoftState"),
     ("maxmargin.latent.kernels.working_set", "Rows"),
@@ -183,7 +185,7 @@ class Recorder:
             raise RuntimeError("a fit has no state before its first check")
         seconds = self._before + time.perf_counter() - self._began
         best, checked = tuple(self._best.seen), self._checked_calls
-        return FitState(self._climb.state, best, checked, list(self.history), seconds)
+        return FitState(self._climb.gathered(), best, checked, list(self.history), seconds)
 
 
 # --- files -----------------------------------------------------------------------------------

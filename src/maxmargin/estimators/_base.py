@@ -25,7 +25,7 @@ from .._validation import (
     check_switch,
     is_name,
 )
-from ..solvers.auto import refuse_missing
+from ..solvers.auto import in_parts, partitions_for, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
@@ -220,11 +220,19 @@ class StructuredEstimator(BaseEstimator):
         """The solver, ready to start: from a dual state, or afresh from None."""
         problem.tolerance = settings.tol
         problem.from_scratch = not (self.warm_start or self.early_stopping)
-        solver = refuse_missing(self.solver, problem, type(self).__name__)
+        problem.engine = vars(self).get("_engine")  # see distributed/
+        solver = refuse_missing(self._given_solver(problem), problem, type(self).__name__)
         problem = solver.adapted(problem)
         if dual_state is PREVIOUS:
             dual_state = self._dual_for(problem)
         return Climb(solver, problem, rng=settings.rng, start=dual_state)
+
+    def _given_solver(self, problem: Any) -> Any:
+        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them."""
+        n_parts = vars(self).get("_n_partitions")
+        if n_parts is None and self.n_jobs is not None and isinstance(self.solver, str):
+            n_parts = partitions_for(problem) if self.solver in ("auto", "accelerated") else 1
+        return self.solver if n_parts is None else in_parts(self.solver, n_parts)
 
     @property
     def _check_every(self) -> int | None:
