@@ -44,24 +44,25 @@ _NAMES = {
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 # Modules of their own, below the package.
-_MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "report")
+_MODULES = (
+    "certificates", "datasets", "datasets_made", "distributed", "metrics", "plot", "report",
+)  # fmt: skip
 
 __all__ = [
-    "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
-    "Check", "Checked", "ClosedForm", "DAG", "DoubleOracle", "FactorGraph", "Flow",
-    "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
-    "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx",
-    "ModelFileError", "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier",
-    "Partitioned", "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
+    "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe", "Check",
+    "Checked", "ClosedForm", "DAG", "DoubleOracle", "FactorGraph", "Flow", "GraphLabeler",
+    "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker", "LabelSequence", "Latent",
+    "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
+    "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier", "Partitioned",
+    "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
     "SoftAgreement", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector",
-    "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets",
-    "datasets_made", "estimate_memory", "load", "metrics", "plot", "read_conllu", "report",
-    "save",
+    "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets", "datasets_made",
+    "distributed", "estimate_memory", "load", "metrics", "plot", "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     __version__: str
-    from . import certificates, datasets, datasets_made, metrics, plot, report
+    from . import certificates, datasets, datasets_made, distributed, metrics, plot, report
     from ._labels import UnseenLabelWarning
     from .conllu import read_conllu
     from .estimators.graph import GraphLabeler

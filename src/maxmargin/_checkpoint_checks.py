@@ -21,7 +21,15 @@ from .solvers.problem import NOTHING
 # Integers that grow; all others are settings of the solver.
 _COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks"}
 # Best values so far: infinite before there are any.
-_MAY_BE_INFINITE = {"lowest", "soft_primal", "soft_dual", "hard_primal", "least_apart", "gap", "guess"}
+_MAY_BE_INFINITE = {
+    "lowest",
+    "soft_primal",
+    "soft_dual",
+    "hard_primal",
+    "least_apart",
+    "gap",
+    "guess",
+}
 # What a solver computes once from the problem.
 _CONSTANTS = {"slots", "constants"}
 # Logarithms of what may be forbidden.

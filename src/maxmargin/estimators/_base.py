@@ -179,6 +179,8 @@ class StructuredEstimator(BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
+        hand_over = vars(self).get("_hand_over")  # see distributed/
+        problem = problem if hand_over is None else hand_over(problem)
         stepper: Any = self._stepper(problem, settings)
         problem = stepper.problem
         callbacks = settings.callbacks
@@ -220,7 +222,7 @@ class StructuredEstimator(BaseEstimator):
         """The solver, ready to start: from a dual state, or afresh from None."""
         problem.tolerance = settings.tol
         problem.from_scratch = not (self.warm_start or self.early_stopping)
-        problem.engine = vars(self).get("_engine")  # see distributed/
+        problem.engine = vars(self).get("_engine")
         solver = refuse_missing(self._given_solver(problem), problem, type(self).__name__)
         problem = solver.adapted(problem)
         if dual_state is PREVIOUS:

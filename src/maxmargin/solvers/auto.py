@@ -106,7 +106,9 @@ def _partitioned(given: Partitioned, problem: Any) -> Solver:
     """What :class:`Partitioned` means: parts within all wrappers."""
     inner = given.solver
     if isinstance(inner, str):
-        found = choose_for_parts(problem) if inner in ("auto", "bcfw") else make_solver(inner, problem)
+        found = (
+            choose_for_parts(problem) if inner in ("auto", "bcfw") else make_solver(inner, problem)
+        )
     else:
         found = make_solver(inner, problem)
     if given.n_partitions == 1 and problem.engine is None:

@@ -18,7 +18,7 @@ Nocedal, Wright. Numerical Optimization, chapters 3 and 7. 2006.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 

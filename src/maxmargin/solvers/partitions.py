@@ -148,7 +148,8 @@ class PartitionedAscent(Solver):
         return PartitionedState(weights, 0, none, 0, 0, 0.0, 0.0, None, np.inf, (), ())
 
     def default_inertia(self, problem):
-        return problem.mean(problem.crew.all("default_inertia"))
+        """Steps of parts see a curvature that is larger by their number, and so does inertia."""
+        return problem.n_parts * problem.mean(problem.crew.all("default_inertia"))
 
     def started(self, problem, state):
         problem.crew.all("started", problem.inertia)
@@ -172,13 +173,9 @@ class PartitionedAscent(Solver):
             crew.shift = None
         number = state.rounds if len(state.pending) else state.rounds + 1
         replies = crew.round(number, weights, problem.inertia, int(steps), int(self.local_passes))
-        changes = [reply.change for reply in replies]
-        if len(changes) == 1:
-            weights = changes[0]
-        else:
-            weights = weights + total(changes)
+        change = total([reply.change for reply in replies])
         return state._replace(
-            weights=weights,
+            weights=change if len(replies) == 1 else weights + change,
             calls=state.calls + sum(reply.calls for reply in replies),
             pending=np.arange(sum(reply.pending for reply in replies)),
             rounds=number,

@@ -68,6 +68,16 @@ class Lost(NamedTuple):
     reason: str
 
 
+class Maker(NamedTuple):
+    """How a worker makes a part: of nothing, or of a partition of the data that it holds."""
+
+    make: Callable[..., Any]
+    source: Any = None
+
+    def __call__(self) -> Any:
+        return self.make() if self.source is None else self.make(self.source)
+
+
 class StaleRound(RuntimeError):
     """A part is not where the driver left it: its worker was restarted."""
 
@@ -220,8 +230,13 @@ class Threads:
     fallible = False
 
     def __init__(self, n_threads: int = 1):
+        self._n_threads = n_threads
         self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
         self._parts: list[Part] = []
+
+    @property
+    def n_workers(self) -> int:
+        return self._n_threads
 
     def start(self, makers: list[Callable[[], Part]]) -> None:
         """Put the parts where they will work."""
@@ -464,5 +479,5 @@ def in_parts(problem: Any, n_parts: int) -> PartitionedProblem:
         part.engine = None
         parts.append(part)
         sizes.append(Size(part.n_examples, part.total_weight))
-    makers = [partial(Part, part, n_parts) for part in parts]
+    makers = [Maker(partial(Part, part, n_parts)) for part in parts]
     return PartitionedProblem(problem, Crew(engine, makers), sizes)

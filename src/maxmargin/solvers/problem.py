@@ -204,6 +204,13 @@ class TrainingProblem(Outline):
             raise ValueError("the examples of a subset have no weight; expected some that have.")
         return self.alpha * self.total_weight / float(weights.sum()), weights
 
+    def with_strength(self, strength: float) -> Any:
+        """The same problem as part of a whole whose ``alpha W`` is given."""
+        changed = copy.copy(self)
+        changed.alpha = strength / self.total_weight
+        changed.scales = self.sample_weight / (changed.alpha * self.total_weight)
+        return changed
+
     def squared_norm(self, weights: np.ndarray) -> float:
         """``|w|^2``."""
         return passes.inner_product(weights, weights)
