@@ -14,7 +14,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer
 
-from .._validation import is_text
+from ..estimators.sequence import SequenceLabeler
+from ..features.dicts import new_vectorizer
+from ..features.sequences import holds_dicts, learn_sequences, open_sequences
 from ..solvers.parts import Part
 from .shards import Shard
 
@@ -77,17 +79,11 @@ def problem_of(model: Any, data: tuple[Any, ...]) -> Any:
     )
 
 
-def _has_dicts(X: Any) -> bool:
-    first = X[0] if isinstance(X, (list, tuple)) and len(X) else None
-    return isinstance(first, (list, tuple)) and len(first) > 0 and isinstance(first[0], dict)
-
-
 def _transformed(X: Any, common: Common) -> Any:
     """Features with the columns of all partitions."""
     if common.vectorizer is not None:
-        lengths = np.cumsum([len(x) for x in X])[:-1]
-        rows = common.vectorizer.transform([token for x in X for token in x]).tocsr()
-        bounds = [0, *lengths.tolist(), rows.shape[0]]
+        opened = open_sequences(X, common.vectorizer)
+        rows, bounds = sp.csr_matrix(opened.stack()), opened.indptr
         return [rows[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
     if common.n_features and sp.issparse(X):
         return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], common.n_features))
@@ -107,8 +103,8 @@ class Held:
         """The first pass."""
         X, y = self.data[:2]
         names = None
-        if _has_dicts(X):
-            names = sorted({name for x in X for token in x for name in _names(token)})
+        if isinstance(model, SequenceLabeler) and holds_dicts(X):
+            names = list(learn_sequences(X)[1].feature_names_)
             width, sparse = len(names), True
         else:
             first = X if hasattr(X, "shape") else X[0]
@@ -129,19 +125,14 @@ class Held:
         return model.score(*self.data), float(n)
 
 
-def _names(token: dict) -> list[str]:
-    return [f"{k}={v}" if is_text(v) else k for k, v in token.items()]
-
-
 def _labels(y: Any) -> list[Any]:
     if sp.issparse(y) or (hasattr(y, "ndim") and y.ndim == 2):
         return []
     found: set = set()
     for value in y.tolist() if hasattr(y, "tolist") else y:
-        nested = isinstance(value, (list, tuple, set, frozenset, np.ndarray))
-        found.update(np.asarray(value).tolist() if isinstance(value, np.ndarray) else value) if (
-            nested
-        ) else found.add(value)
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        found.update(value if isinstance(value, (list, tuple, set, frozenset)) else [value])
     return sorted(found, key=lambda label: (str(type(label)), label))
 
 
@@ -152,9 +143,7 @@ def merge(model: Any, found: list[Found], pad: bool) -> Common:
         if any(part.names is None for part in found):
             raise ValueError("some partitions have feature dicts and some have matrices.")
         names = sorted(set().union(*(part.names or [] for part in found)))
-        vectorizer = DictVectorizer(sparse=True)
-        vectorizer.feature_names_ = names
-        vectorizer.vocabulary_ = {name: j for j, name in enumerate(names)}
+        vectorizer = new_vectorizer({name: j for j, name in enumerate(names)})
     else:
         widths = [part.n_features for part in found]
         if pad and all(part.sparse for part in found):

@@ -51,9 +51,13 @@ class RayEngine(RemoteEngine):
                 configure_logging=False, **options,
             )  # fmt: skip
         cpus = int(self._ray.cluster_resources().get("CPU", 1))
-        self.n_workers: int = n_workers or max(1, cpus)  # type: ignore[misc]
+        self._n_workers = n_workers or max(1, cpus)
         self._actors: dict[int, Any] = {}
         self._dead: set[int] = set()
+
+    @property
+    def n_workers(self) -> int:
+        return self._n_workers
 
     def _actor(self, k: int) -> Any:
         slot = k % self.n_workers

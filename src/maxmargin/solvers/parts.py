@@ -212,6 +212,10 @@ class Part:
         check_part_state(found, self.give(), self.problem)
         self.state, self.mean, self.rounds = found
 
+    def follow(self, rounds: int) -> None:
+        """Take part in the rounds of the others from here on."""
+        self.rounds = rounds
+
     def probe(self, first: int, last: int, weights: np.ndarray) -> None:
         """Look at some examples: which one is it that ends a worker?"""
         some = self.problem.subset(np.arange(first, last))
@@ -348,10 +352,11 @@ class Crew:
             return
         solver, rngs = self._begin
         rng = rngs[k] if self.n_parts == 1 else np.random.RandomState(self._round)
-        steps = [("start", (solver, None, rng)), ("started", (self._inertia,))]
+        steps: list[tuple] = [("start", (solver, None, rng)), ("started", (self._inertia,))]
         weights = np.empty(0)
         if self._saved is not None:
-            steps.append(("take", (self._saved[k]._replace(rounds=self._round - 1),)))
+            steps.append(("take", (self._saved[k],)))
+        steps.append(("follow", (self._round,)))
         if self._owned:
             steps.append(("weights_of", ()))
         for step, args in steps if name != "start" else []:
