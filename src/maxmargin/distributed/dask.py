@@ -154,12 +154,12 @@ class DaskEngine(RemoteEngine):
                 return Lost(repr(error))
         if future.status in ("cancelled", "lost"):
             return Lost(future.status)
-        error = future.exception()
+        failure = future.exception()
         gone = (worker.NoPart, StaleRound, self._dask.KilledWorker, OSError)
         comm = getattr(self._dask.comm, "CommClosedError", OSError)
-        if isinstance(error, (*gone, comm)):
-            return Lost(repr(error))
-        raise error
+        if isinstance(failure, (*gone, comm)):
+            return Lost(repr(failure))
+        raise failure
 
     def close(self) -> None:
         """Forget the parts; end a cluster that was started here."""

@@ -104,7 +104,7 @@ class Held:
         X, y = self.data[:2]
         names = None
         if isinstance(model, SequenceLabeler) and holds_dicts(X):
-            names = list(learn_sequences(X)[1].feature_names_)
+            names = list(getattr(learn_sequences(X)[1], "feature_names_", ()))
             width, sparse = len(names), True
         else:
             first = X if hasattr(X, "shape") else X[0]

@@ -14,9 +14,10 @@ from sklearn.base import clone
 
 from .._validation import check_integer
 from ..checkpoint import Recorder, read_checkpoint, write_checkpoint
-from ..solvers.parts import Crew, PartitionedProblem, Size, Threads
+from ..solvers.crew import Crew, PartitionedProblem
+from ..solvers.parts import Maker, Size, Threads
 from .data import Common, DataPart, Found, Held, merge
-from .engines import Maker, RemoteEngine, open_engine
+from .engines import RemoteEngine, open_engine
 from .shards import Shards
 
 # Partitions of data in memory, unless the user says otherwise.

@@ -6,10 +6,20 @@ their own memory.
 
 from __future__ import annotations
 
+import copyreg
 import pickle
+from types import MappingProxyType
 from typing import Any
 
 _PARTS: dict[tuple[str, int], Any] = {}
+
+
+def _frozen(found: dict) -> MappingProxyType:
+    return MappingProxyType(found)
+
+
+# Traits of structures hold such mappings, which pickle does not know.
+copyreg.pickle(MappingProxyType, lambda found: (_frozen, (dict(found),)))
 
 
 class NoPart(RuntimeError):

@@ -225,6 +225,7 @@ class StructuredEstimator(BaseEstimator):
         problem.engine = vars(self).get("_engine")
         solver = refuse_missing(self._given_solver(problem), problem, type(self).__name__)
         problem = solver.adapted(problem)
+        problem.keeps_dual = problem.engine is None or bool(self.warm_start)
         if dual_state is PREVIOUS:
             dual_state = self._dual_for(problem)
         return Climb(solver, problem, rng=settings.rng, start=dual_state)

@@ -75,7 +75,7 @@ class Climb(Stepper):
     @property
     def dual_state(self) -> Any:
         """Where a later fit can start."""
-        return self.gathered().dual
+        return self.gathered().dual if self.problem.keeps_dual else None
 
     def gathered(self) -> Any:
         """The state with all that a checkpoint needs."""

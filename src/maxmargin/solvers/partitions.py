@@ -20,8 +20,9 @@ import numpy as np
 
 from .._validation import check_integer
 from .base import Candidate, Solver, check_inner, expected_gap
+from .crew import in_parts, total
 from .lbfgs import LBFGS
-from .parts import PartitionedDual, PartState, in_parts, total
+from .parts import PartitionedDual, PartState
 from .problem import DualPoint, Evaluation
 
 # Seeds of the parts' random numbers are below this.

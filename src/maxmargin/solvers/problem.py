@@ -91,6 +91,7 @@ class Outline:
     in_parts = False  # whether the examples are in parts: see parts.py
     engine: Any = None  # where parts work; threads by default
     penalised = True  # whether values have the penalty
+    keeps_dual = True  # whether the dual point is wanted at the end, also from workers
 
     def __init__(self, surrogate: Any, traits: Traits, in_kernel_space: bool = False):
         self.surrogate = surrogate

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import copyreg
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-
-
-def _frozen(found: dict[str, str]) -> Mapping[str, str]:
-    return MappingProxyType(found)
-
-
-# Problems, and the traits of their structures, travel to workers.
-copyreg.pickle(MappingProxyType, lambda found: (_frozen, (dict(found),)))  # type: ignore[arg-type]
 
 
 class Traits(NamedTuple):
