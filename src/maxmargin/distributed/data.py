@@ -161,26 +161,13 @@ def merge(model: Any, found: list[Found], pad: bool) -> Common:
     return Common(params, vectorizer, width)
 
 
-class DataPart(Part):
-    """A part that is made of a partition of the data."""
-
-    def __init__(self, k: int, model: Any, common: Common, n_parts: int, alpha: float, data: Any):
-        X, y, *others = unpack(data, f"partition {k}")
-        model = clone(model).set_params(**common.params)
-        try:
-            problem = problem_of(model, (_transformed(X, common), y, *others))
-        except ValueError as error:
-            raise ValueError(f"partition {k}: {error}") from None
-        self.own_alpha = problem.alpha
-        super().__init__(problem, n_parts)
-        self.problem.n_threads = 1
-        if alpha:
-            self.belong(alpha)
-
-    def strength(self) -> float:
-        """``alpha W`` of this partition alone."""
-        return self.own_alpha * self.problem.total_weight
-
-    def belong(self, strength: float) -> None:
-        """``alpha W`` of the whole: steps and weights of the dual point are in its units."""
-        self.problem = self.problem.with_strength(strength)
+def make_part(k: int, model: Any, common: Common, n_parts: int, strength: float, data: Any) -> Part:
+    """The part of a partition; ``strength`` is the ``alpha W`` of the whole, if it is known."""
+    X, y, *others = unpack(data, f"partition {k}")
+    model = clone(model).set_params(**common.params)
+    try:
+        problem = problem_of(model, (_transformed(X, common), y, *others))
+    except ValueError as error:
+        raise ValueError(f"partition {k}: {error}") from None
+    problem.n_threads = 1
+    return Part(problem.with_strength(strength) if strength else problem, n_parts)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..solvers.parts import Lost, Maker, Threads
 from . import worker
+from .disk import Disk
 
 _LOGGER = logging.getLogger("maxmargin")
 # Seconds within which an address must answer.
@@ -101,12 +102,14 @@ def refuse_silent(address: str) -> None:
 
 
 def open_engine(engine: Any, n_workers: int | None = None) -> Any:
-    """The engine for what a user gave: None, an address, "threads", "ray", a Dask client.
+    """The engine for what a user gave: None, an address, a Dask client, "ray", "threads", "disk".
 
     None is a new local Dask cluster with ``n_workers`` processes.
     """
-    if isinstance(engine, (Threads, RemoteEngine)):
+    if isinstance(engine, (Disk, Threads, RemoteEngine)):
         return engine
+    if engine == "disk":
+        return Disk()
     if engine == "threads":
         return Threads(n_workers or 1)
     if engine == "ray" or (isinstance(engine, str) and engine.startswith("ray://")):

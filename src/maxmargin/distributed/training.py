@@ -16,7 +16,8 @@ from .._validation import check_integer
 from ..checkpoint import Recorder, read_checkpoint, write_checkpoint
 from ..solvers.crew import Crew, PartitionedProblem
 from ..solvers.parts import Maker, Size, Threads
-from .data import Common, DataPart, Found, Held, merge
+from .data import Common, Found, Held, make_part, merge
+from .disk import Disk
 from .engines import RemoteEngine, open_engine
 from .shards import Shards
 
@@ -38,7 +39,7 @@ def _sources(data: Any, target: Any, engine: Any) -> list[Any] | None:
     """Partitions of distributed data; None if the data are in the memory of this process."""
     if isinstance(data, Shards):
         return data.sources(engine)
-    if isinstance(engine, Threads):
+    if isinstance(engine, (Disk, Threads)):
         return None
     if hasattr(engine, "client"):
         from .dask import partitions_of
@@ -72,8 +73,9 @@ def fit(
         delayed ``(X, y)``; a ``ray.data.Dataset`` or a list of object references to ``(X, y)``;
         :class:`Shards`.
     engine : distributed.Client, str or None
-        A Dask client, the address of a scheduler ("tcp://..."), "ray" or "ray://...", "threads";
-        None starts a Dask cluster on this machine.
+        A Dask client, the address of a scheduler ("tcp://..."), "ray" or "ray://...", "threads",
+        or "disk": one process that works through its partitions in turn, with one of them in memory
+        at a time. None starts a Dask cluster on this machine.
     n_workers : int, optional
         Processes or threads, where they are started here.
     n_partitions : int, optional
@@ -172,7 +174,7 @@ def _prepared(
     found: list[Found] = _asked(engine, "look", n, blank)
     common = merge(model, found, pad=isinstance(data, Shards))
     makers = [
-        Maker(partial(DataPart, k, blank, common, n, 0.0), source)
+        Maker(partial(make_part, k, blank, common, n, 0.0), source)
         for k, source in enumerate(sources)
     ]
 
@@ -188,7 +190,7 @@ def _prepared(
             strength = sum(s.total_weight * v for s, v in zip(sizes, each, strict=True)) / total
         crew.all("belong", strength)
         crew.makers = [
-            Maker(partial(DataPart, k, blank, common, n, strength), source)
+            Maker(partial(make_part, k, blank, common, n, strength), source)
             for k, source in enumerate(sources)
         ]
         problem.alpha = strength / total

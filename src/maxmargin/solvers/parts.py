@@ -103,6 +103,14 @@ class Part:
     def size(self) -> Size:
         return Size(self.problem.n_examples, self.problem.total_weight)
 
+    def strength(self) -> float:
+        """``alpha W``."""
+        return self.problem.alpha * self.problem.total_weight
+
+    def belong(self, strength: float) -> None:
+        """Take ``alpha W`` of the whole: steps and weights of the dual point are in its units."""
+        self.problem = self.problem.with_strength(strength)
+
     def start(self, solver: Any, start: Any, rng: Any) -> np.ndarray:
         """Begin at a dual point; returns its weights."""
         from .._dual_checks import check_dual
