@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._validation import check_integer
+from .._validation import check_integer, is_text
 from ..checkpoint import Recorder, read_checkpoint, write_checkpoint
 from ..solvers.crew import Crew, PartitionedProblem
 from ..solvers.parts import Maker, Size, Threads
+from ..strengths import CrossValidated
 from .data import Common, Found, Held, make_part, merge
 from .disk import Disk
 from .engines import RemoteEngine, open_engine
@@ -154,7 +155,9 @@ def _refuse_unsupported(model: Any) -> None:
     for name in ("early_stopping", "warm_start"):
         if params.get(name):
             raise ValueError(f"{name}={params[name]!r} is not available for partitions of data.")
-    if isinstance(params.get("class_weight"), str):
+    if isinstance(params.get("alpha"), CrossValidated):
+        raise ValueError("alpha=CrossValidated(...) is not available for partitions of data.")
+    if is_text(params.get("class_weight")):
         raise ValueError(
             "class_weight='balanced' needs the frequencies of all partitions; give a dict."
         )

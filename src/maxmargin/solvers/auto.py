@@ -11,6 +11,8 @@ from typing import Any
 
 from sklearn.base import clone
 
+from .._validation import is_text
+from ..features.rows import DenseRows
 from ..graphs.soft import SoftAgreement
 from .acceleration import Accelerated
 from .averaging import Averaged
@@ -84,12 +86,15 @@ def choose_for_parts(problem: Any) -> Solver:
 
 
 def partitions_for(problem: Any) -> int:
-    """Parts that several threads train in, if nothing else was said: by the data alone."""
-    if problem.in_kernel_space or problem.n_examples < _FEWEST_IN_PARTS or problem.in_python:
+    """Parts that several threads train in, if nothing else was said: by the data alone.
+
+    With sparse features two parts need more than twice the passes of one, as measured, and L-BFGS
+    uses threads within its passes.
+    """
+    dense = not problem.in_python and type(problem.rows) is DenseRows
+    if not dense or problem.n_examples < _FEWEST_IN_PARTS:
         return 1
-    solver = _MEANINGS["auto"](problem)
-    # L-BFGS uses threads within its passes.
-    return 1 if isinstance(solver, LBFGS) else _PARTITIONS
+    return 1 if isinstance(choose(problem), LBFGS) else _PARTITIONS
 
 
 def in_parts(solver: Any, n_parts: int) -> Any:
@@ -97,21 +102,17 @@ def in_parts(solver: Any, n_parts: int) -> Any:
     if isinstance(solver, Checked):
         return clone(solver).set_params(solver=in_parts(solver.solver, n_parts))
     own = solver
-    while own is not None and not isinstance(own, (str, Partitioned)):
+    while own is not None and not (is_text(own) or isinstance(own, Partitioned)):
         own = own.get_params(deep=False).get("solver")
     return solver if isinstance(own, Partitioned) else Partitioned(solver, n_parts)
 
 
 def _partitioned(given: Partitioned, problem: Any) -> Solver:
     """What :class:`Partitioned` means: parts within all wrappers."""
-    inner = given.solver
-    if isinstance(inner, str):
-        found = (
-            choose_for_parts(problem) if inner in ("auto", "bcfw") else make_solver(inner, problem)
-        )
-    else:
-        found = make_solver(inner, problem)
-    if given.n_partitions == 1 and problem.engine is None:
+    alone = given.n_partitions == 1
+    by_choice = is_text(given.solver) and given.solver in ("auto", "bcfw") and not alone
+    found = choose_for_parts(problem) if by_choice else make_solver(given.solver, problem)
+    if alone and problem.engine is None:
         return found
     return _cut(found, int(given.n_partitions), int(given.local_passes))
 
@@ -150,13 +151,13 @@ _MEANINGS: dict[str, Callable[[Any], Solver]] = {
 }
 
 
-def make_solver(solver: Solver | str, problem: Any) -> Solver:
+def make_solver(solver: Any, problem: Any) -> Solver:
     """The solver that a name or a value means for a problem; names within wrappers, too.
 
     A wrapper around a name takes the place of that solver's own wrapper of this kind:
     ``Averaged("auto", power=2)`` has one average.
     """
-    if isinstance(solver, str):
+    if is_text(solver):
         return _MEANINGS[solver](problem)
     if isinstance(solver, Checked):
         return make_solver(solver.solver, problem)
@@ -172,7 +173,7 @@ def make_solver(solver: Solver | str, problem: Any) -> Solver:
         )
     found = make_solver(inner, problem)
     by_name = inner.solver if isinstance(inner, Partitioned) else inner
-    if isinstance(by_name, str):
+    if is_text(by_name):
         found = _without(found, type(solver))
     return clone(solver).set_params(solver=found)
 

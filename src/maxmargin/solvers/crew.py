@@ -110,7 +110,7 @@ class Crew:
         """A new part: at its last saved state, or at the truth, which is always feasible."""
         self.losses += 1
         self.engine.restart(k, self.makers[k])
-        if name in ("size", "mean_loss") or not self._begin:
+        if name in ("size", "mean_loss", "mean_square") or not self._begin:
             return
         solver, rngs = self._begin
         rng = rngs[k] if self.n_parts == 1 else np.random.RandomState(self._round)
@@ -202,6 +202,10 @@ class PartitionedProblem(TrainingProblem):
     def mean(self, values: list[float]) -> float:
         """The mean over all examples of means over those of the parts."""
         return sum(share * value for share, value in zip(self.shares, values, strict=True))
+
+    def mean_square(self) -> float:
+        """Mean over examples of the squared norms of all their rows."""
+        return self.mean(self.crew.all("mean_square"))
 
     def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """Mean surrogate and its gradient."""

@@ -195,6 +195,9 @@ class Part:
     def weights_of(self) -> np.ndarray:
         return self.problem.weights_of(self.state.dual)
 
+    def mean_square(self) -> float:
+        return float(self.problem.mean_square())
+
     def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         return self.problem.mean_loss(weights)
 
