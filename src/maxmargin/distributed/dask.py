@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import pickle
 import time
+from contextlib import suppress
 from typing import Any
-
-import numpy as np
 
 from .._optional import require
 from ..solvers.parts import Lost, StaleRound
 from . import worker
+from .data import columns_of
 from .engines import CONNECT_SECONDS, SLOW_SECONDS, Maker, RemoteEngine, refuse_silent
 
 _LOGGER = logging.getLogger("maxmargin")
@@ -41,7 +41,7 @@ class DaskEngine(RemoteEngine):
         if engine is None:
             self._cluster = self._dask.LocalCluster(
                 n_workers=n_workers or 2, threads_per_worker=1, processes=True,
-                dashboard_address=None,
+                dashboard_address=None, silence_logs=logging.CRITICAL,
             )  # fmt: skip
             engine = self._cluster.scheduler_address
         if isinstance(engine, str):
@@ -122,13 +122,11 @@ class DaskEngine(RemoteEngine):
         waiting = {i for i, future in enumerate(futures) if future is not None}
         began, warned = time.monotonic(), False
         while waiting:
-            try:
+            with suppress(TimeoutError), self.client.as_current():
                 self._dask.wait(
                     [futures[i] for i in waiting], timeout=_LOOK_SECONDS,
                     return_when="FIRST_COMPLETED",
                 )  # fmt: skip
-            except TimeoutError:
-                pass
             self._refuse_closed()
             for i in [i for i in waiting if futures[i].done()]:
                 waiting.discard(i)
@@ -182,13 +180,6 @@ def _pairs(found: Any) -> tuple[list, list]:
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def _columns(frame: Any, target: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and outputs of a partition of a table."""
-    y = frame[target]
-    X = frame.drop(columns=[target] if isinstance(target, str) else list(target))
-    return np.ascontiguousarray(X.to_numpy(dtype=np.float64)), y.to_numpy()
-
-
 def partitions_of(data: Any, target: Any, client: Any) -> list[Any] | None:
     """Futures of ``(X, y)`` of each partition of a Dask collection; None if it is none."""
     dask = require("dask", "dask", _PURPOSE)
@@ -209,7 +200,7 @@ def partitions_of(data: Any, target: Any, client: Any) -> list[Any] | None:
         if hasattr(data, "columns"):
             if target is None:
                 raise ValueError("a dask.dataframe needs target=, the column of the labels.")
-            found = [dask.delayed(_columns)(part, target) for part in parts]
+            found = [dask.delayed(columns_of)(part, target) for part in parts]
         else:
             found = [dask.delayed(_pairs)(part) for part in parts]
     elif isinstance(data, list) and data and all(map(dask.is_dask_collection, data)):

@@ -61,6 +61,13 @@ def unpack(data: Any, where: str) -> tuple[Any, ...]:
     return tuple(data)
 
 
+def columns_of(frame: Any, target: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and outputs of a partition of a table."""
+    y = frame[target]
+    X = frame.drop(columns=[target] if isinstance(target, str) else list(target))
+    return np.ascontiguousarray(X.to_numpy(dtype=np.float64)), y.to_numpy()
+
+
 def problem_of(model: Any, data: tuple[Any, ...]) -> Any:
     """The training problem that a fit of a copy of the model would solve."""
 

@@ -11,6 +11,8 @@ import logging
 import pickle
 import socket
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ..solvers.parts import Lost, Maker, Threads
@@ -119,3 +121,13 @@ def open_engine(engine: Any, n_workers: int | None = None) -> Any:
     from .dask import DaskEngine
 
     return DaskEngine(engine, n_workers)
+
+
+@contextmanager
+def opened(engine: Any, n_workers: int | None) -> Iterator[Any]:
+    """An engine that is closed at the end."""
+    found = open_engine(engine, n_workers)
+    try:
+        yield found
+    finally:
+        found.close()

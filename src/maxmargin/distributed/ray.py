@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 import time
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from .._optional import require
 from ..solvers.parts import Lost, StaleRound
 from . import worker
+from .data import columns_of
 from .engines import SLOW_SECONDS, Maker, RemoteEngine, refuse_silent
 
 _LOGGER = logging.getLogger("maxmargin")
@@ -24,6 +26,9 @@ class _Actor:
 
     def call(self, key: tuple[str, int], payload: bytes) -> bytes:
         return worker.call(key, payload)
+
+    def pid(self) -> int:
+        return os.getpid()
 
 
 class RayEngine(RemoteEngine):
@@ -116,10 +121,6 @@ class RayEngine(RemoteEngine):
             self._ray.shutdown()
 
 
-def _pairs(rows: Any) -> tuple[list, list]:
-    return [row["x"] for row in rows], [row["y"] for row in rows]
-
-
 def partitions_of(data: Any, target: Any, ray: Any) -> list[Any] | None:
     """References to ``(X, y)`` of each partition; None if the data is none of Ray's."""
     if isinstance(data, list) and data and all(isinstance(d, ray.ObjectRef) for d in data):
@@ -128,11 +129,5 @@ def partitions_of(data: Any, target: Any, ray: Any) -> list[Any] | None:
         return None
     if target is None:
         raise ValueError("a ray.data.Dataset needs target=, the column of the labels.")
-    from .dask import _columns
-
-    cut = ray.remote(lambda block: _columns(_frame(block), target))
-    return [cut.remote(block) for block in data.to_pandas_refs()]
-
-
-def _frame(block: Any) -> Any:
-    return block if hasattr(block, "drop") else block.to_pandas()
+    cut = ray.remote(columns_of)
+    return [cut.remote(block, target) for block in data.to_pandas_refs()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -19,21 +18,11 @@ from ..solvers.parts import Maker, Size, Threads
 from ..strengths import CrossValidated
 from .data import Common, Found, Held, make_part, merge
 from .disk import Disk
-from .engines import RemoteEngine, open_engine
+from .engines import opened
 from .shards import Shards
 
 # Partitions of data in memory, unless the user says otherwise.
 _PARTITIONS = 4
-
-
-@contextmanager
-def _opened(engine: Any, n_workers: int | None):
-    """An engine that is closed at the end."""
-    found = open_engine(engine, n_workers)
-    try:
-        yield found
-    finally:
-        found.close()
 
 
 def _sources(data: Any, target: Any, engine: Any) -> list[Any] | None:
@@ -91,10 +80,10 @@ def fit(
     -------
     model
     """
-    with _opened(engine, n_workers) as opened:
-        sources = _sources(data, target, opened)
+    with opened(engine, n_workers) as at:
+        sources = _sources(data, target, at)
         recorder = _recorder(checkpoint, checkpoint_every)
-        hooks: dict[str, Any] = {"_engine": opened, "_recorder": recorder}
+        hooks: dict[str, Any] = {"_engine": at, "_recorder": recorder}
         common: Common | None = None
         if sources is None:
             given = _PARTITIONS if n_partitions is None else n_partitions
@@ -107,7 +96,7 @@ def fit(
                     "repartition the data."
                 )
             _refuse_unsupported(model)
-            common, sample, hooks["_hand_over"] = _prepared(model, sources, opened, data)
+            common, sample, hooks["_hand_over"] = _prepared(model, sources, at, data)
             hooks["_n_partitions"] = len(sources)
         _fit_with(model, sample, hooks, common)
     if checkpoint is not None and model.status_ != "interrupted" and os.path.exists(checkpoint):
@@ -214,15 +203,15 @@ def _sample(model: Any, found: list[Found], common: Common) -> tuple:
 
 
 def _applied(model: Any, method: str, data: Any, engine: Any, n_workers: Any, target: Any) -> list:
-    with _opened(engine, n_workers) as opened:
-        sources = _sources(data, target, opened)
+    with opened(engine, n_workers) as at:
+        sources = _sources(data, target, at)
         if sources is None:
-            parts = _cut(data, max(1, opened.n_workers))
+            parts = _cut(data, max(1, at.n_workers))
             makers = [Maker(partial(Held, k, part)) for k, part in enumerate(parts)]
         else:
             makers = [Maker(partial(Held, k), source) for k, source in enumerate(sources)]
-        opened.start(makers)
-        return _asked(opened, "apply", len(makers), model, method)
+        at.start(makers)
+        return _asked(at, "apply", len(makers), model, method)
 
 
 def _cut(data: Any, n: int) -> list[tuple]:
@@ -263,4 +252,4 @@ def decode(
     return _applied(model, "decode", data, engine, n_workers, target)
 
 
-__all__ = ["RemoteEngine", "decode", "fit", "predict", "score"]
+__all__ = ["decode", "fit", "predict", "score"]
