@@ -34,7 +34,7 @@ test: $(DEV)  ## run the tests, but for those marked slow
 	@$(PY) tests/run.py -m "not slow" $(ARGS)
 
 test-ray: $(RAY)  ## run the tests on a Ray cluster of this machine
-	@RAY_ENABLE_UV_RUN_RUNTIME_ENV=0 $(PY) tests/run.py $(ARGS) tests/ray_cluster.py
+	@$(PY) -m pytest -q tests/ray_cluster.py $(ARGS)
 
 test-all: $(DEV)  ## run all tests
 	@$(PY) tests/run.py $(ARGS)

@@ -231,6 +231,26 @@ def test_shards_of_sparse_rows_and_of_tables(tmp_path):
         assert_brackets(distributed.fit(flat(), shards, engine="disk"), whole)
 
 
+def test_more_shards_continue_the_dual(tmp_path):
+    rng = np.random.RandomState(1)
+    words = ("ab", "ab", "abc")  # the last shard has a feature that no other has
+    for k, known in enumerate(words):
+        tokens = [[known[i] for i in rng.randint(0, len(known), 3)] for _ in range(8)]
+        tagged = [[(w, "XY"[(w == "a") ^ (rng.rand() < 0.1)]) for w in x] for x in tokens]
+        write_conll(tmp_path / f"{k}.conll", tagged)
+    paths = [tmp_path / f"{k}.conll" for k in range(3)]
+    model = SequenceLabeler(random_state=0, tol=1e-3)
+    distributed.partial_fit(model, Shards(paths[:2], "sequence"))
+    before = model.n_features_in_
+    distributed.partial_fit(model, Shards(paths[2:], "sequence"))
+    assert model.n_features_in_ > before and not model.warm_start
+    fresh = distributed.fit(
+        SequenceLabeler(random_state=0, tol=1e-3), Shards(paths, "sequence"), engine="disk"
+    )
+    assert_brackets(model, fresh)
+    assert model.history_[0].dual > 0.0 == fresh.history_[0].dual
+
+
 def test_bad_shards(tmp_path):
     with pytest.raises(FileError, match="no file matches"):
         Shards(str(tmp_path / "*.conll"), "sequence")
@@ -269,4 +289,4 @@ def test_words_in_threads():
     model = SequenceLabeler(alpha=0.05, random_state=0)
     distributed.fit(model, (WORDS, TAGS), engine="threads", n_workers=2)
     assert model.status_ == "converged"
-    assert isinstance(model, SequenceLabeler) and not hasattr(model, "_engine")
+    assert isinstance(model, SequenceLabeler) and model._engine is None

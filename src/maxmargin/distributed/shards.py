@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import glob
 import os
 from typing import Any, NamedTuple
@@ -55,6 +56,12 @@ class Shards:
 
     def __len__(self) -> int:
         return len(self.shards)
+
+    def __add__(self, other: Shards) -> Shards:
+        """Both, those of the other last."""
+        both = copy.copy(self)
+        both.paths, both.shards = self.paths + other.paths, self.shards + other.shards
+        return both
 
     def sources(self, engine: Any) -> list[Any]:
         """The shards, as an engine wants them."""

@@ -140,10 +140,10 @@ def _recorder(path: Any, every: float) -> Recorder | None:
 
 
 def _refuse_unsupported(model: Any) -> None:
+    """Refuse parameters that need all data in one place."""
     params = model.get_params(deep=False)
-    for name in ("early_stopping", "warm_start"):
-        if params.get(name):
-            raise ValueError(f"{name}={params[name]!r} is not available for partitions of data.")
+    if params.get("early_stopping"):
+        raise ValueError("early_stopping=True is not available for partitions of data.")
     if isinstance(params.get("alpha"), CrossValidated):
         raise ValueError("alpha=CrossValidated(...) is not available for partitions of data.")
     if is_text(params.get("class_weight")):
@@ -186,7 +186,9 @@ def _prepared(
             for k, source in enumerate(sources)
         ]
         problem.alpha = strength / total
-        return PartitionedProblem(problem, crew, sizes)
+        found = PartitionedProblem(problem, crew, sizes)
+        _continue(model, found)
+        return found
 
     return common, _sample(model, found, common), hand_over
 
@@ -197,6 +199,48 @@ def _sample(model: Any, found: list[Found], common: Common) -> tuple:
 
     X, y = found[0].sample
     return _transformed(X, common), y
+
+
+def _continue(model: Any, problem: PartitionedProblem) -> None:
+    """Start from the dual points of :func:`partial_fit`, where the output spaces are the same."""
+    known = vars(model).get("_known_parts")
+    if known is None:
+        return
+    spaces = problem.crew.all("signature")
+    same = model._dual is not None and spaces[: len(known)] == known
+    model._dual = (problem.signature(), model._dual[1]) if same else None
+    model._known_parts = spaces
+
+
+def partial_fit(
+    model: Any, shards: Shards, *, engine: Any = "disk", n_workers: int | None = None
+) -> Any:
+    """Train on more shards, from the dual point of those before.
+
+    Shards of earlier calls are read again, so they must still be there. Features that are new get
+    weights; with labels that are new the dual starts anew, as the outputs are others.
+
+    Parameters
+    ----------
+    model : estimator
+    shards : Shards
+        Those that are new.
+    engine, n_workers
+        As in :func:`fit`.
+    """
+    before = vars(model).get("_known_shards")
+    every = shards if before is None else before + shards
+    state = {"warm_start": model.warm_start, "_known_parts": vars(model).get("_known_parts", [])}
+    model.warm_start, model._known_parts = True, state["_known_parts"]
+    try:
+        fit(model, every, engine=engine, n_workers=n_workers)
+    except BaseException:
+        model._known_parts = state["_known_parts"]
+        raise
+    finally:
+        model.warm_start = state["warm_start"]
+    model._known_shards = every
+    return model
 
 
 # --- prediction ------------------------------------------------------------------------------
@@ -252,4 +296,4 @@ def decode(
     return _applied(model, "decode", data, engine, n_workers, target)
 
 
-__all__ = ["decode", "fit", "predict", "score"]
+__all__ = ["decode", "fit", "partial_fit", "predict", "score"]
