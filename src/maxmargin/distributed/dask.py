@@ -85,7 +85,7 @@ class DaskEngine(RemoteEngine):
         self._places.update(zip(ks, places, strict=True))
         futures = []
         for k, place, maker in zip(ks, places, makers, strict=True):
-            make = self._sent(pickle.dumps(maker.make, protocol=5), place)
+            make = self._sent(pickle.dumps(maker.make, protocol=5), [place])
             args = [(self.run, k), make] + ([] if maker.source is None else [maker.source])
             futures.append(self._submit(place, worker.put, *args))
         return self._results(futures, places)
@@ -93,11 +93,13 @@ class DaskEngine(RemoteEngine):
     def send(self, ks: list[int], payloads: list[bytes]) -> list[Any]:
         self._refuse_closed()
         places = [self._places[k] for k in ks]
-        alive = set(self._workers())
+        sent: dict[int, Any] = {}  # the same bytes are sent once
+        for payload in payloads:
+            if id(payload) not in sent:
+                to = [p for p, data in zip(places, payloads, strict=True) if data is payload]
+                sent[id(payload)] = self._sent(payload, sorted(set(to)))
         futures = [
-            self._submit(place, worker.call, (self.run, k), self._sent(payload, place))
-            if place in alive
-            else None
+            self._submit(place, worker.call, (self.run, k), sent[id(payload)])
             for k, place, payload in zip(ks, places, payloads, strict=True)
         ]
         return self._results(futures, places)
@@ -107,19 +109,20 @@ class DaskEngine(RemoteEngine):
             function, *args, workers=[place], allow_other_workers=False, pure=False, retries=0
         )
 
-    def _sent(self, data: bytes, place: str) -> Any:
-        """Large arguments go to the worker directly."""
+    def _sent(self, data: bytes, places: list[str]) -> Any:
+        """Large arguments go to the workers directly; if one is gone, the call will tell."""
         if len(data) < _LARGE:
             return data
-        try:
-            return self.client.scatter([data], workers=[place], hash=False, direct=True)[0]
-        except (OSError, TimeoutError, KeyError, ValueError):  # the worker is gone: found out below
-            return b""
+        with suppress(OSError, TimeoutError, KeyError, ValueError):
+            return self.client.scatter(
+                [data], workers=places, broadcast=len(places) > 1, hash=False, direct=True
+            )[0]
+        return data
 
     def _results(self, futures: list[Any], places: list[str]) -> list[Any]:
         """Answers in order; a worker that is gone leaves :class:`Lost`."""
-        found: list[Any] = [Lost("its worker is gone") if f is None else None for f in futures]
-        waiting = {i for i, future in enumerate(futures) if future is not None}
+        found: list[Any] = [None] * len(futures)
+        waiting = set(range(len(futures)))
         began, warned = time.monotonic(), False
         while waiting:
             with suppress(TimeoutError), self.client.as_current():
