@@ -191,6 +191,9 @@ class Accelerated(Solver):
         weights, *others = self.solver.point(problem, state.inner)
         return (self.settled(state), *others)
 
+    def mixed(self, problem, state, mean, share, at=None):
+        return self.solver.mixed(problem, state.inner, mean, share, self.settled(state))
+
     def evaluate(self, problem, state, point, dual_weights):
         return self.solver.evaluate(problem, state.inner, point, dual_weights)
 
@@ -222,6 +225,9 @@ class Accelerated(Solver):
 
     def adapted(self, problem):
         return self.solver.adapted(problem)
+
+    def gathered(self, problem, state):
+        return state._replace(inner=self.solver.gathered(problem, state.inner))
 
     def refreshed(self, problem, state):
         inner = self.solver.refreshed(problem, state.inner)
