@@ -47,8 +47,25 @@ def test_other_errors_of_a_module_are_not_hidden(tmp_path, monkeypatch):
 
 
 def test_library_can_be_imported_without_any_optional_package():
-    optional = ["click", "rich", "matplotlib", "highspy", "skops", "dask", "ray", "pycrfsuite"]
+    optional = [
+        "click",
+        "rich",
+        "matplotlib",
+        "highspy",
+        "skops",
+        "dask",
+        "ray",
+        "pycrfsuite",
+        "torch",
+    ]
     code = f"import sys; sys.modules.update(dict.fromkeys({optional}))\n"
     code += "import maxmargin, maxmargin.persistence"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_networks_without_torch_name_the_extra():
+    code = "import sys; sys.modules['torch'] = None\nimport maxmargin.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert 'pip install "maxmargin[torch]"' in done.stderr

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from scipy.optimize import linprog
+
 from maxmargin.torch import (
     Arborescence,
     Chain,
@@ -17,7 +19,6 @@ from maxmargin.torch import (
     Permutation,
     Subset,
 )
-from scipy.optimize import linprog
 
 
 class Case(NamedTuple):
@@ -151,7 +152,9 @@ MAKERS = {
     "chain constrained": lambda g: chain_case(
         g, constraints={"transitions": [(0, 1), (2, 2)], "first": [2], "last": [0]}
     ),
-    "chain matrix": lambda g: chain_case(g, loss=[[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 0.5, 0.0]]),
+    "chain matrix": lambda g: chain_case(
+        g, loss=[[0.0, 1.0, 3.0], [2.0, 0.0, 1.0], [1.0, 0.5, 0.0]]
+    ),
     "permutation": permutation_case,
     "arborescence": lambda g: tree_case(g, True),
     "arborescence of many roots": lambda g: tree_case(g, False),
@@ -166,7 +169,7 @@ def make_case(name: str, seed: int = 0) -> Case:
 
 
 def max_min_value(values: np.ndarray, losses: np.ndarray) -> float:
-    """``max_p min_y' E_p loss(y', y) + E_p value(y)`` over distributions p, by linear programming."""
+    """``max_p min_y' E_p loss(y', y) + E_p value(y)`` over distributions p: a linear program."""
     n = len(values)
     cost = -np.append(values, 1.0)
     above = np.hstack([-losses, np.ones((n, 1))])

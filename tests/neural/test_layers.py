@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from maxmargin.torch import decode, entropy, log_partition, marginals, sample, topk
 from outputs import MAKERS, WITH_SUMS, make_case
+
+from maxmargin.torch import decode, entropy, log_partition, marginals, sample, topk
 
 
 def _rebuilt(case, leaves):
@@ -114,7 +115,9 @@ def test_the_number_of_threads_makes_no_difference():
             torch.set_num_threads(n_threads)
             given = scores.clone().requires_grad_()
             value = log_partition(given, "chain")
-            answers.append((value, *torch.autograd.grad(value.sum(), given), decode(given, "chain")))
+            answers.append(
+                (value, *torch.autograd.grad(value.sum(), given), decode(given, "chain"))
+            )
     finally:
         torch.set_num_threads(before)
     for one, other in zip(*answers, strict=True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from maxmargin.torch import CRFLoss, MaxMarginLoss, MaxMinLoss
 from outputs import MAKERS, WITH_SUMS, make_case, max_min_value
+
+from maxmargin.torch import CRFLoss, MaxMarginLoss, MaxMinLoss
 
 EXACT = ("multiclass", "ordinal", "matrix", "multilabel", "subset")
 
@@ -65,7 +66,7 @@ def test_gradients_of_max_min_are_subgradients(name):
         values = other.values.detach().numpy()
         exact = max_min_value(values, case.losses) - values[case.truth]
         step = sum(
-            float(((there - here) * slope).sum())
+            ((there - here) * slope).sum().item()
             for here, there, slope in zip(case.leaves, other.leaves, slopes, strict=True)
         )
         assert exact >= bracket.lower.item() + step - 1e-7
@@ -154,4 +155,6 @@ def test_single_precision_agrees_with_double():
     for loss in (CRFLoss, MaxMarginLoss, MaxMinLoss):
         found = loss("chain")(scores, tags)
         assert found.dtype == torch.float32
-        torch.testing.assert_close(found.double(), loss("chain")(scores.double(), tags), rtol=1e-6, atol=0)
+        torch.testing.assert_close(
+            found.double(), loss("chain")(scores.double(), tags), rtol=1e-6, atol=0
+        )

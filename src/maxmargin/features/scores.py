@@ -1,7 +1,7 @@
 """Scores that somebody else computed, such as a network, in place of rows of features.
 
-A row *is* the scores of its labels (or arcs, pairs, elements), so there are no inputs and no weights
-of inputs; what is left of a weight vector are transitions. Adding a row writes a gradient.
+A row *is* the scores of its labels (or arcs, pairs, elements), so there are no inputs and no
+weights of inputs; what is left of a weight vector are transitions. Adding a row writes a gradient.
 """
 
 from __future__ import annotations

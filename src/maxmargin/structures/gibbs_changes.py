@@ -18,7 +18,6 @@ from .chain import Chain
 from .chain_sums import apply_masks
 from .subset import Subset
 
-
 # --- subsets ----------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from .._optional import require
 require("torch", "torch", "maxmargin.torch")
 
 from .chain import Chain, ChainScores  # noqa: E402
+from .chain_crf import ChainCRF  # noqa: E402
 from .layers import decode, entropy, log_partition, marginals, sample, topk  # noqa: E402
 from .losses import Bracket, CRFLoss, MaxMarginLoss, MaxMinLoss  # noqa: E402
 from .structures import (  # noqa: E402
@@ -22,7 +23,8 @@ from .structures import (  # noqa: E402
 )
 
 __all__ = [
-    "Arborescence", "Bracket", "CRFLoss", "Chain", "ChainScores", "MaxMarginLoss", "MaxMinLoss",
+    "Arborescence", "Bracket", "CRFLoss", "Chain", "ChainCRF", "ChainScores", "MaxMarginLoss",
+    "MaxMinLoss",
     "Multiclass", "Multilabel", "Ordinal", "Permutation", "Subset", "decode", "entropy",
     "log_partition", "marginals", "sample", "topk",
 ]  # fmt: skip

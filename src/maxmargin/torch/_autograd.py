@@ -26,7 +26,9 @@ class SurrogateValues(torch.autograd.Function):
     """Upper and lower bounds on the losses; the gradient is ``mu - phi(y)``."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, weights: Tensor, batch: Batch, oracle: Any, surrogate: Any):
+    def forward(
+        ctx: Any, values: Tensor, weights: Tensor, batch: Batch, oracle: Any, surrogate: Any
+    ):
         """All losses, and their gradients, in one pass."""
         upper, lower, rows, shared = batch.surrogates(oracle, surrogate)
         ctx.batch, ctx.smooth = batch, surrogate.cost.smooth
@@ -58,7 +60,7 @@ class LogPartition(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, weights: Tensor, batch: Batch):
         """Values and marginals in one pass."""
-        log_sums, rows, shared = batch.gibbs(values, weights)
+        log_sums, _, rows, shared = batch.gibbs(values, weights)
         ctx.batch = batch
         ctx.save_for_backward(values, weights, rows, shared)
         return log_sums.to(values.dtype)
@@ -74,13 +76,33 @@ class LogPartition(torch.autograd.Function):
         )  # fmt: skip
 
 
+class Entropy(torch.autograd.Function):
+    """Entropies; their gradients are minus the second derivatives of log Z times the scores."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, weights: Tensor, batch: Batch):
+        """One pass of sums over all outputs."""
+        _, entropies, _, _ = batch.gibbs(values, weights)
+        ctx.batch = batch
+        ctx.save_for_backward(values, weights)
+        return entropies.to(values.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
+        """A pass along the scores themselves."""
+        values, weights = ctx.saved_tensors
+        rows, shared = ctx.batch.changes(values, weights, values, weights)
+        return ctx.batch.per_example(-grad, rows), _to_weights(ctx.batch, -grad, shared), None
+
+
 class Marginals(torch.autograd.Function):
     """Marginals of the rows and, for each example, of the weights."""
 
     @staticmethod
     def forward(ctx: Any, values: Tensor, weights: Tensor, batch: Batch):
         """One pass of sums over all outputs."""
-        _, rows, shared = batch.gibbs(values, weights)
+        _, _, rows, shared = batch.gibbs(values, weights)
         ctx.batch = batch
         ctx.save_for_backward(values, weights)
         return rows, shared

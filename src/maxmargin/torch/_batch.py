@@ -53,13 +53,6 @@ class Batch(NamedTuple):
             return (rows.view(self.n, -1) * factors[:, None]).view(rows.shape)
         return rows * torch.repeat_interleave(factors, torch.from_numpy(self.rows))[:, None]
 
-    def summed(self, rows: Tensor) -> Tensor:
-        """Sums of rows over each example; rows that do not count must be 0."""
-        if self.layout.form == "padded":
-            return rows.reshape(self.n, -1).sum(1)
-        owners = torch.repeat_interleave(torch.from_numpy(self.rows))
-        return rows.new_zeros(self.n).index_add(0, owners, rows.sum(1))
-
     # --- kernels ------------------------------------------------------------------------------
 
     def _rows(self, values: Tensor) -> ScoreRows:
@@ -86,8 +79,8 @@ class Batch(NamedTuple):
         over_examples(work, self.n, self.operations)
         return torch.from_numpy(bounds.upper), torch.from_numpy(bounds.lower), rows, weights
 
-    def gibbs(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Log partition functions, marginals of the rows and of the weights."""
+    def gibbs(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Log partition functions, entropies, marginals of the rows and of the weights."""
         found, rows, shared = self._slopes(values)
         log_sums, entropies = np.empty(self.n), np.empty(self.n)
         given, own = self._rows(values), self._shared(weights)
@@ -96,7 +89,7 @@ class Batch(NamedTuple):
             batch_gibbs(self.structure, given, own, found, log_sums, entropies, first, last)
 
         over_examples(work, self.n, self.operations)
-        return torch.from_numpy(log_sums), rows, shared
+        return torch.from_numpy(log_sums), torch.from_numpy(entropies), rows, shared
 
     def changes(
         self, values: Tensor, weights: Tensor, along: Tensor, along_weights: Tensor
@@ -107,9 +100,7 @@ class Batch(NamedTuple):
         moves, own_moves = self._rows(along.contiguous()), self._shared(along_weights)
 
         def work(first: int, last: int) -> int:
-            return batch_changes(
-                self.structure, given, own, moves, own_moves, found, first, last
-            )
+            return batch_changes(self.structure, given, own, moves, own_moves, found, first, last)
 
         failed = [i for i in over_examples(work, self.n, 2 * self.operations) if i >= 0]
         if failed:

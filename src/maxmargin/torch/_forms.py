@@ -246,4 +246,8 @@ def describe(value: Any) -> str:
     """What was received, in a few words."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
-    return f"{type(value).__name__} of length {len(value)}" if hasattr(value, "__len__") else repr(value)
+    return (
+        f"{type(value).__name__} of length {len(value)}"
+        if hasattr(value, "__len__")
+        else repr(value)
+    )

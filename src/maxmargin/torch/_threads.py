@@ -1,4 +1,4 @@
-"""Threads over the examples of a batch: kernels release the GIL, and write to parts of their own."""
+"""Threads over the examples of a batch: kernels release the GIL, and write to their own parts."""
 
 from __future__ import annotations
 

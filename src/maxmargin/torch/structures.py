@@ -22,7 +22,7 @@ from ..structures.multilabel import Multilabel as PackedLabels
 from ..structures.permutation import Matching
 from ..structures.subset import Subset as PackedSubset
 from ..surrogates.crf import Crf
-from ._autograd import LogPartition, Marginals, SurrogateValues
+from ._autograd import Entropy, LogPartition, Marginals, SurrogateValues
 from ._batch import Batch
 from ._forms import (
     Layout,
@@ -88,9 +88,7 @@ class Structure:
 
     def crf(self, batch: Batch) -> Tensor:
         """Negative log likelihood of each example."""
-        return SurrogateValues.apply(
-            batch.values, batch.weights, batch, Formula(False), Crf()
-        )[0]
+        return SurrogateValues.apply(batch.values, batch.weights, batch, Formula(False), Crf())[0]
 
     def log_partition(self, batch: Batch) -> Tensor:
         """Log partition function of each example."""
@@ -102,11 +100,7 @@ class Structure:
 
     def entropy(self, batch: Batch) -> Tensor:
         """Entropy of the distribution of each example."""
-        rows, weights = self.marginals(batch)
-        mean = batch.summed(rows * batch.values)
-        if weights.shape[1]:
-            mean = mean + (weights * batch.weights).sum(1).to(mean.dtype)
-        return self.log_partition(batch) - mean
+        return Entropy.apply(batch.values, batch.weights, batch)
 
     def draw(self, batch: Batch, generator: torch.Generator | None) -> Any:
         """An output of each example."""
@@ -176,7 +170,6 @@ class Multiclass(Structure):
             tuple(scores.shape), scores.device,
         )  # fmt: skip
 
-
     # Plain torch does the sums over classes, and differentiates them.
 
     def crf(self, batch):
@@ -191,6 +184,11 @@ class Multiclass(Structure):
     def marginals(self, batch):
         """Softmax."""
         return batch.values.softmax(1), batch.weights
+
+    def entropy(self, batch):
+        """Entropy of the softmax."""
+        logs = batch.values.log_softmax(1)
+        return -(logs.exp() * logs).sum(1)
 
     def draw(self, batch, generator):
         """A class of each example."""
@@ -255,7 +253,6 @@ class Multilabel(Structure):
             packed, values * np.sqrt(0.5), _no_weights(values), _NONE, layout.lengths, layout,
             10.0 * n * k, tuple(scores.shape), scores.device,
         )  # fmt: skip
-
 
     # Labels are independent given the scores, so plain torch does the sums.
 
