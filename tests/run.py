@@ -62,13 +62,11 @@ def variables(environment: Mapping[str, str]) -> dict[str, str]:
 
 def in_order(wanted: set[str], folder: Path = FOLDER) -> list[str]:
     """All test files of a folder, or those that are wanted, the longest first."""
-    if folder != FOLDER:
-        return sorted(path.name for path in folder.glob("test_*.py"))
-    first = [f"test_{name}.py" for name in LONG.split()]
+    first = [f"test_{name}.py" for name in LONG.split() if folder == FOLDER]
     missing = [name for name in first if not (FOLDER / name).exists()]
     if missing:
         raise SystemExit(f"{__file__} names files that are not there: {', '.join(missing)}")
-    rest = sorted(path.name for path in FOLDER.glob("test_*.py") if path.name not in first)
+    rest = sorted(path.name for path in folder.glob("test_*.py") if path.name not in first)
     return [name for name in first + rest if not wanted or name in wanted]
 
 

@@ -52,7 +52,7 @@ def chain_case(generator, loss="0-1", constraints=None):
     leaves = tuple(_tensor(generator, *shape) for shape in ((1, T, K), (K, K), (K,), (K,)))
     emissions, transitions, start, end = leaves
     structure = Chain(loss=loss, constraints=constraints)
-    masks = structure.of_size(K)[1]
+    masks = structure.of_size(K).masks
     outputs = [
         y
         for y in itertools.product(range(K), repeat=T)

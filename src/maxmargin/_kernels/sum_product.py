@@ -22,7 +22,7 @@ from .jit import leaf
 from .vector import add_scaled, combine_rows, copy, dot, max_plus, spread_row
 
 # Plain messages are used while all numbers that matter stay above exp(-600).
-_SAFE = 600.0
+SAFE = 600.0
 
 
 @leaf
@@ -63,7 +63,7 @@ def _is_harmless(unary, transitions):
             return False
     if not all_allowed:
         steps = 0.5 * length
-    return 2.0 * steps * (spread + widest + np.log(n)) <= _SAFE
+    return 2.0 * steps * (spread + widest + np.log(n)) <= SAFE
 
 
 @leaf

@@ -1,7 +1,8 @@
-"""Gradients of what kernels compute: autograd functions over rows of scores."""
+"""Gradients of what kernels compute: autograd functions of scores and shared scores."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,106 +12,101 @@ from torch.autograd.function import once_differentiable
 from ._batch import Batch
 
 
-def _to_weights(batch: Batch, factors: Tensor | None, slopes: Tensor) -> Tensor:
-    """Gradients of the weights from those of each example."""
-    if factors is not None:
-        factors = factors.to(slopes.dtype)
-    if len(batch.weights) == 1:
-        summed = slopes.sum(0) if factors is None else factors @ slopes
-        return summed[None].to(batch.weights.dtype)
-    each = slopes if factors is None else factors[:, None] * slopes
-    return each.to(batch.weights.dtype)
-
-
 class SurrogateValues(torch.autograd.Function):
     """Upper and lower bounds on the losses; the gradient is ``mu - phi(y)``."""
 
     @staticmethod
     def forward(
-        ctx: Any, values: Tensor, weights: Tensor, batch: Batch, oracle: Any, surrogate: Any
-    ):
+        ctx: Any, batch: Batch, losses: Callable, smooth: bool, scores: Tensor, *shared: Tensor
+    ):  # fmt: skip
         """All losses, and their gradients, in one pass."""
-        upper, lower, rows, shared = batch.surrogates(oracle, surrogate)
-        ctx.batch, ctx.smooth = batch, surrogate.cost.smooth
-        ctx.save_for_backward(values, weights, rows, shared)
-        lower = lower.to(values.dtype)
+        upper, lower, rows, weights = losses()
+        ctx.batch, ctx.smooth = batch, smooth
+        ctx.save_for_backward(scores, *shared, rows, weights)
+        upper, lower = upper.to(scores), lower.to(scores)
         ctx.mark_non_differentiable(lower)
-        return upper.to(values.dtype), lower
+        return upper, lower
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor):  # type: ignore[override]
         """Gradients times the factor of each example; differentiable for smooth surrogates."""
-        values, weights, rows, shared = ctx.saved_tensors
-        batch = ctx.batch
+        *inputs, rows, weights = ctx.saved_tensors
+        batch, grad = ctx.batch, grad.cpu()
         if ctx.smooth and torch.is_grad_enabled():
-            found, found_shared = Marginals.apply(values, weights, batch)
+            found, found_weights = Marginals.apply(batch, *inputs)
             rows = found + (rows - found).detach()
-            shared = found_shared + (shared - found_shared).detach()
-        needs_weights = ctx.needs_input_grad[1] and weights.shape[1] > 0
-        return (
-            batch.per_example(grad, rows),
-            _to_weights(batch, grad, shared) if needs_weights else None,
-            None, None, None,
-        )  # fmt: skip
+            weights = found_weights + (weights - found_weights).detach()
+        shared = batch.to_shared(grad, weights) if any(ctx.needs_input_grad[4:]) else ()
+        return None, None, None, batch.to_scores(grad, rows), *shared
+
+
+def loss_values(
+    batch: Batch, losses: Callable[[], tuple[Tensor, Tensor, Tensor, Tensor]], smooth: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Upper and lower bounds on the losses of a batch, the upper ones differentiable.
+
+    ``losses`` returns both, and the gradients of rows and of shared scores.
+    """
+    return SurrogateValues.apply(batch, losses, smooth, batch.scores, *batch.shared)
 
 
 class LogPartition(torch.autograd.Function):
     """Log partition functions; their gradients are marginals."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, weights: Tensor, batch: Batch):
+    def forward(ctx: Any, batch: Batch, scores: Tensor, *shared: Tensor):
         """Values and marginals in one pass."""
-        log_sums, _, rows, shared = batch.gibbs(values, weights)
+        log_sums, _, rows, weights = batch.gibbs()
         ctx.batch = batch
-        ctx.save_for_backward(values, weights, rows, shared)
-        return log_sums.to(values.dtype)
+        ctx.save_for_backward(scores, *shared, rows, weights)
+        return log_sums.to(scores)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
         """Marginals times the factor of each example."""
-        values, weights, rows, shared = ctx.saved_tensors
+        *inputs, rows, weights = ctx.saved_tensors
+        batch, grad = ctx.batch, grad.cpu()
         if torch.is_grad_enabled():
-            rows, shared = Marginals.apply(values, weights, ctx.batch)
-        return (
-            ctx.batch.per_example(grad, rows), _to_weights(ctx.batch, grad, shared), None
-        )  # fmt: skip
+            rows, weights = Marginals.apply(batch, *inputs)
+        return None, batch.to_scores(grad, rows), *batch.to_shared(grad, weights)
 
 
 class Entropy(torch.autograd.Function):
     """Entropies; their gradients are minus the second derivatives of log Z times the scores."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, weights: Tensor, batch: Batch):
+    def forward(ctx: Any, batch: Batch, scores: Tensor, *shared: Tensor):
         """One pass of sums over all outputs."""
-        _, entropies, _, _ = batch.gibbs(values, weights)
         ctx.batch = batch
-        ctx.save_for_backward(values, weights)
-        return entropies.to(values.dtype)
+        ctx.save_for_backward(scores, *shared)
+        return batch.gibbs()[1].to(scores)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
         """A pass along the scores themselves."""
-        values, weights = ctx.saved_tensors
-        rows, shared = ctx.batch.changes(values, weights, values, weights)
-        return ctx.batch.per_example(-grad, rows), _to_weights(ctx.batch, -grad, shared), None
+        batch, grad = ctx.batch, -grad.cpu()
+        rows, weights = batch.changes(batch.values, batch.weights)
+        return None, batch.to_scores(grad, rows), *batch.to_shared(grad, weights)
 
 
 class Marginals(torch.autograd.Function):
-    """Marginals of the rows and, for each example, of the weights."""
+    """Marginals of the rows and, for each example, of the shared scores, on the CPU."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, weights: Tensor, batch: Batch):
+    def forward(ctx: Any, batch: Batch, scores: Tensor, *shared: Tensor):
         """One pass of sums over all outputs."""
-        _, _, rows, shared = batch.gibbs(values, weights)
+        _, _, rows, weights = batch.gibbs()
         ctx.batch = batch
-        ctx.save_for_backward(values, weights)
-        return rows, shared
+        ctx.save_for_backward(scores, *shared)
+        return rows, weights
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, along: Tensor, along_weights: Tensor):  # type: ignore[override]
         """Second derivatives of the log partition functions, which are symmetric."""
-        values, weights = ctx.saved_tensors
-        rows, shared = ctx.batch.changes(values, weights, along, along_weights)
-        return rows, _to_weights(ctx.batch, None, shared), None
+        batch = ctx.batch
+        rows, weights = batch.changes(
+            along.contiguous().numpy(), along_weights.contiguous().numpy()
+        )
+        return None, batch.to_scores(None, rows), *batch.to_shared(None, weights)

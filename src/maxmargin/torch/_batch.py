@@ -19,88 +19,128 @@ from .._kernels.batches import (
 )
 from .._kernels.passes import Objective
 from ..features.scores import ScoreRows
+from ..structures.chain_likelihood import chain_likelihoods
 from ._forms import Layout
 from ._threads import over_examples
 
+NO_PLACES = np.empty(0, np.int64)
+NO_WEIGHTS = np.empty((1, 0))
+
 
 class Batch(NamedTuple):
-    """Outputs of a batch, and where their scores stand.
+    """Outputs of a batch, and their scores.
 
-    ``values`` holds the scores in rows, and ``weights`` those that all positions share (transitions
-    of a chain), one row for all examples or one for each; both may need gradients.
+    ``scores`` and ``shared`` are what gradients flow to: scores of parts, and those that all
+    positions share (transitions of a chain). ``values`` and ``weights`` are the same numbers as
+    kernels read them: rows of scores, and one row of shared scores for all examples or for each.
     """
 
     structure: Any  # packed outputs, a NamedTuple of the compiled core
-    values: Tensor  # (rows, labels)
-    weights: Tensor  # (1 or n, number of shared scores)
-    places: np.ndarray  # rows that count; empty if all do
-    rows: np.ndarray  # number of rows of each example, padding included
+    scores: Tensor
+    values: np.ndarray  # (rows, labels)
     layout: Layout
+    rows: np.ndarray  # number of rows of each example, padding included
     operations: float  # of one pass, about: whether threads pay off
-    shape: tuple[int, ...]  # of the scores that were given, if these were one tensor
-    device: torch.device  # where the scores came from
+    places: np.ndarray = NO_PLACES  # rows that count; empty if all do
+    shared: tuple[Tensor, ...] = ()
+    columns: tuple[tuple[int, int, bool], ...] = ()  # of each: first and last, one per example?
+    weights: np.ndarray = NO_WEIGHTS
+    factor: float = 1.0  # values are the scores times this
 
     @property
     def n(self) -> int:
         """Number of examples."""
         return self.layout.n
 
-    def per_example(self, factors: Tensor, rows: Tensor) -> Tensor:
-        """Rows times the factor of their example."""
-        if self.n == 1 or factors.stride(0) == 0:
-            return rows * factors[0]
-        if self.layout.form == "padded":
-            return (rows.view(self.n, -1) * factors[:, None]).view(rows.shape)
-        return rows * torch.repeat_interleave(factors, torch.from_numpy(self.rows))[:, None]
+    @property
+    def device(self) -> torch.device:
+        """Where the scores came from."""
+        return self.scores.device
+
+    # --- gradients ----------------------------------------------------------------------------
+
+    def to_scores(self, factors: Tensor | None, rows: Tensor) -> Tensor:
+        """Rows, times the factors of their examples, as gradients of the scores."""
+        if factors is not None:
+            if factors.stride(0) == 0 or self.n == 1:
+                rows = rows * factors[0]
+            elif self.layout.form == "padded":
+                rows = rows.view(self.n, -1) * factors[:, None]
+            else:
+                owners = torch.from_numpy(self.rows)
+                rows = rows * torch.repeat_interleave(factors, owners)[:, None]
+        if self.factor != 1.0:
+            rows = rows * self.factor
+        return rows.view(self.scores.shape).to(self.device)
+
+    def to_shared(self, factors: Tensor | None, slopes: Tensor) -> list[Tensor]:
+        """Rows of shared scores, one per example, as gradients of the shared scores."""
+        if not self.shared:
+            return []
+        if factors is None:
+            factors = torch.ones(self.n, dtype=slopes.dtype)
+        factors = factors.to(slopes.dtype)
+        total = (factors @ slopes).to(self.scores)
+        found = []
+        for part, (begin, end, own) in zip(self.shared, self.columns):
+            slope = factors[:, None] * slopes[:, begin:end] if own else total[begin:end]
+            found.append(slope.to(part).view(part.shape))
+        return found
 
     # --- kernels ------------------------------------------------------------------------------
 
-    def _rows(self, values: Tensor) -> ScoreRows:
-        return ScoreRows(values.detach().numpy(), self.places)
+    def _rows(self) -> ScoreRows:
+        return ScoreRows(self.values, self.places)
 
-    def _shared(self, weights: Tensor) -> np.ndarray:
-        return weights.detach().to(torch.float64).contiguous().numpy()
-
-    def _slopes(self, values: Tensor) -> tuple[Slopes, Tensor, Tensor]:
-        rows = torch.zeros_like(values, memory_format=torch.contiguous_format)
-        weights = torch.zeros((self.n, self.weights.shape[1]), dtype=torch.float64)
-        return Slopes(ScoreRows(rows.numpy(), self.places), weights.numpy()), rows, weights
+    def _slopes(self) -> tuple[Slopes, Tensor, Tensor]:
+        rows = np.zeros_like(self.values)
+        weights = np.zeros((self.n, self.weights.shape[1]))
+        slopes = Slopes(ScoreRows(rows, self.places), weights)
+        return slopes, torch.from_numpy(rows), torch.from_numpy(weights)
 
     def surrogates(self, oracle: Any, surrogate: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Upper and lower bounds on the losses, and the gradients of scores and weights."""
-        slopes, rows, weights = self._slopes(self.values)
-        bounds = Bounds(np.empty(self.n), np.empty(self.n))
+        """Upper and lower bounds on the losses, and the gradients of rows and shared scores."""
         objective = Objective(oracle, surrogate, self.structure)
-        given, shared = self._rows(self.values), self._shared(self.weights)
+        return self._losses(batch_surrogates, objective)
+
+    def likelihoods(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The same for the negative log likelihoods of chains without constraints."""
+        return self._losses(chain_likelihoods, self.structure)
+
+    def _losses(self, kernel: Any, objective: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        slopes, rows, weights = self._slopes()
+        bounds = Bounds(np.empty(self.n), np.empty(self.n))
+        given = self._rows()
 
         def work(first: int, last: int) -> None:
-            batch_surrogates(objective, given, shared, slopes, bounds, first, last)
+            kernel(objective, given, self.weights, slopes, bounds, first, last)
 
         over_examples(work, self.n, self.operations)
         return torch.from_numpy(bounds.upper), torch.from_numpy(bounds.lower), rows, weights
 
-    def gibbs(self, values: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Log partition functions, entropies, marginals of the rows and of the weights."""
-        found, rows, shared = self._slopes(values)
+    def gibbs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Log partition functions, entropies, marginals of the rows and of the shared scores."""
+        found, rows, weights = self._slopes()
         log_sums, entropies = np.empty(self.n), np.empty(self.n)
-        given, own = self._rows(values), self._shared(weights)
+        given = self._rows()
 
         def work(first: int, last: int) -> None:
-            batch_gibbs(self.structure, given, own, found, log_sums, entropies, first, last)
+            batch_gibbs(
+                self.structure, given, self.weights, found, log_sums, entropies, first, last
+            )
 
         over_examples(work, self.n, self.operations)
-        return torch.from_numpy(log_sums), torch.from_numpy(entropies), rows, shared
+        return torch.from_numpy(log_sums), torch.from_numpy(entropies), rows, weights
 
-    def changes(
-        self, values: Tensor, weights: Tensor, along: Tensor, along_weights: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Derivatives of the marginals along a direction, for the rows and for the weights."""
-        found, rows, shared = self._slopes(values)
-        given, own = self._rows(values), self._shared(weights)
-        moves, own_moves = self._rows(along.contiguous()), self._shared(along_weights)
+    def changes(self, along: np.ndarray, along_weights: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Derivatives of the marginals along a direction, of the rows and the shared scores."""
+        found, rows, weights = self._slopes()
+        given, moves = self._rows(), ScoreRows(along, self.places)
 
         def work(first: int, last: int) -> int:
-            return batch_changes(self.structure, given, own, moves, own_moves, found, first, last)
+            return batch_changes(
+                self.structure, given, self.weights, moves, along_weights, found, first, last
+            )
 
         failed = [i for i in over_examples(work, self.n, 2 * self.operations) if i >= 0]
         if failed:
@@ -108,28 +148,27 @@ class Batch(NamedTuple):
                 f"The derivatives of the marginals of example {failed[0]} have too few digits: its "
                 "scores are so far apart that the Laplacian is nearly singular. Scale scores down."
             )
-        return rows, shared
+        return rows, weights
 
-    def decode(self) -> tuple[np.ndarray, Tensor]:
+    def decode(self) -> tuple[np.ndarray, np.ndarray]:
         """Labels of the best outputs, without padding, and their scores."""
         labels = np.zeros(len(self.structure.truth), np.int32)
         values = np.empty(self.n)
-        given, own = self._rows(self.values), self._shared(self.weights)
+        given = self._rows()
 
         def work(first: int, last: int) -> None:
-            batch_decodings(self.structure, given, own, labels, values, first, last)
+            batch_decodings(self.structure, given, self.weights, labels, values, first, last)
 
         over_examples(work, self.n, self.operations)
-        return labels, torch.from_numpy(values)
+        return labels, values
 
-    def draw(self, uniforms: Tensor) -> np.ndarray:
+    def draw(self, uniforms: np.ndarray) -> np.ndarray:
         """Labels of outputs drawn by the Gibbs distributions; ``uniforms`` has a row each."""
         labels = np.zeros(len(self.structure.truth), np.int32)
-        given, own = self._rows(self.values), self._shared(self.weights)
-        numbers = uniforms.numpy()
+        given = self._rows()
 
         def work(first: int, last: int) -> int:
-            return batch_draws(self.structure, given, own, numbers, labels, first, last)
+            return batch_draws(self.structure, given, self.weights, uniforms, labels, first, last)
 
         failed = [i for i in over_examples(work, self.n, self.operations) if i >= 0]
         if failed:

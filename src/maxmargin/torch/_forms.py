@@ -6,9 +6,10 @@ which example. Padded tensors are not copied: ``places`` lists the rows that cou
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,23 +19,36 @@ _FLOATS = (torch.float32, torch.float64)
 _NO_PLACES = np.empty(0, np.int64)
 
 
-class Layout(NamedTuple):
-    """Which positions belong to which example."""
+class Layout:
+    """Which positions belong to which example.
 
-    form: str  # "list", "padded" or "flat"
-    lengths: np.ndarray
-    padded_to: int = 0
-    mask: np.ndarray | None = None  # of a padded batch with examples of different lengths
+    Parameters
+    ----------
+    form : {"list", "padded", "flat"}
+    lengths : integer array
+        Number of positions of each example.
+    padded_to : int
+        Number of positions of a padded batch.
+    mask : bool array, optional
+        Of a padded batch with examples of different lengths.
+    """
+
+    def __init__(
+        self, form: str, lengths: np.ndarray, padded_to: int = 0, mask: np.ndarray | None = None
+    ):
+        self.form = form
+        self.lengths = lengths
+        self.padded_to = padded_to
+        self.mask = mask
+        self.n = len(lengths)
+        # where the positions of each example start, without padding
+        self.indptr = np.zeros(self.n + 1, np.int64)
+        np.cumsum(lengths, out=self.indptr[1:])
 
     @property
-    def n(self) -> int:
-        """Number of examples."""
-        return len(self.lengths)
-
-    @property
-    def indptr(self) -> np.ndarray:
-        """Where the positions of each example start, without padding."""
-        return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
+    def rows(self) -> np.ndarray:
+        """Number of positions of each example, padding included."""
+        return np.full(self.n, self.padded_to) if self.form == "padded" else self.lengths
 
     @property
     def places(self) -> np.ndarray:
@@ -66,6 +80,11 @@ def to_cpu(tensor: Tensor) -> Tensor:
         stacklevel=4,
     )
     return tensor.cpu()
+
+
+def as_rows(scores: Tensor, width: int) -> np.ndarray:
+    """Scores as rows of a matrix; not copied if they are contiguous and on the CPU."""
+    return to_cpu(scores.detach()).contiguous().view(-1, width).numpy()
 
 
 def check_scores(name: str, scores: Any, ndim: int) -> Tensor:
@@ -100,7 +119,9 @@ def _check_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> np.n
             f"{tuple(mask.shape)}."
         )
     check_device("mask", mask, device)
-    found = mask.cpu().numpy().astype(bool)
+    found = mask.cpu().numpy().astype(bool, copy=False)
+    if found.all():
+        return found
     lengths = found.sum(1)
     if not np.array_equal(found, np.arange(shape[1]) < lengths[:, None]):
         bad = int(np.flatnonzero((found != (np.arange(shape[1]) < lengths[:, None])).any(1))[0])
@@ -119,9 +140,11 @@ def padded_layout(name: str, tensor: Tensor, mask: Any) -> Layout:
     if mask is None:
         return Layout("padded", np.full(n, longest), longest)
     found = _check_mask(mask, (n, longest), tensor.device)
+    if found.all():
+        return Layout("padded", np.full(n, longest), longest)
     lengths = found.sum(1)
     _check_lengths(name, lengths)
-    return Layout("padded", lengths, longest, None if found.all() else found)
+    return Layout("padded", lengths, longest, found)
 
 
 def flat_layout(name: str, offsets: Any) -> Layout:
@@ -177,15 +200,14 @@ def read_layout(name: str, scores: Any, ndim: int, mask: Any, offsets: Any) -> L
     return padded_layout(name, scores, mask)
 
 
-def check_finite(values: Tensor, counted: np.ndarray, sizes: np.ndarray) -> None:
+def check_finite(values: np.ndarray, counted: np.ndarray, sizes: np.ndarray) -> None:
     """Refuse NaN and infinity in ``values``, rows of parts; names the example.
 
     ``counted`` lists the rows that count (empty: all), ``sizes`` the number of them per example.
     """
-    if np.isfinite(float(values.detach().sum())):
+    if math.isfinite(torch.from_numpy(values).sum().item()):
         return
-    rows = values.detach().numpy()
-    fine = np.isfinite(rows.reshape(len(rows), -1)).all(1)
+    fine = np.isfinite(values).all(1)
     if len(counted):
         fine = fine[counted]
     if fine.all():  # infinite or NaN padding, or a sum that overflows
@@ -230,8 +252,10 @@ def read_labels(
     found = flat.cpu().numpy()
     if layout.mask is not None:
         found = found[layout.places]
-    bad = (found < low) | (found >= high)
-    if bad.any():
+    if np.ndim(high) > 0 or not low <= found.min() <= found.max() < high:
+        bad = (found < low) | (found >= high)
+        if not bad.any():
+            return found.astype(np.int32)
         row = int(np.flatnonzero(bad)[0])
         example = int(np.searchsorted(layout.indptr, row, side="right")) - 1
         most = high if np.ndim(high) == 0 else high[row]  # type: ignore[index]

@@ -13,9 +13,11 @@ from ..oracles.mirror_prox import chain_pairs
 from ..structures.chain import Chain as PackedChain
 from ..structures.losses import LabelLoss
 from ..structures.masks import TransitionMasks, transition_masks
+from ._autograd import loss_values
 from ._batch import Batch
 from ._forms import (
     Layout,
+    as_rows,
     check_device,
     check_finite,
     check_scores,
@@ -24,7 +26,7 @@ from ._forms import (
     read_layout,
     to_cpu,
 )
-from .structures import Structure, label_loss
+from ._structure import Structure, label_loss
 
 _NO_PRODUCTS = np.empty(0)
 
@@ -42,6 +44,15 @@ class ChainScores(NamedTuple):
     transitions: Tensor | None = None
     start: Tensor | None = None
     end: Tensor | None = None
+
+
+class Limits(NamedTuple):
+    """Loss and constraints for a number of labels."""
+
+    loss: LabelLoss
+    masks: TransitionMasks
+    forbid_anything: bool
+    scores: tuple[np.ndarray, ...]  # of the masks: minus infinity where they forbid
 
 
 class Chain(Structure):
@@ -72,9 +83,9 @@ class Chain(Structure):
         self.scale = check_choice("scale", scale, ("mean", "sum"))
         self.constraints = constraints
         self.classes = classes
-        self._known: dict[int, tuple[LabelLoss, TransitionMasks]] = {}
+        self._known: dict[int, Limits] = {}
 
-    def of_size(self, n_labels: int) -> tuple[LabelLoss, TransitionMasks]:
+    def of_size(self, n_labels: int) -> Limits:
         """Loss and masks for a number of labels."""
         if n_labels not in self._known:
             classes = np.arange(n_labels) if self.classes is None else np.asarray(self.classes)
@@ -83,37 +94,42 @@ class Chain(Structure):
                     f"classes has {len(classes)} labels, but emissions have {n_labels}."
                 )
             masks = transition_masks(self.constraints, classes)
-            self._known[n_labels] = (label_loss(self.loss, n_labels), masks)
+            minus = tuple(np.where(mask, 0.0, -np.inf) for mask in masks)
+            loss = label_loss(self.loss, n_labels)
+            self._known[n_labels] = Limits(loss, masks, masks.forbids_anything, minus)
         return self._known[n_labels]
 
     def batch(self, scores, targets, mask, offsets, allowed=None):
         """Read a batch; ``allowed`` is a bool array (positions, K) of labels that may occur."""
         given = scores if isinstance(scores, ChainScores) else ChainScores(scores)
-        values, layout, device = read_emissions(given.emissions, mask, offsets)
-        k = int(values.shape[1])
-        loss, masks = self.of_size(k)
+        emissions, layout = read_emissions(given.emissions, mask, offsets)
+        k = int(emissions.shape[-1])
+        values = as_rows(emissions, k)
+        check_finite(values, layout.places, layout.lengths)
+        limits = self.of_size(k)
         truth = np.zeros(int(layout.lengths.sum()), np.int32)
         if targets is not None:
-            truth = read_labels("targets", targets, layout, device, 0, k)
-            _check_allowed(truth, layout, masks)
+            truth = read_labels("targets", targets, layout, emissions.device, 0, k)
+            _check_allowed(truth, layout, limits)
         ends = given.start is not None or given.end is not None
-        weights = _shared_scores(given, values, layout.n, k, device)
-        packed = _pack(truth, layout, k, loss, self.scale, masks, ends, allowed)
-        rows = np.full(layout.n, layout.padded_to) if layout.form == "padded" else layout.lengths
-        emissions = given.emissions
-        shape = tuple(emissions.shape) if isinstance(emissions, Tensor) else ()
-        return Batch(
-            packed, values, weights, layout.places, rows, layout,
-            4.0 * float(layout.lengths.sum()) * k * k, shape, device,
-        )  # fmt: skip
+        packed = _pack(truth, layout, limits, self.scale, ends, allowed)
+        work = 4.0 * len(truth) * k * k
+        batch = Batch(packed, emissions, values, layout, layout.rows, work, layout.places)
+        return batch._replace(**_shared_scores(given, layout.n, k, ends, emissions.device))
+
+    def crf(self, batch):
+        """Negative log likelihoods, by a kernel of their own where nothing is constrained."""
+        if batch.structure.masked or len(batch.weights) > 1:
+            return super().crf(batch)
+        return loss_values(batch, batch.likelihoods, smooth=True)[0]
 
     def max_min_oracle(self, packed, iterations):
         """Saddle-point mirror-prox."""
         return chain_pairs(packed, iterations)
 
 
-def read_emissions(emissions: Any, mask: Any, offsets: Any) -> tuple[Tensor, Layout, torch.device]:
-    """Rows of emissions on the CPU, their layout, and the device where they came from."""
+def read_emissions(emissions: Any, mask: Any, offsets: Any) -> tuple[Tensor, Layout]:
+    """Emissions as one tensor, and their layout."""
     layout = read_layout("emissions", emissions, 2, mask, offsets)
     if layout.form == "list":
         widths = {int(each.shape[1]) for each in emissions}
@@ -121,36 +137,27 @@ def read_emissions(emissions: Any, mask: Any, offsets: Any) -> tuple[Tensor, Lay
             raise ValueError(
                 f"emissions must all have the same number of labels; received {sorted(widths)}."
             )
-        values, device = torch.cat(list(emissions)), emissions[0].device
-    else:
-        if layout.form == "flat":
-            check_scores("emissions", emissions, 2)
-            if len(emissions) != layout.lengths.sum():
-                raise ValueError(
-                    f"emissions must have {layout.lengths.sum()} rows by offsets; received "
-                    f"{len(emissions)}."
-                )
-        values, device = emissions.reshape(-1, emissions.shape[-1]), emissions.device
-    if values.shape[1] == 0:
+        emissions = torch.cat(list(emissions))
+    elif layout.form == "flat":
+        check_scores("emissions", emissions, 2)
+        if len(emissions) != layout.lengths.sum():
+            raise ValueError(
+                f"emissions must have {layout.lengths.sum()} rows by offsets; received "
+                f"{len(emissions)}."
+            )
+    if emissions.shape[-1] == 0:
         raise ValueError("emissions have no labels: their last dimension is 0.")
-    values = to_cpu(values).contiguous()
-    check_finite(values, layout.places, layout.lengths)
-    return values, layout, device
+    return emissions, layout
 
 
 def _shared_scores(
-    given: ChainScores, values: Tensor, n: int, k: int, device: torch.device
-) -> Tensor:
+    given: ChainScores, n: int, k: int, ends: bool, device: torch.device
+) -> dict[str, Any]:
     """Transitions, start and end as one row for all sequences, or one for each."""
-    parts = {"transitions": (k, k), "start": (k,), "end": (k,)}
-    if given.start is None and given.end is None:
-        parts = {"transitions": (k, k)}
-    found = []
-    for name, shape in parts.items():
-        part = getattr(given, name)
-        if part is None:
-            found.append(values.new_zeros((1, int(np.prod(shape)))))
-            continue
+    sizes = {"transitions": k * k, "start": k, "end": k} if ends else {"transitions": k * k}
+    parts = {name: getattr(given, name) for name in sizes if getattr(given, name) is not None}
+    for name, part in parts.items():
+        shape = (k, k) if name == "transitions" else (k,)
         if not isinstance(part, Tensor) or tuple(part.shape) not in (shape, (n, *shape)):
             raise ValueError(
                 f"{name} must be a tensor of shape {shape} or {(n, *shape)}; received "
@@ -158,40 +165,46 @@ def _shared_scores(
             )
         check_scores(name, part, part.ndim)
         check_device(name, part, device)
-        flat = to_cpu(part).reshape(-1 if part.ndim > len(shape) else 1, int(np.prod(shape)))
-        _check_shared(name, flat)
-        found.append(flat)
-    most = max(len(part) for part in found)
-    return found[0] if len(found) == 1 else torch.cat([p.expand(most, -1) for p in found], 1)
-
-
-def _check_shared(name: str, flat: Tensor) -> None:
-    if not np.isfinite(float(flat.detach().sum())) and not torch.isfinite(flat).all():
+    if not parts:
+        return {"weights": np.zeros((1, sum(sizes.values())))}
+    owned = {name: part.ndim > (2 if name == "transitions" else 1) for name, part in parts.items()}
+    n_rows = n if any(owned.values()) else 1
+    columns, begin, rows = [], 0, []
+    for name, size in sizes.items():
+        if name in parts:
+            rows.append(parts[name].detach().reshape(-1, size).expand(n_rows, size))
+            columns.append((begin, begin + size, owned[name]))
+        else:
+            rows.append(next(iter(parts.values())).new_zeros((n_rows, size)))
+        begin += size
+    weights = to_cpu(torch.cat(rows, 1).double()).numpy()
+    if not np.isfinite(weights).all():
         raise ValueError(
-            f"{name} contain NaN or infinity. Forbid transitions by constraints instead of "
-            "infinite scores."
+            f"{' or '.join(parts)} contain NaN or infinity. Forbid transitions by constraints "
+            "instead of infinite scores."
         )
+    return {"shared": tuple(parts.values()), "columns": tuple(columns), "weights": weights}
 
 
 def _pack(
-    truth: np.ndarray, layout: Layout, k: int, loss: LabelLoss, scale: str,
-    masks: TransitionMasks, ends: bool, allowed: np.ndarray | None,
+    truth: np.ndarray, layout: Layout, limits: Limits, scale: str, ends: bool,
+    allowed: np.ndarray | None,
 ) -> PackedChain:  # fmt: skip
-    lengths = layout.lengths
+    lengths, k = layout.lengths, len(limits.masks.first)
     scales = np.ones(len(truth)) if scale == "sum" else np.repeat(1.0 / lengths, lengths)
-    minus = [np.where(mask, 0.0, -np.inf) for mask in masks]
-    masked = masks.forbids_anything or allowed is not None
+    masked = limits.forbid_anything or allowed is not None
     return PackedChain(
-        truth, layout.indptr, int(lengths.max()), k, loss, scales, ends, masked, *minus,
-        np.empty((0, k), bool) if allowed is None else allowed, _NO_PRODUCTS,
+        truth, layout.indptr, int(lengths.max()), k, limits.loss, scales, ends, masked,
+        *limits.scores, np.empty((0, k), bool) if allowed is None else allowed, _NO_PRODUCTS,
         np.zeros(layout.n + 1, np.int64),
     )  # fmt: skip
 
 
-def _check_allowed(truth: np.ndarray, layout: Layout, masks: TransitionMasks) -> None:
+def _check_allowed(truth: np.ndarray, layout: Layout, limits: Limits) -> None:
     """Refuse targets that the constraints forbid."""
-    if not masks.forbids_anything:
+    if not limits.forbid_anything:
         return
+    masks = limits.masks
     begin, end = layout.indptr[:-1], layout.indptr[1:] - 1
     fine = np.ones(len(truth), bool)
     fine[1:] = masks.transitions[truth[:-1], truth[1:]]

@@ -106,13 +106,11 @@ class ChainCRF(nn.Module):
         """
         check_choice("reduction", reduction, _REDUCTIONS)
         batch = self._batch(emissions, tags, mask)
-        found = -self.structure.crf(batch).to(batch.device)
+        losses = self.structure.crf(batch)
         if reduction == "none":
-            return found
-        if reduction == "mean":
-            return found.mean()
-        total = found.sum()
-        return total / int(batch.layout.lengths.sum()) if reduction == "token_mean" else total
+            return -losses
+        count = {"sum": 1, "mean": batch.n, "token_mean": len(batch.structure.truth)}[reduction]
+        return losses.sum() * (-1.0 / count)
 
     def decode(self, emissions: Tensor, mask: Tensor | None = None) -> list[list[int]]:
         """The best labels of each sequence."""
@@ -129,7 +127,7 @@ class ChainCRF(nn.Module):
             batch = self._batch(emissions, None, mask)
             log_sums = self.structure.log_partition(batch).double()
             labels, values = best_of_chains(self.structure, batch, k)
-            likely = (values.double().cpu() - log_sums[:, None]).exp().tolist()
+            likely = (values.double() - log_sums[:, None]).exp().tolist()
         listed = [_listed(batch.layout, each) for each in labels]
         return [
             [(listed[place][i], p) for place, p in enumerate(likely[i]) if p > 0.0 or place == 0]
@@ -173,12 +171,12 @@ class ChainCRF(nn.Module):
                 allowed[at] = False
                 allowed[at, np.asarray(labels)] = True
             places = batch.places[rows] if len(batch.places) else rows
-            copies = batch.values[torch.from_numpy(places)]
+            copies = torch.from_numpy(batch.values[places]).to(batch.device)
             offsets = Layout("flat", lengths).indptr
             scores = self.scores(emissions)._replace(emissions=copies)
             held = self.structure.batch(scores, None, None, offsets, allowed)
             inside = self.structure.log_partition(held)
-            return (inside - log_sums[torch.from_numpy(owners)]).exp().to(batch.device)
+            return (inside - log_sums[torch.from_numpy(owners)]).exp()
 
 
 def _check_spans(spans: Any, layout: Layout, n_labels: int) -> np.ndarray:

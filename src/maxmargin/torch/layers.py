@@ -82,7 +82,7 @@ def log_partition(
 ) -> Tensor:
     """``log sum_y exp(v @ phi(y))`` of each example; twice differentiable."""
     kind, batch = _read(scores, structure, mask, offsets, sums=True)
-    return kind.log_partition(batch).to(batch.device)
+    return kind.log_partition(batch)
 
 
 def entropy(
@@ -90,7 +90,7 @@ def entropy(
 ) -> Tensor:
     """Entropy, in nats, of the distribution over the outputs of each example; differentiable."""
     kind, batch = _read(scores, structure, mask, offsets, sums=True)
-    return kind.entropy(batch).to(batch.device)
+    return kind.entropy(batch)
 
 
 def sample(
@@ -132,11 +132,11 @@ def topk(
     check_integer("k", k, 1)
     kind, batch = _read(scores, structure, mask, offsets, sums=False)
     if isinstance(kind, Multiclass):
-        values, labels = batch.values.detach().topk(min(k, batch.values.shape[1]))
+        values, labels = batch.scores.detach().topk(min(k, batch.scores.shape[1]))
         missing = k - values.shape[1]
         values = torch.nn.functional.pad(values, (0, missing), value=-np.inf)
         labels = torch.nn.functional.pad(labels, (0, missing), value=-1)
-        return [each.to(batch.device) for each in labels.T.contiguous()], values.to(batch.device)
+        return list(labels.T.contiguous()), values
     if not isinstance(kind, Chain):
         raise ValueError(f"topk knows chains and classes; received structure {kind.name!r}.")
     return best_of_chains(kind, batch, k)
@@ -149,12 +149,11 @@ def best_of_chains(kind: Chain, batch: Batch, k: int) -> tuple[list[Any], Tensor
     labels = np.full((k, len(batch.structure.truth)), -1, np.int32)
     values = np.full((batch.n, k), -np.inf)
     counts = np.zeros(batch.n, np.int64)
-    rows = ScoreRows(batch.values.detach().numpy(), batch.places)
-    weights = batch.weights.detach().to(torch.float64)[0].contiguous().numpy()
+    rows, weights = ScoreRows(batch.values, batch.places), batch.weights[0]
 
     def work(first: int, last: int) -> None:
         best_labellings(batch.structure, rows, weights, first, last, labels, values, counts)
 
     over_examples(work, batch.n, k * batch.operations)
-    found = torch.from_numpy(values).to(batch.values.dtype).to(batch.device)
+    found = torch.from_numpy(values).to(batch.scores)
     return [kind.form(batch, each) for each in labels], found

@@ -11,7 +11,7 @@ from .._validation import check_choice, check_integer
 from ..oracles.closed_form import Formula
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
-from ._autograd import SurrogateValues
+from ._autograd import loss_values
 from ._batch import Batch
 from ._forms import check_device, describe
 from .structures import Structure, structure_of
@@ -108,10 +108,8 @@ class StructuredLoss(nn.Module):
         batch = self.structure.batch(scores, targets, mask, offsets)
         weights = None
         if sample_weight is not None:
-            weights = check_weights(sample_weight, batch.n, batch.device, batch.values.dtype)
+            weights = check_weights(sample_weight, batch.n, batch.device, batch.scores.dtype)
         upper, lower = self.values(batch)
-        if batch.device.type != "cpu":
-            upper, lower = upper.to(batch.device), lower.to(batch.device)
         loss = reduce(upper, weights, self.reduction)
         return (loss, Bracket(lower, upper.detach())) if return_bracket else loss
 
@@ -159,9 +157,7 @@ class MaxMarginLoss(StructuredLoss):
 
     def values(self, batch):
         """Structured hinge losses."""
-        return SurrogateValues.apply(
-            batch.values, batch.weights, batch, Formula(False), MaxMargin()
-        )
+        return loss_values(batch, lambda: batch.surrogates(Formula(False), MaxMargin()))
 
 
 class MaxMinLoss(StructuredLoss):
@@ -196,4 +192,4 @@ class MaxMinLoss(StructuredLoss):
     def values(self, batch):
         """Bounds on the losses."""
         oracle = self.structure.max_min_oracle(batch.structure, self.iterations)
-        return SurrogateValues.apply(batch.values, batch.weights, batch, oracle, MaxMin())
+        return loss_values(batch, lambda: batch.surrogates(oracle, MaxMin()))
