@@ -12,15 +12,26 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import protocol as generic
-from .jit import compiled, inner
+from .jit import compiled, inner, leaf
 from .vector import add_scaled, dot
 
 
 class Slopes(NamedTuple):
-    """Where gradients go: those of the rows, and those of the weights of each block."""
+    """Where gradients go: those of block i times ``factors[i]``, or once if there are none.
+
+    ``weights`` has a row for every ``group`` blocks, which are summed there.
+    """
 
     rows: Any
     weights: np.ndarray
+    factors: np.ndarray
+    group: int
+
+
+@leaf
+def factor_of(slopes, i):
+    """The factor of a block."""
+    return slopes.factors[i] if slopes.factors.shape[0] > 0 else 1.0
 
 
 class Bounds(NamedTuple):
@@ -56,7 +67,8 @@ def batch_surrogates(objective, rows, weights, slopes, bounds, first, last):
         value = dot(truth, scores)
         bounds.upper[i], bounds.lower[i] = upper - value, lower - value
         add_scaled(answer, truth, -1.0)
-        generic.add_block(structure, slopes.rows, slopes.weights[i], i, answer, 1.0)
+        into = slopes.weights[i // slopes.group]
+        generic.add_block(structure, slopes.rows, into, i, answer, factor_of(slopes, i))
 
 
 @compiled

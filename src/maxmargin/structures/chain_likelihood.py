@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._kernels.batches import factor_of
 from .._kernels.exponential import exp_row, extremes
 from .._kernels.jit import compiled, inner, leaf
-from .._kernels.protocol import add_row
 from .._kernels.sum_product import SAFE, careful_marginals_summed, sum_product_work
 from .._kernels.vector import add_scaled, combine_rows, copy, dot
 from .chain import score_labels
@@ -116,9 +116,29 @@ def _subtract_truth(structure, i, transitions, unary, marginals, summed):
     return total
 
 
+@inner
+def _add_slopes(structure, slopes, i, marginals, summed):
+    """Write the gradients of the labels, and add those of what all positions share."""
+    length, n = marginals.shape
+    into, factor = slopes.weights[i // slopes.group], factor_of(slopes, i)
+    add_scaled(into[: n * n], summed.reshape(n * n), factor)
+    if structure.ends:
+        add_scaled(into[n * n : n * n + n], marginals[0], factor)
+        add_scaled(into[n * n + n :], marginals[length - 1], factor)
+    rows = slopes.rows
+    for t in range(length):
+        row = structure.indptr[i] + t
+        at = rows.place[row] if rows.place.shape[0] > 0 else row
+        for k in range(n):
+            rows.values[at, k] = factor * marginals[t, k]
+
+
 @compiled
 def chain_likelihoods(structure, rows, weights, slopes, bounds, first, last):
-    """Negative log likelihoods of sequences without constraints, and their gradients."""
+    """Negative log likelihoods of sequences without constraints, and their gradients.
+
+    The rows of ``slopes`` that count are written, whatever is there before.
+    """
     n, longest = structure.n_labels, structure.longest
     own = weights[0]
     transitions = own[: n * n].reshape(n, n)
@@ -141,10 +161,4 @@ def chain_likelihoods(structure, rows, weights, slopes, bounds, first, last):
             value = careful_marginals_summed(unary, transitions, room, marginals, summed)
         true = _subtract_truth(structure, i, transitions, unary, marginals, summed)
         bounds.upper[i] = bounds.lower[i] = value - true
-        slope = slopes.weights[i]
-        add_scaled(slope[: n * n], summed.reshape(n * n), 1.0)
-        for t in range(end - begin):
-            add_row(slopes.rows, transitions, begin + t, marginals[t], 1.0)
-        if structure.ends:
-            add_scaled(slope[n * n : n * n + n], marginals[0], 1.0)
-            add_scaled(slope[n * n + n :], marginals[end - begin - 1], 1.0)
+        _add_slopes(structure, slopes, i, marginals, summed)

@@ -2,52 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._batch import Batch
+from ._batch import Batch, Losses
 
 
-class SurrogateValues(torch.autograd.Function):
-    """Upper and lower bounds on the losses; the gradient is ``mu - phi(y)``."""
+class LossValues(torch.autograd.Function):
+    """Upper and lower bounds on the loss of each example; the gradient is ``mu - phi(y)``."""
 
     @staticmethod
     def forward(
-        ctx: Any, batch: Batch, losses: Callable, smooth: bool, scores: Tensor, *shared: Tensor
-    ):  # fmt: skip
+        ctx: Any, batch: Batch, losses: Losses, smooth: bool, scores: Tensor, *shared: Tensor
+    ):
         """All losses, and their gradients, in one pass."""
-        upper, lower, rows, weights = losses()
+        upper, lower, rows, weights = losses(None)
         ctx.batch, ctx.smooth = batch, smooth
-        ctx.save_for_backward(scores, *shared, rows, weights)
+        ctx.save_for_backward(scores, *shared, rows, weights.to(scores.dtype))
         upper, lower = upper.to(scores), lower.to(scores)
         ctx.mark_non_differentiable(lower)
         return upper, lower
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor):  # type: ignore[override]
-        """Gradients times the factor of each example; differentiable for smooth surrogates."""
+        """Gradients times the factor of each example; differentiable for smooth losses."""
         *inputs, rows, weights = ctx.saved_tensors
         batch, grad = ctx.batch, grad.cpu()
         if ctx.smooth and torch.is_grad_enabled():
-            found, found_weights = Marginals.apply(batch, *inputs)
-            rows = found + (rows - found).detach()
-            weights = found_weights + (weights - found_weights).detach()
+            rows, weights = _differentiable(batch, inputs, rows, weights)
         shared = batch.to_shared(grad, weights) if any(ctx.needs_input_grad[4:]) else ()
         return None, None, None, batch.to_scores(grad, rows), *shared
 
 
-def loss_values(
-    batch: Batch, losses: Callable[[], tuple[Tensor, Tensor, Tensor, Tensor]], smooth: bool = False
-) -> tuple[Tensor, Tensor]:
-    """Upper and lower bounds on the losses of a batch, the upper ones differentiable.
+class TotalLoss(torch.autograd.Function):
+    """The sum of all losses times factors, and their bounds; gradients are summed at once."""
 
-    ``losses`` returns both, and the gradients of rows and of shared scores.
+    @staticmethod
+    def forward(
+        ctx: Any, batch: Batch, losses: Losses, smooth: bool, factors: Tensor, scores: Tensor,
+        *shared: Tensor,
+    ):  # fmt: skip
+        """All losses, and the gradient of their sum, in one pass."""
+        upper, lower, rows, weights = losses(factors.numpy())
+        ctx.batch, ctx.losses, ctx.smooth, ctx.factors = batch, losses, smooth, factors
+        total = (factors @ upper).to(scores)
+        if weights.shape[1]:
+            weights = weights.sum(0).to(scores.dtype)
+        ctx.save_for_backward(scores, *shared, rows, weights)
+        upper, lower = upper.to(scores), lower.to(scores)
+        ctx.mark_non_differentiable(upper, lower)
+        return total, upper, lower
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, *_: Tensor):  # type: ignore[override]
+        """Gradients times that of the sum."""
+        *inputs, rows, weights = ctx.saved_tensors
+        batch, grad = ctx.batch, grad.cpu()
+        if ctx.smooth and torch.is_grad_enabled():
+            _, _, each, each_weights = ctx.losses(None)
+            rows, weights = _differentiable(batch, inputs, each, each_weights)
+            factors = grad * ctx.factors
+            shared = batch.to_shared(factors, weights)
+            return None, None, None, None, batch.to_scores(factors, rows), *shared
+        shared = batch.to_shared(None, (grad * weights)[None]) if batch.shared else ()
+        return None, None, None, None, batch.to_scores(None, grad * rows), *shared
+
+
+def _differentiable(
+    batch: Batch, inputs: list[Tensor], rows: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same gradients ``mu - phi(y)``, with mu differentiable."""
+    found, found_weights = Marginals.apply(batch, *inputs)
+    rows = found + (rows - found).detach()
+    return rows, found_weights + (weights - found_weights).detach()
+
+
+def loss_values(
+    batch: Batch, losses: Losses, factors: Tensor | None, smooth: bool = False
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses of all examples, or their sum with factors; upper and lower bounds on each.
+
+    Only the first one is differentiable.
     """
-    return SurrogateValues.apply(batch, losses, smooth, batch.scores, *batch.shared)
+    if factors is not None and batch.shares_all:
+        return TotalLoss.apply(batch, losses, smooth, factors, batch.scores, *batch.shared)
+    upper, lower = LossValues.apply(batch, losses, smooth, batch.scores, *batch.shared)
+    value = upper if factors is None else upper @ factors.to(upper)
+    return value, upper.detach(), lower
 
 
 class LogPartition(torch.autograd.Function):

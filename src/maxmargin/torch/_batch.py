@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +20,18 @@ from .._kernels.batches import (
 )
 from .._kernels.passes import Objective
 from ..features.scores import ScoreRows
+from ..structures.chain import best_paths
 from ..structures.chain_likelihood import chain_likelihoods
 from ._forms import Layout
-from ._threads import over_examples
+from ._threads import GROUP, over_examples
 
 NO_PLACES = np.empty(0, np.int64)
 NO_WEIGHTS = np.empty((1, 0))
+_NO_FACTORS = np.empty(0)
+# Upper and lower bounds on losses, gradients of rows and of shared scores.
+Found = tuple[Tensor, Tensor, Tensor, Tensor]
+# Losses of a batch; gradients are those of the examples, or summed with factors.
+Losses = Callable[[np.ndarray | None], Found]
 
 
 class Batch(NamedTuple):
@@ -78,7 +85,7 @@ class Batch(NamedTuple):
         if not self.shared:
             return []
         if factors is None:
-            factors = torch.ones(self.n, dtype=slopes.dtype)
+            factors = torch.ones(len(slopes), dtype=slopes.dtype)
         factors = factors.to(slopes.dtype)
         total = (factors @ slopes).to(self.scores)
         found = []
@@ -87,28 +94,53 @@ class Batch(NamedTuple):
             found.append(slope.to(part).view(part.shape))
         return found
 
+    @property
+    def shares_all(self) -> bool:
+        """Whether no example has shared scores of its own."""
+        return len(self.weights) == 1
+
     # --- kernels ------------------------------------------------------------------------------
 
     def _rows(self) -> ScoreRows:
         return ScoreRows(self.values, self.places)
 
-    def _slopes(self) -> tuple[Slopes, Tensor, Tensor]:
-        rows = np.zeros_like(self.values)
-        weights = np.zeros((self.n, self.weights.shape[1]))
-        slopes = Slopes(ScoreRows(rows, self.places), weights)
-        return slopes, torch.from_numpy(rows), torch.from_numpy(weights)
+    def _slopes(
+        self, factors: np.ndarray = _NO_FACTORS, is_written: bool = False
+    ) -> tuple[Slopes, Tensor, Tensor]:
+        """Where gradients go; with factors those of the shared scores are summed in groups.
 
-    def surrogates(self, oracle: Any, surrogate: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Upper and lower bounds on the losses, and the gradients of rows and shared scores."""
+        Groups do not depend on threads, and so neither do the last bits of the sums.
+        """
+        fill = torch.empty if is_written and not len(self.places) else torch.zeros
+        rows = fill(self.values.shape, dtype=self.scores.dtype)
+        group = GROUP if len(factors) else 1
+        weights = np.zeros((-(-self.n // group), self.weights.shape[1]))
+        slopes = Slopes(ScoreRows(rows.numpy(), self.places), weights, factors, group)
+        return slopes, rows, torch.from_numpy(weights)
+
+    def surrogates(self, oracle: Any, surrogate: Any) -> Losses:
+        """Losses by an oracle."""
         objective = Objective(oracle, surrogate, self.structure)
-        return self._losses(batch_surrogates, objective)
 
-    def likelihoods(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """The same for the negative log likelihoods of chains without constraints."""
-        return self._losses(chain_likelihoods, self.structure)
+        def losses(factors: np.ndarray | None) -> Found:
+            return self._losses(batch_surrogates, objective, factors)
 
-    def _losses(self, kernel: Any, objective: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        slopes, rows, weights = self._slopes()
+        return losses
+
+    def likelihoods(self) -> Losses:
+        """Negative log likelihoods of chains without constraints, all with the same transitions."""
+
+        def losses(factors: np.ndarray | None) -> Found:
+            return self._losses(chain_likelihoods, self.structure, factors, is_written=True)
+
+        return losses
+
+    def _losses(
+        self, kernel: Any, objective: Any, factors: np.ndarray | None, is_written: bool = False
+    ) -> Found:
+        slopes, rows, weights = self._slopes(
+            _NO_FACTORS if factors is None else factors, is_written
+        )
         bounds = Bounds(np.empty(self.n), np.empty(self.n))
         given = self._rows()
 
@@ -161,6 +193,17 @@ class Batch(NamedTuple):
 
         over_examples(work, self.n, self.operations)
         return labels, values
+
+    def best_paths(self) -> np.ndarray:
+        """Labels of the best outputs of chains, all with the same transitions."""
+        labels = np.empty(len(self.structure.truth), np.int32)
+        given, weights = self._rows(), self.weights[0]
+
+        def work(first: int, last: int) -> None:
+            best_paths(self.structure, given, weights, first, last, labels)
+
+        over_examples(work, self.n, self.operations)
+        return labels
 
     def draw(self, uniforms: np.ndarray) -> np.ndarray:
         """Labels of outputs drawn by the Gibbs distributions; ``uniforms`` has a row each."""

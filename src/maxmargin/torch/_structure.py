@@ -16,6 +16,12 @@ from ._autograd import Entropy, LogPartition, Marginals, loss_values
 from ._batch import Batch
 
 
+def native(values: Tensor, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses that torch computed, as :func:`loss_values` returns them."""
+    total = values if factors is None else values @ factors.to(values)
+    return total, values.detach(), values.detach()
+
+
 def label_loss(loss: Any, n_classes: int) -> LabelLoss:
     """The loss of one label: a name or a matrix, rows predicted and columns true."""
     if isinstance(loss, str):
@@ -65,9 +71,9 @@ class Structure:
 
     # --- what follows from the sums over all outputs ------------------------------------------
 
-    def crf(self, batch: Batch) -> Tensor:
-        """Negative log likelihood of each example."""
-        return loss_values(batch, lambda: batch.surrogates(Formula(False), Crf()), smooth=True)[0]
+    def crf(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Negative log likelihoods, as :func:`loss_values` returns them."""
+        return loss_values(batch, batch.surrogates(Formula(False), Crf()), factors, smooth=True)
 
     def log_partition(self, batch: Batch) -> Tensor:
         """Log partition function of each example."""
@@ -89,8 +95,12 @@ class Structure:
 
     def decode(self, batch: Batch) -> Any:
         """The best output of each example."""
+        return self.form(batch, self.best(batch))
+
+    def best(self, batch: Batch) -> np.ndarray:
+        """Labels of the best output of each example, without padding."""
         labels, values = batch.decode()
         if values.min() == -np.inf:
             bad = int(np.flatnonzero(values == -np.inf)[0])
             raise ValueError(f"The constraints allow no output of example {bad}.")
-        return self.form(batch, labels)
+        return labels

@@ -12,6 +12,8 @@ import torch
 
 # Operations, about a millisecond of work, below which a second thread costs more than it saves.
 _WORTH_A_THREAD = 2e6
+# Threads take whole groups of examples.
+GROUP = 16
 
 
 @functools.cache
@@ -25,9 +27,10 @@ def over_examples(work: Callable[[int, int], Any], n: int, operations: float) ->
     Uses ``torch.get_num_threads()`` threads where there is enough to do. What is computed for an
     example does not depend on the number of threads.
     """
-    n_threads = min(torch.get_num_threads(), n, int(operations / _WORTH_A_THREAD))
+    n_groups = -(-n // GROUP)
+    n_threads = min(torch.get_num_threads(), n_groups, int(operations / _WORTH_A_THREAD))
     if n_threads < 2:
         return [work(0, n)]
-    ends = [n * k // n_threads for k in range(n_threads + 1)]
+    ends = [min(n, GROUP * (n_groups * k // n_threads)) for k in range(n_threads + 1)]
     pool = _pool(n_threads, os.getpid())  # threads do not survive a fork
     return list(pool.map(work, ends[:-1], ends[1:]))

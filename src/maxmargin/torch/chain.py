@@ -117,11 +117,17 @@ class Chain(Structure):
         batch = Batch(packed, emissions, values, layout, layout.rows, work, layout.places)
         return batch._replace(**_shared_scores(given, layout.n, k, ends, emissions.device))
 
-    def crf(self, batch):
+    def crf(self, batch, factors):
         """Negative log likelihoods, by a kernel of their own where nothing is constrained."""
-        if batch.structure.masked or len(batch.weights) > 1:
-            return super().crf(batch)
-        return loss_values(batch, batch.likelihoods, smooth=True)[0]
+        if batch.structure.masked or not batch.shares_all:
+            return super().crf(batch, factors)
+        return loss_values(batch, batch.likelihoods(), factors, smooth=True)
+
+    def best(self, batch):
+        """Best labels, by a kernel of their own where nothing is constrained."""
+        if batch.structure.masked or not batch.shares_all:
+            return super().best(batch)
+        return batch.best_paths()
 
     def max_min_oracle(self, packed, iterations):
         """Saddle-point mirror-prox."""

@@ -106,17 +106,17 @@ class ChainCRF(nn.Module):
         """
         check_choice("reduction", reduction, _REDUCTIONS)
         batch = self._batch(emissions, tags, mask)
-        losses = self.structure.crf(batch)
         if reduction == "none":
-            return -losses
+            return -self.structure.crf(batch, None)[0]
         count = {"sum": 1, "mean": batch.n, "token_mean": len(batch.structure.truth)}[reduction]
-        return losses.sum() * (-1.0 / count)
+        factors = torch.full((batch.n,), -1.0 / count, dtype=torch.float64)
+        return self.structure.crf(batch, factors)[0]
 
     def decode(self, emissions: Tensor, mask: Tensor | None = None) -> list[list[int]]:
         """The best labels of each sequence."""
         with torch.no_grad():
             batch = self._batch(emissions, None, mask)
-        return _cut(batch.layout, batch.decode()[0])
+        return _cut(batch.layout, self.structure.best(batch))
 
     def topk(
         self, emissions: Tensor, k: int, mask: Tensor | None = None

@@ -13,7 +13,7 @@ from ..structures.multilabel import HIDDEN
 from ..structures.multilabel import Multilabel as PackedLabels
 from ._batch import Batch
 from ._forms import Layout, as_rows, check_finite, check_scores, describe, read_labels
-from ._structure import Structure, label_loss
+from ._structure import Structure, label_loss, native
 
 _HALF = float(np.sqrt(0.5))
 
@@ -66,10 +66,11 @@ class Multiclass(Structure):
 
     # Plain torch does the sums over classes, and differentiates them.
 
-    def crf(self, batch):
+    def crf(self, batch, factors):
         """Cross entropy."""
         truth = torch.from_numpy(batch.structure.truth.astype(np.int64)).to(batch.device)
-        return nn.functional.cross_entropy(batch.scores, truth, reduction="none")
+        each = nn.functional.cross_entropy(batch.scores, truth, reduction="none")
+        return native(each, factors)
 
     def log_partition(self, batch):
         """Log of the sum of exponentials."""
@@ -148,7 +149,7 @@ class Multilabel(Structure):
 
     # Labels are independent given the scores, so plain torch does the sums.
 
-    def crf(self, batch):
+    def crf(self, batch, factors):
         """Sum of the binary cross entropies of the labels that are known."""
         truth = torch.from_numpy(batch.structure.truth).reshape(batch.scores.shape).to(batch.device)
         known = truth != HIDDEN
@@ -156,7 +157,7 @@ class Multilabel(Structure):
         each = nn.functional.binary_cross_entropy_with_logits(
             batch.scores, target, reduction="none"
         )
-        return (each * known).sum(1)
+        return native((each * known).sum(1), factors)
 
     def log_partition(self, batch):
         """Sum over labels; absence has score 0."""

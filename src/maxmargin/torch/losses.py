@@ -39,15 +39,17 @@ def check_weights(sample_weight: Any, n: int, device: torch.device, dtype: torch
     return weights
 
 
-def reduce(values: Tensor, weights: Tensor | None, reduction: str) -> Tensor:
-    """Losses of the examples put together; the mean is that of the weighted examples."""
-    if weights is not None:
-        values = values * weights
+def factors_of(weights: Tensor | None, n: int, reduction: str) -> Tensor | None:
+    """Factors whose sum with the losses is the loss of a batch; None: losses are not summed.
+
+    The mean is that of the weighted examples.
+    """
     if reduction == "none":
-        return values
-    if reduction == "sum":
-        return values.sum()
-    return values.mean() if weights is None else values.sum() / weights.sum()
+        return None
+    if weights is None:
+        return torch.full((n,), 1.0 / n if reduction == "mean" else 1.0, dtype=torch.float64)
+    factors = weights.cpu().double()
+    return factors / factors.sum() if reduction == "mean" else factors
 
 
 class StructuredLoss(nn.Module):
@@ -69,8 +71,8 @@ class StructuredLoss(nn.Module):
         """Structure and reduction, as torch prints them."""
         return f"{self.structure.name!r}, reduction={self.reduction!r}"
 
-    def values(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Upper and lower bounds on the loss of each example."""
+    def values(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Losses, or their sum with factors, and bounds on the loss of each example."""
         raise NotImplementedError
 
     def forward(
@@ -109,9 +111,11 @@ class StructuredLoss(nn.Module):
         weights = None
         if sample_weight is not None:
             weights = check_weights(sample_weight, batch.n, batch.device, batch.scores.dtype)
-        upper, lower = self.values(batch)
-        loss = reduce(upper, weights, self.reduction)
-        return (loss, Bracket(lower, upper.detach())) if return_bracket else loss
+        factors = factors_of(weights, batch.n, self.reduction)
+        loss, upper, lower = self.values(batch, factors)
+        if factors is None and weights is not None:
+            loss = loss * weights
+        return (loss, Bracket(lower, upper)) if return_bracket else loss
 
 
 class CRFLoss(StructuredLoss):
@@ -136,10 +140,9 @@ class CRFLoss(StructuredLoss):
 
     surrogate = "crf"
 
-    def values(self, batch):
+    def values(self, batch, factors):
         """Negative log likelihoods."""
-        found = self.structure.crf(batch)
-        return found, found.detach()
+        return self.structure.crf(batch, factors)
 
 
 class MaxMarginLoss(StructuredLoss):
@@ -155,9 +158,9 @@ class MaxMarginLoss(StructuredLoss):
 
     surrogate = "max-margin"
 
-    def values(self, batch):
+    def values(self, batch, factors):
         """Structured hinge losses."""
-        return loss_values(batch, lambda: batch.surrogates(Formula(False), MaxMargin()))
+        return loss_values(batch, batch.surrogates(Formula(False), MaxMargin()), factors)
 
 
 class MaxMinLoss(StructuredLoss):
@@ -189,7 +192,7 @@ class MaxMinLoss(StructuredLoss):
         super().__init__(structure, reduction=reduction)
         self.iterations = 0 if iterations is None else check_integer("iterations", iterations, 1)
 
-    def values(self, batch):
+    def values(self, batch, factors):
         """Bounds on the losses."""
         oracle = self.structure.max_min_oracle(batch.structure, self.iterations)
-        return loss_values(batch, lambda: batch.surrogates(oracle, MaxMin()))
+        return loss_values(batch, batch.surrogates(oracle, MaxMin()), factors)
