@@ -12,7 +12,7 @@ from .._kernels.batches import factor_of
 from .._kernels.exponential import exp_row, extremes
 from .._kernels.jit import compiled, inner, leaf
 from .._kernels.sum_product import SAFE, careful_marginals_summed, sum_product_work
-from .._kernels.vector import add_scaled, combine_rows, copy, dot
+from .._kernels.vector import add_scaled, copy, dot, sum_rows
 from .chain import score_labels
 
 # Products of the sums of messages stay between this and its inverse.
@@ -38,18 +38,17 @@ def _forward(likelihoods, table, messages, turned):
     length, n = likelihoods.shape
     value, product = 0.0, 1.0
     for t in range(length):
-        message = messages[t]
-        if t == 0:
-            copy(message, likelihoods[0])
-        else:
-            message[:] = 0.0
-            combine_rows(table, None, messages[t - 1], 0, n, message)
+        message, here = messages[t], likelihoods[t]
         total = 0.0
-        if t > 0:
+        if t == 0:
+            copy(message, here)
             for k in range(n):
-                message[k] *= likelihoods[t, k]
-        for k in range(n):
-            total += message[k]
+                total += message[k]
+        else:
+            sum_rows(table, None, messages[t - 1], 0, n, here, 0.0, message)
+            for k in range(n):
+                message[k] *= here[k]
+                total += message[k]
         share = 1.0 / total
         for k in range(n):
             message[k] *= share
@@ -71,8 +70,7 @@ def _backward(likelihoods, table, messages, ahead, message):
         behind = ahead[t]
         for k in range(n):
             behind[k] = message[k] * likelihoods[t + 1, k]
-        message[:] = 0.0
-        combine_rows(table, None, behind, 0, n, message)
+        sum_rows(table, None, behind, 0, n, behind, 0.0, message)
         share = 1.0 / dot(messages[t], message)
         for k in range(n):
             behind[k] *= share
@@ -93,8 +91,7 @@ def _plain(unary, table, turned, room, messages, summed):
     value = _forward(rows, table, messages, across)
     _backward(rows, turned, messages, ahead, message)
     for j in range(n):
-        summed[j] = 0.0
-        combine_rows(ahead, None, across[j], 0, length - 1, summed[j])
+        sum_rows(ahead, None, across[j], 0, length - 1, table[j], 0.0, summed[j])
         for k in range(n):
             summed[j, k] *= table[j, k]
     return value
