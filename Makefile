@@ -61,7 +61,7 @@ test-portable: $(DEV)  ## run the tests with code for several processors, old an
 bench: $(DEV)  ## compare with other libraries on this machine
 	@$(PY) -m benchmarks
 
-docs: $(DOCS)  ## build the documentation into docs/_build, examples included
+docs: $(DOCS) $(TORCH)  ## build the documentation into docs/_build, examples included
 	@$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build
 	@echo "docs/_build/index.html"
 

@@ -238,7 +238,7 @@ def read_labels(
                 )
         flat = torch.cat(list(targets))
     else:
-        shape = (int(layout.lengths.sum()),)
+        shape: tuple[int, ...] = (int(layout.lengths.sum()),)
         if layout.form == "padded":
             shape = (layout.n, layout.padded_to)
         if not isinstance(targets, Tensor) or tuple(targets.shape) != shape:

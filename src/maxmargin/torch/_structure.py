@@ -25,10 +25,11 @@ def native(values: Tensor, factors: Tensor | None) -> tuple[Tensor, Tensor, Tens
 def label_loss(loss: Any, n_classes: int) -> LabelLoss:
     """The loss of one label: a name or a matrix, rows predicted and columns true."""
     if isinstance(loss, str):
-        kinds = {"0-1": ZeroOneLoss, "absolute": AbsoluteLoss}
-        if loss not in kinds:
-            raise ValueError(f"loss must be '0-1', 'absolute' or a matrix; received {loss!r}.")
-        return kinds[loss](np.ones(n_classes), True)
+        if loss == "0-1":
+            return ZeroOneLoss(np.ones(n_classes), True)
+        if loss == "absolute":
+            return AbsoluteLoss(np.ones(n_classes), True)
+        raise ValueError(f"loss must be '0-1', 'absolute' or a matrix; received {loss!r}.")
     matrix = loss.detach().cpu().numpy() if isinstance(loss, Tensor) else loss
     return MatrixLoss(check_loss_matrix(matrix, n_classes))
 

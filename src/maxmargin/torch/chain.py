@@ -46,13 +46,19 @@ class ChainScores(NamedTuple):
     end: Tensor | None = None
 
 
+def _minus(mask: np.ndarray) -> np.ndarray:
+    return np.where(mask, 0.0, -np.inf)
+
+
 class Limits(NamedTuple):
     """Loss and constraints for a number of labels."""
 
     loss: LabelLoss
     masks: TransitionMasks
     forbid_anything: bool
-    scores: tuple[np.ndarray, ...]  # of the masks: minus infinity where they forbid
+    scores: tuple[
+        np.ndarray, np.ndarray, np.ndarray
+    ]  # of the masks: minus infinity where they forbid
 
 
 class Chain(Structure):
@@ -94,9 +100,10 @@ class Chain(Structure):
                     f"classes has {len(classes)} labels, but emissions have {n_labels}."
                 )
             masks = transition_masks(self.constraints, classes)
-            minus = tuple(np.where(mask, 0.0, -np.inf) for mask in masks)
-            loss = label_loss(self.loss, n_labels)
-            self._known[n_labels] = Limits(loss, masks, masks.forbids_anything, minus)
+            self._known[n_labels] = Limits(
+                label_loss(self.loss, n_labels), masks, masks.forbids_anything,
+                (_minus(masks.transitions), _minus(masks.first), _minus(masks.last)),
+            )  # fmt: skip
         return self._known[n_labels]
 
     def batch(self, scores, targets, mask, offsets, allowed=None):

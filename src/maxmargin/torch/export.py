@@ -37,6 +37,10 @@ class ChainDecoder(nn.Module):
         Its transitions, scores of first and last labels, and constraints are copied.
     """
 
+    transitions: Tensor
+    start: Tensor
+    end: Tensor
+
     def __init__(self, head: ChainCRF):
         super().__init__()
         transitions, start, end = (torch.from_numpy(table) for table in _tables(head))

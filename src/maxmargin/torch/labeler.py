@@ -202,7 +202,7 @@ class NeuralSequenceLabeler(BaseEstimator):
                 len(self.classes_),
                 batch_first=True,
                 constraints=self.constraints,
-                classes=self.classes_,
+                classes=self.classes_.tolist(),
             )
 
     def _network(self) -> nn.ModuleDict:
