@@ -167,7 +167,7 @@ def _check_working_set(state: Any, problem: Any) -> None:
     check_within("used", state.used, 0, shape[1] + 1)
     check_finite_array("values", state.values)
     for name in ("losses", "factors", "mass"):
-        _check_mass(name, check_array(name, getattr(state, name), np.float64, shape[:2]))
+        _check_mass(name, check_array(name, state._asdict()[name], np.float64, shape[:2]))
     if (state.mass.sum(axis=1) > 1.0 + _ROUNDING).any():
         raise ValueError("the mass of the structures of an example must be at most 1")
     behind = np.arange(shape[1]) >= state.used[:, None]

@@ -24,9 +24,10 @@ class Fits:
 
     def __init__(
         self, make: Callable[[], Any], path: str | None, every: float, fingerprint: str,
-        resume: bool,
+        resume: bool, scoring: str | None = None,
     ) -> None:  # fmt: skip
         self.new_model = make
+        self._scoring = scoring
         self.interrupted = False
         self._path, self._every, self._fingerprint = path, every, fingerprint
         self._scores: list[float] = []
@@ -62,6 +63,14 @@ class Fits:
     def keep_score(self, score: float) -> None:
         """A fit of the path is finished."""
         self._scores.append(score)
+
+    def score(self, model: Any, X: Any, y: Any) -> float:
+        """The score of a model of the path; larger is better."""
+        if self._scoring is None:
+            return float(model.score(X, y))
+        from ..metrics import get_scorer
+
+        return float(get_scorer(self._scoring)(model, X, y))
 
     def fit(self, model: Any, X: Any, y: Any, name: str = "") -> Any:
         """Train; a state read from the file belongs to the first fit that is not yet done."""

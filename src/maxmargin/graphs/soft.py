@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_integer, check_number, is_name
+from .._validation import check_choice, check_integer, check_number, is_name, is_text
 from ..solvers._centre_kernel import mix_in
 from ..solvers.base import Candidate, Momentum, check_power
 from ..solvers.frank_wolfe import BlockAscent
@@ -191,7 +191,7 @@ class SoftAgreement(BlockAscent):
 
     def _first_kappa(self, problem) -> float:
         exact = self.steps == "exact"
-        if isinstance(self.rho, str):
+        if is_text(self.rho):
             return default_kappa(problem, problem.scales, exact)
         return 1.0 / float(self.rho)
 
@@ -232,7 +232,7 @@ class SoftAgreement(BlockAscent):
         # Frank-Wolfe steps, which trees always take, lag behind whatever the penalty is: their
         # disagreement says little about it.
         lags = self.steps != "exact" or bool((problem.graphs.kind == TREE).any())
-        balances = isinstance(self.rho, str) and self.agreement == "multipliers" and not lags
+        balances = is_text(self.rho) and self.agreement == "multipliers" and not lags
         return self._balanced(state) if balances else state
 
     def _balanced(self, state):

@@ -11,6 +11,7 @@ from typing import Any
 
 from sklearn.base import clone
 
+from .._validation import is_text
 from ..graphs.soft import SoftAgreement
 from .acceleration import Accelerated
 from .averaging import Averaged
@@ -84,13 +85,13 @@ _MEANINGS: dict[str, Callable[[Any], Solver]] = {
 }
 
 
-def make_solver(solver: Solver | str, problem: Any) -> Solver:
+def make_solver(solver: Any, problem: Any) -> Solver:
     """The solver that a name or a value means for a problem; names within wrappers, too.
 
     A wrapper around a name takes the place of that solver's own wrapper of this kind:
     ``Averaged("auto", power=2)`` has one average.
     """
-    if isinstance(solver, str):
+    if is_text(solver):
         return _MEANINGS[solver](problem)
     if isinstance(solver, Checked):
         return make_solver(solver.solver, problem)
@@ -103,7 +104,7 @@ def make_solver(solver: Solver | str, problem: Any) -> Solver:
             f"every={inner.every!r}); received {solver!r}."
         )
     found = make_solver(inner, problem)
-    if isinstance(inner, str):
+    if is_text(inner):
         found = _without(found, type(solver))
     return clone(solver).set_params(solver=found)
 

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels.passes import inner_product
+from .._validation import is_array
 from ._gradient_kernel import add_vector, gradient_of_range
 from .base import Solver
 from .problem import DualPoint, Evaluation, in_threads
@@ -146,6 +147,16 @@ def mean_loss(problem: Any, structure: Any, weights: np.ndarray) -> tuple[float,
     return loss, slopes
 
 
+def _rounding(problem: Any, weights: np.ndarray) -> float:
+    """A bound on the rounding error of the mean loss: its terms are as large as the scores.
+
+    The entropy in a lower bound is the difference of such terms. In a first step that is far too
+    long the scores may be so large that nothing of it is left.
+    """
+    scores = np.sqrt(1.0 + problem.mean_square()) * np.sqrt(problem.squared_norm(weights))
+    return 32.0 * np.finfo(float).eps * float(scores)
+
+
 class LBFGS(Solver):
     """Limited-memory BFGS; a step is one gradient, a pass over the data.
 
@@ -170,7 +181,7 @@ class LBFGS(Solver):
 
     def init(self, problem, start, rng):
         weights = np.zeros(problem.n_weights)
-        if isinstance(start, np.ndarray) and start.shape == weights.shape:
+        if is_array(start) and start.shape == weights.shape:
             weights = start.copy()
         at, bound = self._look(problem, weights, None)
         return LbfgsState(at, 0, (), _NONE, None, bound)
@@ -184,7 +195,7 @@ class LBFGS(Solver):
             loss -= known
             add_vector(slopes, known_slopes, -1.0)
         else:
-            constant = loss - inner_product(slopes, weights)
+            constant = loss - inner_product(slopes, weights) - _rounding(problem, weights)
             new = DualPoint(constant, slopes * (-1.0 / problem.alpha))
             if bound is None:  # that of the truth: no loss, no slope
                 bound = DualPoint(0.0, np.zeros_like(slopes))
