@@ -37,10 +37,6 @@ class ChainDecoder(nn.Module):
         Its transitions, scores of first and last labels, and constraints are copied.
     """
 
-    transitions: Tensor
-    start: Tensor
-    end: Tensor
-
     def __init__(self, head: ChainCRF):
         super().__init__()
         transitions, start, end = (torch.from_numpy(table) for table in _tables(head))
@@ -53,14 +49,14 @@ class ChainDecoder(nn.Module):
         scores = emissions.double()
         n, length, n_labels = scores.shape
         same = torch.arange(n_labels, device=scores.device)[None].expand(n, n_labels)
-        best = scores[:, 0] + self.start
+        best = scores[:, 0] + self.start  # type: ignore[operator]
         pointers: list[Tensor] = []
         for t in range(1, length):
-            top, came_from = (best[:, :, None] + self.transitions).max(1)
+            top, came_from = (best[:, :, None] + self.transitions).max(1)  # type: ignore[operator]
             counts = mask[:, t][:, None]
             best = torch.where(counts, top + scores[:, t], best)
             pointers.append(torch.where(counts, came_from, same))
-        label = (best + self.end).argmax(1, keepdim=True)
+        label = (best + self.end).argmax(1, keepdim=True)  # type: ignore[operator]
         labels = [label]
         for t in range(length - 2, -1, -1):
             label = pointers[t].gather(1, label)
