@@ -67,7 +67,7 @@ class TotalLoss(torch.autograd.Function):
             factors = grad * ctx.factors
             shared = batch.to_shared(factors, weights)
             return None, None, None, None, batch.to_scores(factors, rows), *shared
-        shared = batch.to_shared(None, (grad * weights)[None]) if batch.shared else ()
+        shared = batch.split(grad * weights)
         return None, None, None, None, batch.to_scores(None, grad * rows), *shared
 
 

@@ -84,15 +84,20 @@ class Batch(NamedTuple):
         """Rows of shared scores, one per example, as gradients of the shared scores."""
         if not self.shared:
             return []
-        if factors is None:
-            factors = torch.ones(len(slopes), dtype=slopes.dtype)
-        factors = factors.to(slopes.dtype)
-        total = (factors @ slopes).to(self.scores)
-        found = []
-        for part, (begin, end, own) in zip(self.shared, self.columns):
-            slope = factors[:, None] * slopes[:, begin:end] if own else total[begin:end]
-            found.append(slope.to(part).view(part.shape))
-        return found
+        if self.shares_all:
+            return self.split(slopes.sum(0) if factors is None else factors.to(slopes) @ slopes)
+        each = slopes if factors is None else factors.to(slopes)[:, None] * slopes
+        return [
+            (each[:, begin:end] if own else each[:, begin:end].sum(0)).to(part).view(part.shape)
+            for part, (begin, end, own) in zip(self.shared, self.columns)
+        ]
+
+    def split(self, total: Tensor) -> list[Tensor]:
+        """One row of shared scores, as gradients of the shared scores."""
+        return [
+            total[begin:end].to(part).view(part.shape)
+            for part, (begin, end, _) in zip(self.shared, self.columns)
+        ]
 
     @property
     def shares_all(self) -> bool:

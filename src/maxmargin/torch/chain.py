@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +25,6 @@ from ._forms import (
     describe,
     read_labels,
     read_layout,
-    to_cpu,
 )
 from ._structure import Structure, label_loss
 
@@ -182,16 +182,14 @@ def _shared_scores(
         return {"weights": np.zeros((1, sum(sizes.values())))}
     owned = {name: part.ndim > (2 if name == "transitions" else 1) for name, part in parts.items()}
     n_rows = n if any(owned.values()) else 1
-    columns, begin, rows = [], 0, []
+    weights = np.zeros((n_rows, sum(sizes.values())))
+    columns, begin = [], 0
     for name, size in sizes.items():
         if name in parts:
-            rows.append(parts[name].detach().reshape(-1, size).expand(n_rows, size))
+            weights[:, begin : begin + size] = as_rows(parts[name], size)
             columns.append((begin, begin + size, owned[name]))
-        else:
-            rows.append(next(iter(parts.values())).new_zeros((n_rows, size)))
         begin += size
-    weights = to_cpu(torch.cat(rows, 1).double()).numpy()
-    if not np.isfinite(weights).all():
+    if not math.isfinite(weights.sum()) and not np.isfinite(weights).all():
         raise ValueError(
             f"{' or '.join(parts)} contain NaN or infinity. Forbid transitions by constraints "
             "instead of infinite scores."
