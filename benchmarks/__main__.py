@@ -28,6 +28,7 @@ NAMES = (
     "latent",
     "memory",
     "scale",
+    "torch",
 )
 
 
