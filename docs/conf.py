@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -12,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 import maxmargin  # noqa: E402
+from maxmargin.datasets import data_folder  # noqa: E402
 
 project = "maxmargin"
 author = "the maxmargin developers"
@@ -39,11 +41,16 @@ numpydoc_class_members_toctree = False
 autodoc_typehints = "none"
 autodoc_default_options = {"members": True, "inherited-members": False}
 
+# Examples with networks need torch, and real data.
+_LEFT_OUT = r"__init__\.py"
+if not (find_spec("torch") and data_folder()):
+    _LEFT_OUT += r"|torch_\w+\.py"
+
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"__init__\.py",
+    "ignore_pattern": _LEFT_OUT,
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "show_memory": False,

@@ -6,6 +6,7 @@ and then asks it for all it can tell. What is compiled on the way is what a user
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterable
@@ -15,6 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import maxmargin
+
+from ._validation import method_of
 
 _MARGINS = ("max-margin", "max-min")
 _ALL = (*_MARGINS, "crf")
@@ -40,22 +43,19 @@ class FirstFit(NamedTuple):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of fits to a handful of examples
             model = self.model().fit(X, y)
-            for question in _QUESTIONS:
-                if hasattr(model, question):
-                    _ask(getattr(model, question), X)
-            for question in _QUESTIONS_WITH_TRUTH:
-                if hasattr(model, question):
-                    getattr(model, question)(X, y)
+            for questions, data in ((_QUESTIONS, (X,)), (_QUESTIONS_WITH_TRUTH, (X, y))):
+                for question in questions:
+                    _ask(method_of(model, question), data)
         if self.more is not None:
             self.more()
         return model
 
 
-def _ask(question: Callable[[Any], Any], X: Any) -> None:
-    try:
-        question(X)
-    except AttributeError:  # probabilities are those of a CRF
-        pass
+def _ask(question: Callable[..., Any] | None, data: tuple[Any, ...]) -> None:
+    """Ask a model, if it answers this question for its surrogate."""
+    if question is not None:
+        with contextlib.suppress(AttributeError):  # probabilities are those of a CRF
+            question(*data)
 
 
 # --- tiny data -----------------------------------------------------------------------------------

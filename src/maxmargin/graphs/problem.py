@@ -106,8 +106,9 @@ class GraphProblem(TrainingProblem):
     def subset(self, examples: np.ndarray) -> GraphProblem:
         """The problem of some of the graphs."""
         examples, graphs = np.asarray(examples), self.graphs
-        offsets = [name for name in graphs._fields if name.startswith("first_")]
-        found = {name: ragged(getattr(graphs, name), examples) for name in offsets}
+        packed = graphs._asdict()
+        offsets = [name for name in packed if name.startswith("first_")]
+        found = {name: ragged(packed[name], examples) for name in offsets}
         after: dict[str, Any] = {name: indptr for name, (_, indptr) in found.items()}
         variables, rows = found["first_variable"][0], found["first_row"][0]
         factor_rows = np.append(0, 1 + found["first_factor_row"][0])  # row 0 is that of all
@@ -150,10 +151,10 @@ class GraphProblem(TrainingProblem):
 
     def signature(self) -> bytes:
         """Hash of the output spaces: beliefs are feasible wherever it agrees."""
-        digest = hashlib.sha256(b"graphs")
+        digest, packed = hashlib.sha256(b"graphs"), self.graphs._asdict()
         for name in ("shape", "variables", "n_states", "factors", "kind", "scope_at", "scope",
                      "low", "high", "parent"):  # fmt: skip
-            digest.update(np.ascontiguousarray(getattr(self.graphs, name)).tobytes())
+            digest.update(np.ascontiguousarray(packed[name]).tobytes())
         return digest.digest()
 
     def weights_of(self, beliefs: Beliefs) -> np.ndarray:

@@ -21,7 +21,6 @@ import numpy as np
 from .._kernels.flows import Flows, truth_flows
 from .._kernels.passes import Sums
 from ..structures import chain_max_min  # noqa: F401  (its answers, for the kernels)
-from ..structures.losses import dense_matrix
 from ._flow_check import FlowPoint, bracket_blocks
 from ._flow_kernel import flow_steps
 from ._flow_moves import Curvature
@@ -38,7 +37,7 @@ _EASY_RATIO = 5.0
 def loss_curvature(problem) -> Curvature:
     """What the prox term of the predictions adds to the curvature of moves."""
     structure = problem.structure
-    matrix = dense_matrix(structure.loss, structure.n_labels)
+    matrix = structure.loss.dense(structure.n_labels)
     cost = max(float(np.abs(matrix).max()), 1e-300)
     if problem.cost.linear:
         return Curvature(np.zeros_like(matrix), cost)
