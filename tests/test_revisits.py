@@ -59,9 +59,7 @@ def test_mass_moves_until_no_remembered_sequence_is_better(kind, ends):
         dual = problem.concave(state.dual) - problem.penalty(weights)
         assert dual >= before - 1e-12
         before = dual
-        revisit_steps(
-            problem.structure, problem.rows, problem.scales, several, weights, state.dual
-        )
+        revisit_steps(problem.structure, problem.rows, problem.scales, several, weights, state.dual)
     np.testing.assert_allclose(weights, problem.weights_of(state.dual), atol=1e-9)
     for i in several:
         labels, shares = outputs_of(state.dual, problem.structure, i)

@@ -82,7 +82,9 @@ class Best:
         score = None if validate is None else validate(weights)
         if self._is_better(found.primal, score):
             seen = seen._replace(
-                weights=_copied(weights, self._spare), primal=found.primal, bracket=found.oracle_error
+                weights=_copied(weights, self._spare),
+                primal=found.primal,
+                bracket=found.oracle_error,
             )
             if self._local:
                 seen = seen._replace(dual=found.dual)
