@@ -19,7 +19,7 @@ from ._value_checks import list_of, record
 from .solvers.problem import NOTHING
 
 # Integers that grow; all others are settings of the solver.
-_COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks"}
+_COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks", "idle"}
 # Best values so far: infinite before there are any.
 _MAY_BE_INFINITE = {"lowest", "soft_primal", "soft_dual", "hard_primal", "least_apart", "gap"}
 # What a solver computes once from the problem.

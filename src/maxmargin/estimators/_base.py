@@ -31,7 +31,7 @@ from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.moved import refuse_moved
 from ..solvers.problem import Outline
-from ..solvers.result import FAILED, MAX_ITER, Result
+from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -205,11 +205,14 @@ class StructuredEstimator(BaseEstimator):
         if result.status == FAILED:
             # stacklevel: the caller of a fit that is all or nothing
             warn_failure(type(self).__name__, result.primal, result.dual, stacklevel=4)
-        if result.status == MAX_ITER and settings.tol > 0:
+        if result.status in (MAX_ITER, STALLED) and settings.tol > 0:
+            at_limit = result.status == MAX_ITER
+            why = f"in {settings.max_iter} passes" if at_limit else "because of rounding errors"
+            more = "max_iter or " if at_limit else ""
             warnings.warn(
-                f"{type(self).__name__} did not converge in {settings.max_iter} passes: relative "
+                f"{type(self).__name__} did not converge {why}: relative "
                 f"gap {result.gap / abs(result.primal):.2g} > tol={settings.tol:g} (primal "
-                f"{result.primal:.6g}, dual {result.dual:.6g}). Increase max_iter or alpha, scale "
+                f"{result.primal:.6g}, dual {result.dual:.6g}). Increase {more}alpha, scale "
                 "the features, or accept the gap with a larger tol.",
                 ConvergenceWarning,
                 stacklevel=4,  # the caller of a fit that is all or nothing

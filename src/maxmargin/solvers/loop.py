@@ -16,7 +16,17 @@ import numpy as np
 from .._progress import ProgressReporter
 from .interrupt import InterruptGuard
 from .problem import GLOBAL, LOCAL, NOTHING
-from .result import CONVERGED, EARLY_STOPPED, FAILED, INTERRUPTED, MAX_ITER, STOPPED, Check, Result
+from .result import (
+    CONVERGED,
+    EARLY_STOPPED,
+    FAILED,
+    INTERRUPTED,
+    MAX_ITER,
+    STALLED,
+    STOPPED,
+    Check,
+    Result,
+)
 
 # Work between two looks at Ctrl-C and the progress bar.
 _SLICE_SECONDS = 0.05
@@ -144,6 +154,7 @@ class Stepper:
     problem: Any
     oracle_calls: Any = 0
     dual_state: Any = None  # where a later fit can start
+    stalled: Any = False  # whether further steps would change nothing
     between_rounds: Any = True  # whether all that was planned is done, so that a guess makes sense
 
     def advance(self, seconds: float, most: int) -> None:
@@ -291,12 +302,12 @@ def run(
                     if best.certified:  # the last steps may have found better weights
                         check()
                     status = INTERRUPTED
-                elif at_end or likely or stepper.oracle_calls >= goal:
+                elif at_end or likely or stepper.stalled or stepper.oracle_calls >= goal:
                     if at_end:
                         stepper.refresh()
                     status = check()
-                    if status is None and at_end:
-                        status = MAX_ITER
+                    if status is None and (at_end or stepper.stalled):
+                        status = STALLED if stepper.stalled else MAX_ITER
         except KeyboardInterrupt:
             if guard.requested:  # the second one: the user means it
                 raise
