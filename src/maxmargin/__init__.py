@@ -33,6 +33,7 @@ _NAMES = {
     "solvers.acceleration": "Accelerated",
     "solvers.averaging": "Averaged",
     "solvers.checked": "Checked",
+    "solvers.corrective": "Corrective",
     "solvers.flow": "Flow",
     "solvers.frank_wolfe": "BlockFrankWolfe",
     "solvers.interior": "Interior",
@@ -47,7 +48,7 @@ _MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "rep
 
 __all__ = [
     "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
-    "Check", "Checked", "ClosedForm", "DAG", "DoubleOracle", "FactorGraph", "Flow",
+    "Check", "Checked", "ClosedForm", "Corrective", "DAG", "DoubleOracle", "FactorGraph", "Flow",
     "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
     "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx",
     "ModelFileError", "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier",
