@@ -45,7 +45,7 @@ def test_every_check_encloses_the_optimum():
     best = run(Stepper(solver, problem, rng=np.random.RandomState(0)), tol=1e-7, max_iter=3000)
     assert best.gap <= 1e-7 * best.primal
     stepper = Stepper(solver, problem, rng=np.random.RandomState(1))
-    for _ in range(25):
+    for _ in range(45):
         for _, found in stepper.check():
             assert found.dual <= best.primal + 1e-12 and found.primal >= best.dual - 1e-12
         stepper.advance(1.0, problem.n_examples)
