@@ -10,10 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import make_moons
 
-from maxmargin import MulticlassClassifier
+from maxmargin import RBF, MulticlassClassifier
 
 X, y = make_moons(300, noise=0.2, random_state=0)
-model = MulticlassClassifier(surrogate="crf", kernel="rbf", gamma=1.0, alpha=0.003, random_state=0)
+model = MulticlassClassifier(surrogate="crf", kernel=RBF(gamma=1.0), alpha=0.003, random_state=0)
 model.fit(X, y)
 print(f"{model.status_}: within {model.gap_ / model.primal_:.2%} of the best objective")
 print(f"right on the training set: {model.score(X, y):.3f}")

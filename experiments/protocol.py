@@ -13,6 +13,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin as mm
+from maxmargin import RBF
 
 from .rows import METHODS, Examples, Row
 
@@ -83,7 +84,7 @@ def make_split(row: Row, examples: Examples, split: int, features: str) -> Split
     gamma = bandwidth(inputs[0])
     parameters: dict[str, Any] = {}
     if features == "exact":
-        parameters = {"kernel": "rbf", "gamma": gamma}
+        parameters = {"kernel": RBF(gamma)}
     else:
         inputs = _gaussian_map(inputs, gamma, features, split)
     mapped = [part._replace(X=X) for part, X in zip(three, inputs)]

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin import FactorGraph, GraphLabeler, GridLabeler, MultiLabelClassifier, SoftAgreement
+from maxmargin import (
+    FactorGraph,
+    GraphLabeler,
+    GridLabeler,
+    MultiLabelClassifier,
+    Neighbors,
+    SoftAgreement,
+)
 from maxmargin.graphs import factor_graph
 
 NODES = np.arange(6.0).reshape(3, 2)
@@ -243,7 +250,10 @@ def test_grids(X, y, message):
     ("settings", "message"),
     [
         ({"neighbors": 6}, "neighbors must be 4 or 8; received 6"),
-        ({"directions": "both"}, "directions must be one of 'separate', 'shared'"),
+        (
+            {"neighbors": Neighbors(directions="both")},
+            "directions must be one of 'separate', 'shared'",
+        ),
     ],
 )
 def test_grid_parameters(settings, message):

@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from maxmargin import (
+    RBF,
     Averaged,
     BlockFrankWolfe,
     Checked,
+    EarlyStopping,
     GraphLabeler,
+    GridLabeler,
+    HammingLoss,
     LabelRanker,
     MulticlassClassifier,
     MultiLabelClassifier,
@@ -105,21 +109,57 @@ MOVED = [
     (GraphLabeler, {"agreement": "soft"}, "SoftAgreement(agreement='soft')"),
     (LabelRanker, {"projection": "quadratic"}, "oracle=MirrorProx(projection='quadratic')"),
     (TreeParser, {"oracle_iterations": 7}, "oracle=DoubleOracle(iterations=7)"),
+    (MulticlassClassifier, {"kernel": "rbf", "gamma": 0.5}, "kernel=RBF(gamma=0.5)"),
+    (OrdinalClassifier, {"gamma": 0.5}, "kernel=RBF(gamma=0.5)"),
+    (LabelRanker, {"kernel": "poly", "cache_size": 9}, "kernel=Polynomial(cache_size=9)"),
+    (GraphLabeler, {"coef0": 1.0, "gamma": 2.0}, "kernel=Polynomial(coef0=1.0, gamma=2.0)"),
+    (MulticlassClassifier, {"kernel": max, "cache_size": 9}, "kernel=KernelFunction(cache_size=9"),
+    (
+        TreeParser,
+        {"early_stopping": True, "validation_fraction": 0.2},
+        "early_stopping=EarlyStopping(validation_fraction=0.2)",
+    ),
+    (StructuredPredictor, {"n_iter_no_change": 3}, "early_stopping=EarlyStopping(n_iter_no_cha"),
+    (MultiLabelClassifier, {"hidden_starts": 3}, "hidden=Hidden(starts=3)"),
+    (SequenceLabeler, {"normalize_loss": False}, "loss=HammingLoss(normalize=False)"),
+    (GridLabeler, {"directions": "shared"}, "neighbors=Neighbors(directions='shared')"),
+    (
+        SequenceLabeler,
+        {"check_every": 5, "gamma": 2.0},
+        "(check_every=5, gamma=2.0) moved: write solver=Checked(every=5), kernel=RBF(gamma=2.0)",
+    ),
 ]
 
 
 @pytest.mark.parametrize("estimator, params, spelling", MOVED)
 def test_parameters_that_moved_show_their_new_spelling(estimator, params, spelling):
-    with pytest.raises(TypeError, match="moved into the solver: write solver=") as caught:
+    with pytest.raises(TypeError, match="moved: write ") as caught:
         estimator(**params)
     assert spelling in str(caught.value)
-    own = {name: params[name] for name in ("solver", "surrogate") if name in params}
+    own = {
+        name: params[name]
+        for name in ("solver", "surrogate", "kernel", "early_stopping")
+        if name in params
+    }
     model = estimator(**own)
     before = model.get_params()
-    with pytest.raises(ValueError, match="moved into the solver: write solver=") as caught:
+    with pytest.raises(ValueError, match="moved: write ") as caught:
         model.set_params(**{name: params[name] for name in params if name not in own})
     assert spelling in str(caught.value)
     assert model.get_params() == before
+
+
+def test_parameters_that_an_estimator_never_had_are_unknown():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'gamma'"):
+        TreeParser(gamma=1.0)
+
+
+def test_a_name_has_no_parameters_to_set():
+    for name in ("kernel__gamma", "solver__order", "early_stopping__n_iter_no_change"):
+        model = MulticlassClassifier(kernel="rbf")
+        with pytest.raises(ValueError, match=f"{name} cannot be set, because .* no parameters"):
+            model.set_params(**{name: 1})
+    assert model.set_params(kernel=RBF(), kernel__gamma=2.0).kernel.gamma == 2.0
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
@@ -136,16 +176,31 @@ def test_callbacks(estimator, callbacks, match):
         estimator(callbacks=callbacks).fit(*NO_DATA)
 
 
-SWITCHES = ["warm_start", "early_stopping"]
+SWITCHES = ["warm_start"]
 SWITCH_CASES = [(estimator, name) for estimator in ESTIMATORS for name in SWITCHES]
 SWITCH_CASES += [(estimator, "fit_intercept") for estimator in ESTIMATORS[:4]]
-SWITCH_CASES += [(SequenceLabeler, "normalize_loss"), (SequenceLabeler, "boundary_weights")]
+SWITCH_CASES += [(SequenceLabeler, "boundary_weights")]
 
 
 @pytest.mark.parametrize("estimator, name", SWITCH_CASES)
 def test_word_that_would_count_as_true(estimator, name):
     with pytest.raises(ValueError, match=f"{name} must be True or False; received 'no'"):
         estimator(**{name: "no"}).fit(*NO_DATA)
+
+
+def test_words_that_stand_for_no_value():
+    for params, match in (
+        (
+            {"early_stopping": "no"},
+            "early_stopping must be True or False, or .*received 'no'",
+        ),
+        ({"hidden": "no"}, r"hidden must be 'auto', True or False, or Hidden.*received 'no'"),
+        ({"loss": "0-1"}, r"loss must be 'hamming' or a matrix, or Hamming.*received '0-1'"),
+        ({"loss": HammingLoss(normalize="no")}, "normalize must be True or False; received 'no'"),
+        ({"kernel": "sigmoid"}, "kernel must be one of 'linear', .* received 'sigmoid'"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            SequenceLabeler(**params).fit(*NO_DATA)
 
 
 BAD_SPLITS = {
@@ -159,7 +214,7 @@ SPLIT_CASES = [(name, value) for name, values in BAD_SPLITS.items() for value in
 @pytest.mark.parametrize("name, value", SPLIT_CASES)
 def test_early_stopping(estimator, name, value):
     with pytest.raises(ValueError, match=f"{name} must be .*received {value!r}"):
-        estimator(early_stopping=True, **{name: value}).fit(*NO_DATA)
+        estimator(early_stopping=EarlyStopping(**{name: value})).fit(*NO_DATA)
 
 
 def test_early_stopping_needs_something_to_hold_out():

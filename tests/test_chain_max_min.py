@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import steppers
-from maxmargin import Checked, MulticlassClassifier, SequenceLabeler
+from maxmargin import Checked, EarlyStopping, HammingLoss, MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.flows import NEGLIGIBLE
 from maxmargin._kernels.jit import compiled
@@ -104,7 +104,11 @@ def test_optimum_with_position_weights_and_a_summed_loss():
     positions = [random.uniform(0.0, 2.0, len(x)) for x in X]
     positions[2][1] = 0.0
     model = SequenceLabeler(
-        "max-min", alpha=ALPHA, normalize_loss=False, classes=range(CHAIN_LABELS), **EXACT
+        "max-min",
+        alpha=ALPHA,
+        loss=HammingLoss(normalize=False),
+        classes=range(CHAIN_LABELS),
+        **EXACT,
     )
     model.fit(X, y, sample_weight=weights, position_weight=positions)
     check_certificate(model, max_min_optimum(X, y, weights, HAMMING, positions))
@@ -359,8 +363,7 @@ def test_masks_and_early_stopping_reach_prediction():
     model = chain_model(
         True,
         surrogate="max-min",
-        early_stopping=True,
-        validation_fraction=0.3,
+        early_stopping=EarlyStopping(validation_fraction=0.3),
         callbacks=seen.append,
         random_state=0,
     )

@@ -97,7 +97,7 @@ def test_a_large_file_is_refused_with_its_size(refused, folder):
     ("options", "said"),
     [
         (["--alpha", "-1"], "must be a number above 0"),
-        (["--alpha", "much"], "must be a number above 0, 'auto' or 'default'"),
+        (["--alpha", "much"], "must be a number above 0, 'auto' or 'cv'"),
         (["--surrogate", "hinge"], "hinge"),
         (["--set", "kernel"], "must be NAME=VALUE"),
         (["--set", "kernle=rbf"], "has no parameter 'kernle'"),
@@ -105,7 +105,7 @@ def test_a_large_file_is_refused_with_its_size(refused, folder):
         (["--target", "colour"], "there is no column 'colour'"),
         (["--solver", "magic"], "solver must be"),
         (["--test", "a.csv", "--holdout", "0.5"], "exclude each other"),
-        (["--alpha", "auto", "--folds", "9"], "--folds 9 needs as many examples"),
+        (["--alpha", "cv", "--folds", "9"], "--folds 9 needs as many examples"),
         (["--max-size", "lots"], "no size"),
         (["--part", "train"], "--part is for npz files"),
         (["--report", "nowhere/a.html"], "nowhere does not exist"),

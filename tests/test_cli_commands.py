@@ -147,7 +147,7 @@ def test_inspect(run, iris):
 
 
 def test_path_of_alphas(run, iris):
-    words = ("train", "multiclass", iris, "-o", "a.mm", "--alpha", "auto", "--folds", "3", "--json")
+    words = ("train", "multiclass", iris, "-o", "a.mm", "--alpha", "cv", "--folds", "3", "--json")
     code, out, _ = run(*words)
     found = json.loads(out)
     path = found["alpha_path"]
@@ -161,11 +161,20 @@ def test_path_of_alphas(run, iris):
     assert code == 0 and "3-fold path" in out and out.count("<- chosen") == 1
 
 
+def test_the_path_maximises_the_measure_that_is_named(run, iris):
+    words = ("train", "multiclass", iris, "-o", "a.mm", "--alpha", "cv", "--folds", "2", "--json")
+    code, out, _ = run(*words, "--scoring", "f1_macro")
+    named = json.loads(out)["alpha_path"]
+    assert code == 0 and named != json.loads(run(*words, "--force")[1])["alpha_path"]
+    code, _, err = run(*words, "--force", "--scoring", "spanf1")
+    assert code == 2 and "span_f1" in err
+
+
 def test_scores_of_the_path_are_those_of_separate_fits(run, iris):
     from sklearn.model_selection import StratifiedKFold
 
     _, out, _ = run(
-        "train", "multiclass", iris, "-o", "a.mm", "--alpha", "auto", "--folds", "3", "--json",
+        "train", "multiclass", iris, "-o", "a.mm", "--alpha", "cv", "--folds", "3", "--json",
         "--tol", "1e-4",
     )  # fmt: skip
     point = json.loads(out)["alpha_path"][2]
@@ -287,6 +296,17 @@ def test_trees(run, folder):
     values = {score["measure"]: score["value"] for score in json.loads(out)["scores"]}
     assert values == {"UAS": 1.0, "exact match": 1.0}
     assert run("evaluate", "t.mm", "b.conllu")[0] == 2
+
+
+def test_parameters_of_values_are_set_by_their_own_names(run, iris):
+    code, _, _ = run(
+        "train", "multiclass", iris, "-o", "f.mm", "--tol", "0.1", "--set", "kernel=rbf",
+        "--set", "gamma=0.5", "--set", "early_stopping=true", "--set", "validation_fraction=0.2",
+    )  # fmt: skip
+    assert code == 0
+    model = read_model_file("f.mm").model
+    assert repr(model.kernel) == "RBF(gamma=0.5)"
+    assert repr(model.early_stopping) == "EarlyStopping(validation_fraction=0.2)"
 
 
 def test_hidden_labels_do_not_count():

@@ -166,7 +166,7 @@ def test_kill_9_and_resume(folder):
 
 
 def test_a_path_of_alphas_goes_on_where_it_was(folder, capsys, monkeypatch):
-    words = ["train", "multiclass", "@wine", "--alpha", "auto", "--folds", "2", "--json", "-o"]
+    words = ["train", "multiclass", "@wine", "--alpha", "cv", "--folds", "2", "--json", "-o"]
     assert main([*words, "whole.mm"]) == 0
     whole = json.loads(capsys.readouterr().out)
     import maxmargin.cli._fit as fit

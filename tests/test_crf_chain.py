@@ -15,7 +15,7 @@ from scipy.special import entr, logsumexp, softmax
 
 import maxmargin
 import steppers
-from maxmargin import MulticlassClassifier, SequenceLabeler
+from maxmargin import EarlyStopping, MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._base import StructuredEstimator
@@ -637,7 +637,7 @@ def test_early_stopping_and_callbacks(solver):
     y = [(x[:, 0] > 0).astype(int) for x in X]
     seen = []
     model = SequenceLabeler(
-        "crf", solver=solver, early_stopping=True, tol=0, max_iter=30, n_iter_no_change=3,
+        "crf", solver=solver, early_stopping=EarlyStopping(n_iter_no_change=3), tol=0, max_iter=30,
         random_state=0, callbacks=seen.append,
     ).fit(X, y)  # fmt: skip
     assert model.status_ in ("early_stopped", "max_iter") and len(seen) == len(model.history_)

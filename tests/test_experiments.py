@@ -51,7 +51,7 @@ def test_inputs_are_scaled_by_the_training_part_and_the_kernel_by_their_number()
     train = examples.X[protocol.parts(50, 0)[0]]
     expected = (examples.X[protocol.parts(50, 0)[2]] - train.mean(axis=0)) / train.std(axis=0)
     np.testing.assert_allclose(data.test.X, expected)
-    assert data.parameters == {"kernel": "rbf", "gamma": pytest.approx(1.0 / (2 * 4))}
+    assert data.parameters["kernel"].gamma == pytest.approx(1.0 / (2 * 4))
 
 
 def test_crf_predicts_the_least_expected_loss():

@@ -14,7 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
-from maxmargin import FactorGraph, GraphLabeler, SequenceLabeler, UnseenLabelWarning, load, save
+from maxmargin import (
+    EarlyStopping,
+    FactorGraph,
+    GraphLabeler,
+    SequenceLabeler,
+    UnseenLabelWarning,
+    load,
+    save,
+)
 from realdata import load_npz
 from samebits import assert_same
 
@@ -235,7 +243,7 @@ def test_clones_searches_files_and_warm_starts(tmp_path):
             error_score="raise",
         ).fit(X, Y)  # fmt: skip
     assert search.best_score_ > 0.6
-    stopped = fitted(early_stopping=True, validation_fraction=0.3, tol=0.0)
+    stopped = fitted(early_stopping=EarlyStopping(validation_fraction=0.3), tol=0.0)
     assert stopped.status_ == "early_stopped"
 
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import GraphLabeler, GridLabeler, load, save
+from maxmargin import GraphLabeler, GridLabeler, Neighbors, load, save
 from maxmargin.estimators.grid import DIRECTIONS, grid_edges
 from realdata import load_npz
 from samebits import assert_same
@@ -47,7 +47,7 @@ def test_a_grid_is_a_graph(neighbors):
         (x.reshape(-1, 2), np.concatenate([grid_edges(*x.shape[:2], name) for name in names]))
         for x in X
     ]
-    grid = fitted(neighbors=neighbors, directions="shared")
+    grid = fitted(neighbors=Neighbors(neighbors, directions="shared"))
     graph = fitted(graphs, [labels.ravel() for labels in Y], model=GraphLabeler)
     assert_same(grid.coef_, graph.coef_)
     assert_same(grid.pairwise_coef_, graph.pairwise_coef_)

@@ -12,6 +12,7 @@ from maxmargin import (
     Accelerated,
     GraphLabeler,
     GridLabeler,
+    Hidden,
     MultiLabelClassifier,
     SoftAgreement,
     load,
@@ -65,14 +66,14 @@ def enumerated(model, X, marked):
 
 
 def test_nothing_hidden_is_ordinary_training():
-    plain, same = labeler(hidden=False).fit(X, Y), labeler(hidden_starts=2).fit(X, Y)
+    plain, same = labeler(hidden=False).fit(X, Y), labeler(hidden=Hidden(2)).fit(X, Y)
     assert same.coef_.tobytes() == plain.coef_.tobytes()
     assert same.factor_coef_.tobytes() == plain.factor_coef_.tobytes()
     assert not hasattr(same, "objective_")
 
 
 def test_objective_on_trees_is_that_of_the_enumeration():
-    model = labeler(hidden_starts=2, max_iter=5000).fit(X, MARKED)
+    model = labeler(hidden=Hidden(2), max_iter=5000).fit(X, MARKED)
     value = enumerated(model, X, MARKED)
     # What is reported is an upper bound, by no more than the gap.
     assert value <= model.objective_ + 1e-9 and model.objective_ <= value + model.gap_ + 1e-9

@@ -19,11 +19,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from maxmargin import (
+    RBF,
     BlockFrankWolfe,
     Checked,
+    EarlyStopping,
+    KernelFunction,
     MulticlassClassifier,
     MultiLabelClassifier,
     OrdinalClassifier,
+    Polynomial,
     load,
     save,
 )
@@ -34,7 +38,6 @@ X, Y = load_iris(return_X_y=True)
 X, Y = StandardScaler().fit_transform(X)[::3], Y[::3]
 MODELS = [MulticlassClassifier, OrdinalClassifier]
 SURROGATES = ["max-margin", "max-min", "crf"]
-RBF = {"kernel": "rbf"}
 TINY = 0.004  # megabytes: ten of the 50 rows
 
 
@@ -119,7 +122,7 @@ def test_optimum_of_a_convex_solver():
     ]
     objective = cp.Minimize(0.01 * cp.sum_squares(weights) + cp.sum(slacks) / n)
     optimum = cp.Problem(objective, constraints).solve(solver=cp.CLARABEL)
-    found = fitted(MulticlassClassifier, "max-margin", points, labels, kernel="rbf", gamma=0.5,
+    found = fitted(MulticlassClassifier, "max-margin", points, labels, kernel=RBF(0.5),
                    tol=1e-8)  # fmt: skip
     assert abs(found.primal_ - optimum) < 1e-6
     assert abs(found.dual_ - optimum) < 1e-6
@@ -131,7 +134,7 @@ def own_kernel(A, B):
 
 @pytest.mark.parametrize("surrogate", SURROGATES)
 def test_precomputed_and_function_are_the_named_kernel(surrogate):
-    named = fitted(MulticlassClassifier, surrogate, kernel="rbf", gamma=0.3)
+    named = fitted(MulticlassClassifier, surrogate, kernel=RBF(0.3))
     function = fitted(MulticlassClassifier, surrogate, kernel=own_kernel)
     given = fitted(MulticlassClassifier, surrogate, own_kernel(X, X), kernel="precomputed")
     others = X[1::7] + 0.1
@@ -144,7 +147,7 @@ def test_precomputed_and_function_are_the_named_kernel(surrogate):
 
 def test_gamma_as_in_svc():
     for gamma in ("scale", "auto", 0.7):
-        model = fitted(MulticlassClassifier, "max-margin", kernel="rbf", gamma=gamma)
+        model = fitted(MulticlassClassifier, "max-margin", kernel=RBF(gamma))
         assert np.isclose(model.kernel_.gamma, SVC(gamma=gamma).fit(X, Y)._gamma)
     constant = fitted(MulticlassClassifier, "max-margin", np.zeros((50, 2)), kernel="rbf")
     assert constant.kernel_.gamma == 1.0
@@ -187,15 +190,12 @@ def test_multilabel(surrogate):
 @pytest.mark.parametrize(
     "as_matrix", [np.asarray, sp.csr_array, pytest.param(sp.csr_matrix, marks=pytest.mark.slow)]
 )
-@pytest.mark.parametrize(
-    "kernel", [{"kernel": "rbf"}, {"kernel": "poly", "degree": 2, "coef0": 1.0}]
-)
+@pytest.mark.parametrize("kernel", [RBF(), Polynomial(degree=2, coef0=1.0)])
 def test_values_when_needed_are_the_values(kernel, as_matrix, cache_size):
     data = np.where(np.abs(X - X.mean(axis=0)) < 0.3, 0.0, X)
-    whole = fitted(MulticlassClassifier, "max-margin", data, **kernel)
-    parts = fitted(
-        MulticlassClassifier, "max-margin", as_matrix(data), cache_size=cache_size, **kernel
-    )
+    whole = fitted(MulticlassClassifier, "max-margin", data, kernel=kernel)
+    kernel = clone(kernel).set_params(cache_size=cache_size)
+    parts = fitted(MulticlassClassifier, "max-margin", as_matrix(data), kernel=kernel)
     assert whole.n_iter_ == parts.n_iter_
     assert np.isclose(whole.primal_, parts.primal_, atol=1e-10)
     assert np.isclose(whole.dual_, parts.dual_, atol=1e-10)
@@ -215,23 +215,23 @@ def test_budget_decides_the_store():
     assert isinstance(packed_rows(kernel="rbf"), GramRows)
     n = len(X)
     just = n * n * 8 / 2**20
-    assert isinstance(packed_rows(kernel="rbf", cache_size=just), GramRows)
-    rows = packed_rows(kernel="rbf", cache_size=just * 0.99)
+    assert isinstance(packed_rows(kernel=RBF(cache_size=just)), GramRows)
+    rows = packed_rows(kernel=RBF(cache_size=just * 0.99))
     assert isinstance(rows, KernelRows)
     assert rows.lines.nbytes <= 0.99 * just * 2**20
-    assert packed_rows(kernel="rbf", cache_size=1e-6).lines.size == 0
+    assert packed_rows(kernel=RBF(cache_size=1e-6)).lines.size == 0
 
 
 @pytest.mark.parametrize(
     "cache_size", [200, *(pytest.param(size, marks=pytest.mark.slow) for size in (TINY, 1e-6))]
 )
 def test_results_do_not_depend_on_threads_nor_on_what_is_remembered(cache_size):
-    one = fitted(MulticlassClassifier, "max-min", kernel="rbf", cache_size=cache_size)
-    two = fitted(MulticlassClassifier, "max-min", kernel="rbf", cache_size=cache_size, n_jobs=2)
+    one = fitted(MulticlassClassifier, "max-min", kernel=RBF(cache_size=cache_size))
+    two = fitted(MulticlassClassifier, "max-min", kernel=RBF(cache_size=cache_size), n_jobs=2)
     assert_same(one.dual_coef_, two.dual_coef_)
     assert [check[2:6] for check in one.history_] == [check[2:6] for check in two.history_]
     if cache_size < 1:
-        none = fitted(MulticlassClassifier, "max-min", kernel="rbf", cache_size=1e-6)
+        none = fitted(MulticlassClassifier, "max-min", kernel=RBF(cache_size=1e-6))
         assert_same(one.dual_coef_, none.dual_coef_)
 
 
@@ -253,9 +253,9 @@ def test_only_the_support_is_kept(model, surrogate):
 
 
 def test_gap_is_never_negative():
-    for kernel in ({"kernel": "rbf"}, {"kernel": "poly", "coef0": 1.0}):
+    for kernel in ("rbf", Polynomial(coef0=1.0)):
         for surrogate in SURROGATES:
-            found = fitted(MulticlassClassifier, surrogate, solver=Checked(), **kernel)
+            found = fitted(MulticlassClassifier, surrogate, solver=Checked(), kernel=kernel)
             assert min(check.gap for check in found.history_) >= -1e-9
             duals = [check.dual for check in found.history_]
             assert (np.diff(duals) >= -1e-12).all()
@@ -295,10 +295,10 @@ def test_weightless_examples_are_left_out():
 def test_early_stopping(data):
     gram = rbf_kernel(X, gamma=0.3)
     features = X if data == "features" else gram
-    kernel = "rbf" if data == "features" else "precomputed"
+    kernel = RBF(0.3) if data == "features" else "precomputed"
     model = fitted(
-        MulticlassClassifier, "max-margin", features, kernel=kernel, gamma=0.3,
-        early_stopping=True, validation_fraction=0.3,
+        MulticlassClassifier, "max-margin", features, kernel=kernel,
+        early_stopping=EarlyStopping(validation_fraction=0.3),
     )  # fmt: skip
     scores = [check.validation_score for check in model.history_]
     assert max(scores) > 0.8
@@ -306,10 +306,10 @@ def test_early_stopping(data):
 
 
 def test_warm_start_continues():
-    model = fitted(MulticlassClassifier, "max-min", kernel="rbf", warm_start=True, tol=1e-4)
+    model = fitted(MulticlassClassifier, "max-min", kernel=RBF(), warm_start=True, tol=1e-4)
     assert model.n_oracle_calls_ > 0
     assert model.fit(X, Y).n_oracle_calls_ == 0
-    model.set_params(gamma=0.8).fit(X, Y)
+    model.set_params(kernel__gamma=0.8).fit(X, Y)
     cold = clone(model).fit(X, Y)
     assert abs(cold.primal_ - model.primal_) <= 1e-4 * cold.primal_
 
@@ -338,9 +338,39 @@ def test_saved_function_must_be_given_again(tmp_path):
     assert_same(again.decision_function(X), model.decision_function(X))
 
 
+@pytest.mark.parametrize("value, name", [(RBF(), "rbf"), (Polynomial(), "poly")])
+def test_a_name_is_the_value_with_its_default_parameters(value, name):
+    named, given = (fitted(MulticlassClassifier, "max-margin", kernel=k) for k in (name, value))
+    assert named.kernel_ == given.kernel_
+    assert_same(named.dual_coef_, given.dual_coef_)
+
+
+def test_values_are_printed_copied_and_saved(tmp_path):
+    kernel = Polynomial(degree=2, coef0=1.0, cache_size=50)
+    model = fitted(MulticlassClassifier, "max-margin", kernel=kernel)
+    assert "kernel=Polynomial(cache_size=50, coef0=1.0, degree=2)" in repr(model)
+    assert clone(model).get_params()["kernel__degree"] == 2
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert repr(again.kernel) == repr(kernel)
+    assert_same(again.predict(X), model.predict(X))
+
+
+def test_a_function_with_a_budget_is_not_part_of_a_file(tmp_path):
+    model = fitted(MulticlassClassifier, "max-margin", kernel=KernelFunction(own_kernel, 10))
+    with pytest.warns(UserWarning, match="'function' is a function and is not saved"):
+        save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.kernel.cache_size == 10
+    with pytest.raises(ValueError, match=r"set_params\(kernel=function\)"):
+        again.predict(X)
+    again.set_params(kernel__function=own_kernel)
+    assert_same(again.decision_function(X), model.decision_function(X))
+
+
 def test_search_over_kernel_parameters():
-    grid = {"gamma": [0.01, 0.5], "alpha": [0.002, 0.1]}
-    search = GridSearchCV(MulticlassClassifier(kernel="rbf", random_state=0), grid, cv=3)
+    grid = {"kernel__gamma": [0.01, 0.5], "alpha": [0.002, 0.1]}
+    search = GridSearchCV(MulticlassClassifier(kernel=RBF(), random_state=0), grid, cv=3)
     assert search.fit(X, Y).best_score_ > 0.9
 
 
@@ -348,12 +378,12 @@ def test_precomputed_is_split_in_pairs():
     given = MulticlassClassifier(kernel="precomputed", random_state=0)
     assert given.__sklearn_tags__().input_tags.pairwise
     assert not MulticlassClassifier(kernel="rbf").__sklearn_tags__().input_tags.pairwise
-    named = MulticlassClassifier(kernel="rbf", gamma=0.3, random_state=0)
+    named = MulticlassClassifier(kernel=RBF(0.3), random_state=0)
     assert np.array_equal(cross_val_score(given, own_kernel(X, X), Y), cross_val_score(named, X, Y))
 
 
 def test_pipeline_with_approximate_features():
-    exact = make_pipeline(StandardScaler(), MulticlassClassifier(kernel="rbf", gamma=0.3, tol=1e-4))
+    exact = make_pipeline(StandardScaler(), MulticlassClassifier(kernel=RBF(0.3), tol=1e-4))
     features = Nystroem(gamma=0.3, n_components=len(X), random_state=0)
     nystroem = make_pipeline(StandardScaler(), features, MulticlassClassifier(tol=1e-4))
     exact.fit(X, Y)
@@ -378,13 +408,16 @@ def test_real_problem_beside_svc():
     [
         ({"kernel": "gauss"}, r"kernel must be one of 'linear', 'rbf', .* received 'gauss'"),
         ({"kernel": None}, "kernel must be one of .* received None"),
-        ({"kernel": "rbf", "gamma": 0.0}, "gamma must be a finite number > 0; received 0.0"),
-        ({"kernel": "rbf", "gamma": "big"}, "gamma must be one of 'scale', 'auto'"),
-        ({"kernel": "poly", "degree": 0}, "degree must be an integer >= 1; received 0"),
-        ({"kernel": "poly", "degree": 2.5}, "degree must be an integer >= 1; received 2.5"),
-        ({"kernel": "poly", "coef0": -1.0}, "coef0 must be a finite number >= 0; received -1.0"),
-        ({"kernel": "rbf", "cache_size": 0}, "cache_size must be a finite number > 0"),
-        ({"kernel": own_kernel, "cache_size": TINY}, "cache_size=1, a kernel by name"),
+        ({"kernel": RBF(0.0)}, "gamma must be a finite number > 0; received 0.0"),
+        ({"kernel": RBF("big")}, "gamma must be one of 'scale', 'auto'"),
+        ({"kernel": Polynomial(0)}, "degree must be an integer >= 1; received 0"),
+        ({"kernel": Polynomial(2.5)}, "degree must be an integer >= 1; received 2.5"),
+        ({"kernel": Polynomial(coef0=-1.0)}, "coef0 must be a finite number >= 0; received -1.0"),
+        ({"kernel": RBF(cache_size=0)}, "cache_size must be a finite number > 0"),
+        (
+            {"kernel": KernelFunction(own_kernel, TINY)},
+            r"Function\(function, cache_size=1\)",
+        ),
     ],
 )
 def test_bad_parameters(options, message):

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from maxmargin import BlockFrankWolfe, SequenceLabeler, load, save
+from maxmargin import RBF, BlockFrankWolfe, EarlyStopping, SequenceLabeler, load, save
 from samebits import assert_same
 
 K = 3
@@ -87,7 +87,7 @@ def test_rbf_is_linear_on_a_factor_of_its_matrix(longest):
 def test_max_min_too(cache_size=0.003):
     gram = rbf_kernel(STACKED, gamma=0.5)
     options = {"surrogate": "max-min", "alpha": 0.5, "tol": 1e-4, "n_jobs": 2}
-    dual = fitted(kernel="rbf", gamma=0.5, cache_size=cache_size, **options)
+    dual = fitted(kernel=RBF(0.5, cache_size), **options)
     linear = fitted(split(factor(gram)), **options)
     assert abs(dual.primal_ - linear.primal_) <= 2e-4 * linear.primal_
     assert abs(dual.dual_ - linear.dual_) <= 2e-4 * linear.primal_
@@ -96,7 +96,7 @@ def test_max_min_too(cache_size=0.003):
 
 def test_optimum_of_rbf_is_that_of_a_factor_of_its_matrix():
     gram = rbf_kernel(STACKED, gamma=0.5)
-    dual = fitted(kernel="rbf", gamma=0.5, alpha=0.5, tol=1e-6)
+    dual = fitted(kernel=RBF(0.5), alpha=0.5, tol=1e-6)
     linear = fitted(split(factor(gram)), alpha=0.5, tol=1e-6)
     assert abs(dual.primal_ - linear.primal_) < 1e-6
     assert abs(dual.dual_ - linear.dual_) < 1e-6
@@ -107,10 +107,11 @@ def test_optimum_of_rbf_is_that_of_a_factor_of_its_matrix():
 @pytest.mark.parametrize("as_matrix", [np.asarray, sp.csr_array])
 def test_values_when_needed_are_the_values(as_matrix, longest):
     X, y = sequences(n=5, longest=longest, seed=2)
-    options = {"kernel": "rbf", "solver": "bcfw", "tol": 0, "max_iter": 5}
-    whole = fitted(X, y, **options)
+    options = {"solver": "bcfw", "tol": 0, "max_iter": 5}
+    whole = fitted(X, y, kernel="rbf", **options)
     for cache_size in (0.001, 1e-7):
-        parts = fitted([as_matrix(x) for x in X], y, cache_size=cache_size, **options)
+        kernel = RBF(cache_size=cache_size)
+        parts = fitted([as_matrix(x) for x in X], y, kernel=kernel, **options)
         assert np.isclose(parts.primal_, whole.primal_, atol=1e-10)
         assert np.isclose(parts.dual_, whole.dual_, atol=1e-10)
 
@@ -120,7 +121,7 @@ def own_kernel(A, B):
 
 
 def test_precomputed_and_function_are_the_named_kernel():
-    named = fitted(kernel="rbf", gamma=0.3)
+    named = fitted(kernel=RBF(0.3))
     function = fitted(kernel=own_kernel)
     given = fitted(split(own_kernel(STACKED, STACKED)), kernel="precomputed")
     for other in (function, given):
@@ -149,8 +150,8 @@ def test_model_keeps_the_support_and_answers_again(tmp_path):
 
 def test_threads_make_no_difference():
     for cache_size in (200, 0.003):
-        one = fitted(kernel="rbf", solver="bcfw", cache_size=cache_size)
-        two = fitted(kernel="rbf", solver="bcfw", cache_size=cache_size, n_jobs=2)
+        one = fitted(kernel=RBF(cache_size=cache_size), solver="bcfw")
+        two = fitted(kernel=RBF(cache_size=cache_size), solver="bcfw", n_jobs=2)
         assert_same(one.dual_coef_, two.dual_coef_)
         assert one.gap_ == two.gap_
 
@@ -171,13 +172,13 @@ def test_feature_dicts():
 
 
 def test_early_stopping_and_warm_start():
-    model = fitted(kernel="rbf", early_stopping=True, validation_fraction=0.3, max_iter=50)
+    model = fitted(kernel="rbf", early_stopping=EarlyStopping(validation_fraction=0.3), max_iter=50)
     assert len(model.support_) < len(STACKED)
     best = max(check.validation_score for check in model.history_)
     assert best > 0.4
     warm = fitted(kernel="rbf", warm_start=True, tol=1e-3)
     assert warm.fit(X, Y).n_oracle_calls_ == 0
-    assert warm.set_params(gamma=1.0).fit(X, Y).status_ == "converged"
+    assert warm.set_params(kernel=RBF(1.0)).fit(X, Y).status_ == "converged"
 
 
 def test_constraints_hold_with_a_kernel():

@@ -19,7 +19,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from maxmargin import Accelerated, MultiLabelClassifier, SoftAgreement, load, save
+from maxmargin import (
+    RBF,
+    Accelerated,
+    EarlyStopping,
+    MultiLabelClassifier,
+    SoftAgreement,
+    load,
+    save,
+)
 from maxmargin.graphs.factor_graph import FactorGraph
 from maxmargin.graphs.label_graph import chow_liu_tree, label_graphs, mutual_information
 from maxmargin.graphs.packing import pack_graphs, plan_layout
@@ -218,7 +226,7 @@ def test_searches_pipelines_and_early_stopping():
         warnings.simplefilter("ignore", ConvergenceWarning)
         search = GridSearchCV(pipeline, grid, cv=2, error_score="raise").fit(X, Y)
     assert search.best_score_ > 0.3
-    model = fitted(early_stopping=True, validation_fraction=0.3, tol=0.0)
+    model = fitted(early_stopping=EarlyStopping(validation_fraction=0.3), tol=0.0)
     assert model.status_ == "early_stopped"
     assert not hasattr(model, "predict_proba")
     assert model.predict_marginals(X).shape == (40, 4)
@@ -230,7 +238,7 @@ def test_kernels():
     x = RANDOM.uniform(-1.0, 1.0, (60, 2))
     odd = (x[:, 0] * x[:, 1] > 0).astype(int)
     y = np.stack([odd, 1 - odd, x[:, 0] > 0], axis=1).astype(int)
-    model = fitted(y, x, kernel="rbf", gamma=2.0, alpha=0.003)
+    model = fitted(y, x, kernel=RBF(2.0), alpha=0.003)
     assert model.score(x, y) > 0.9 > fitted(y, x).score(x, y)
 
 

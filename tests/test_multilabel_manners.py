@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from maxmargin import MultiLabelClassifier, UnseenLabelWarning, load, save
+from maxmargin import EarlyStopping, MultiLabelClassifier, UnseenLabelWarning, load, save
 from realdata import load_npz
 from samebits import assert_same
 
@@ -298,7 +298,7 @@ def test_warm_start_goes_on():
 
 
 def test_early_stopping_keeps_the_best_score():
-    model = fitted(early_stopping=True, validation_fraction=0.3, tol=0.0, max_iter=40)
+    model = fitted(early_stopping=EarlyStopping(validation_fraction=0.3), tol=0.0, max_iter=40)
     assert model.status_ == "early_stopped"
     scores = [check.validation_score for check in model.history_]
     assert max(scores) == scores[-1] and len(set(scores)) > 1

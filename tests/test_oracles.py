@@ -18,7 +18,7 @@ from maxmargin._kernels.passes import decode_blocks
 from maxmargin._kernels.vector import dot
 from maxmargin.features.rows import pack_rows
 from maxmargin.structures.chain import Chain, max_marginals, pack_products
-from maxmargin.structures.losses import AbsoluteLoss, MatrixLoss, ZeroOneLoss, dense_matrix
+from maxmargin.structures.losses import AbsoluteLoss, MatrixLoss, ZeroOneLoss
 
 # --- losses ---------------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ def test_max_min_label_solves_its_linear_program(loss_class, kind, seed, k, spre
     mu = np.full(k, np.nan)
     value, lower = max_min_label(loss, scores, mu)
     assert lower == value  # a formula, not an approximation
-    losses = dense_matrix(loss, k)
+    losses = loss.dense(k)
     assert value == pytest.approx(saddle_value(losses, scores), abs=1e-9)
     assert mu.min() >= 0.0
     assert mu.sum() == pytest.approx(1.0, abs=1e-12)
@@ -86,7 +86,7 @@ def test_absolute_max_min_with_mistakes_that_cost_nothing(k):
         loss = AbsoluteLoss(costs, bool((costs == costs[0]).all()))
         scores, mu = random.randn(k), np.full(k, np.nan)
         value, _ = max_min_label(loss, scores, mu)
-        losses = dense_matrix(loss, k)
+        losses = loss.dense(k)
         assert value == pytest.approx(saddle_value(losses, scores), abs=1e-9)
         assert (losses @ mu).min() + scores @ mu == pytest.approx(value, abs=1e-12)
 
@@ -106,7 +106,7 @@ def test_expected_losses_follow_the_matrix(name, k):
     else:
         wanted = random.random_sample((k, k)) * (labels[:, None] != labels)
         loss = MatrixLoss(wanted)
-    np.testing.assert_allclose(dense_matrix(loss, k), wanted, rtol=1e-15)
+    np.testing.assert_allclose(loss.dense(k), wanted, rtol=1e-15)
     mu = random.dirichlet(np.ones(k))
     matrix, truth, prediction = np.empty((k, k)), np.empty(k), np.empty(k)
     losses_of(loss, mu, matrix, truth, prediction)

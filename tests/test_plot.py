@@ -62,6 +62,21 @@ def test_convergence_refuses():
         plot.convergence(model, over="days")
 
 
+def test_strengths():
+    model = MulticlassClassifier(random_state=0)
+    with pytest.raises(TypeError, match='strengths needs a model fitted with alpha="cv"'):
+        plot.strengths(model)
+    model.cv_results_ = {
+        "param_alpha": np.array([1.0, 0.1]), "mean_test_score": np.array([0.5, 0.75]),
+        "std_test_score": np.array([0.1, 0.0]), "split0_test_score": np.array([0.6, 0.75]),
+        "split1_test_score": np.array([0.4, 0.75]),
+    }  # fmt: skip
+    ax = plot.strengths(model)
+    assert ax.get_lines()[0].get_ydata().tolist() == [0.5, 0.75]
+    assert ax.get_lines()[1].get_xdata() == pytest.approx([0.1, 0.1])
+    assert "chosen: 0.1" in labels_of(ax.get_legend().get_texts())
+
+
 def test_transitions():
     allowed = np.array([[True, True], [False, True]])
     model = fitted(

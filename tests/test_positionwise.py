@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from maxmargin import PositionWise, SequenceLabeler, load, save
+from maxmargin import RBF, PositionWise, SequenceLabeler, load, save
 from samebits import assert_same
 
 RANDOM = np.random.RandomState(0)
@@ -79,7 +79,7 @@ def test_in_a_pipeline_with_a_search():
 def test_nystroem_on_all_positions_is_the_kernel():
     features = PositionWise(Nystroem(gamma=0.3, n_components=len(STACKED), random_state=0))
     approximate = make_pipeline(features, SequenceLabeler(alpha=0.1, tol=1e-3, random_state=0))
-    exact = SequenceLabeler(kernel="rbf", gamma=0.3, alpha=0.1, tol=1e-3, random_state=0)
+    exact = SequenceLabeler(kernel=RBF(0.3), alpha=0.1, tol=1e-3, random_state=0)
     difference = approximate.fit(X, Y)[-1].primal_ - exact.fit(X, Y).primal_
     assert abs(difference) <= 2e-3 * exact.primal_
 

@@ -73,9 +73,10 @@ def run(code, python, cache, **variables):
 
 ALL_FITS = """
 import maxmargin
-from maxmargin._build import compilations
+from numba.core import event
 from maxmargin._first_fits import FIRST_FITS
-counted = compilations()
+counted = event.RecordingListener()
+event.register("numba:compile", counted)
 for fit in FIRST_FITS.values():
     fit.run()
 print(maxmargin.__file__, len(FIRST_FITS), len(counted.buffer))
@@ -106,8 +107,9 @@ def test_the_wheel_is_small_and_says_what_it_is_for(wheel):
 SMALL = """
 import numpy as np
 from maxmargin._kernels.passes import inner_product
-from maxmargin._build import compilations
-counted = compilations()
+from numba.core import event
+counted = event.RecordingListener()
+event.register("numba:compile", counted)
 print(inner_product(np.arange(3.0), np.ones(3)), len(counted.buffer) > 0)
 """
 
@@ -296,8 +298,9 @@ def test_the_compiler_knows_the_baseline():
 
 RESULT = """
 from maxmargin._first_fits import FIRST_FITS
-from maxmargin._build import compilations
-counted = compilations()
+from numba.core import event
+counted = event.RecordingListener()
+event.register("numba:compile", counted)
 model = FIRST_FITS["multiclass/max-min/dense"].run()
 print(model.primal_.hex(), model.gap_.hex(), model.coef_.tobytes().hex(), len(counted.buffer) > 0)
 """

@@ -7,6 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+import test_hidden_graphs as hidden_graphs
+import test_hidden_labels as hidden_labels
 from graph_models import small_problem
 from latent_models import LEARNABLE, examples
 from maxmargin import (
@@ -14,8 +16,11 @@ from maxmargin import (
     Accelerated,
     Averaged,
     BlockFrankWolfe,
+    EarlyStopping,
     Flow,
+    Hidden,
     Latent,
+    ModelFileError,
     SequenceLabeler,
     SharedPairs,
     SoftAgreement,
@@ -129,3 +134,94 @@ def test_a_killed_run_ends_with_the_same_bits(name, options, tmp_path):
         state = read_checkpoint(tmp_path / "c")[1]
     resumed = run_recorded(name, Recorder(lambda state: None, np.inf, state), **options)
     np.testing.assert_equal(numbers(resumed), numbers(whole))
+
+
+# --- rounds of fits with hidden labels --------------------------------------------------------
+
+
+HIDDEN_FITS = {
+    "sequences, two starts": lambda: hidden_labels.labeler(hidden=Hidden(2)),
+    "sequences, max-min": lambda: hidden_labels.labeler("max-min"),
+    "sequences by gap, averaged steps": lambda: hidden_labels.labeler(
+        solver=BlockFrankWolfe(order="gap", step_average=3.0), hidden=Hidden(2), tol=0.01
+    ),
+    "sequences, early stopping": lambda: hidden_labels.labeler(
+        early_stopping=EarlyStopping(0.3, 50)
+    ),
+    "sequences, likelihood": lambda: hidden_labels.labeler("crf"),
+    "graphs, two starts": lambda: hidden_graphs.labeler(hidden=Hidden(2)),
+}
+
+
+def fit_hidden(name, recorder=None):
+    """A fitted model, and what a clock does not change of it."""
+    model = HIDDEN_FITS[name]()
+    if recorder is not None:
+        model._recorder = recorder
+    data = hidden_graphs if name.startswith("graphs") else hidden_labels
+    model.fit(data.X, data.MARKED if data is hidden_graphs else data.HIDDEN)
+    found = {key: value for key, value in vars(model).items() if key.endswith("_")}
+    for kind in ("history_", "rounds_"):
+        found[kind] = [check._replace(seconds=0.0) for check in found[kind]]
+    return found | {"coef_": model.coef_.tobytes(), "layout_": None}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", HIDDEN_FITS)
+def test_a_killed_fit_with_hidden_labels_ends_with_the_same_bits(name, tmp_path):
+    whole = fit_hidden(name)
+    states = []
+    fit_hidden(name, Recorder(states.append, 0.0))
+    n_writes = len(states)
+    assert n_writes > 6
+    for kills in ([1, n_writes // 3, n_writes // 2], [n_writes - 1]):
+        state = None
+        for number in kills:
+            left = [number]
+
+            def write(state, left=left):
+                left[0] -= 1
+                if not left[0]:
+                    write_checkpoint(tmp_path / "c", {}, state)
+                    raise Killed
+
+            with pytest.raises(Killed):
+                fit_hidden(name, Recorder(write, 0.0, state))
+            state = read_checkpoint(tmp_path / "c")[1]
+        resumed = fit_hidden(name, Recorder(lambda state: None, np.inf, state))
+        np.testing.assert_equal(resumed, whole)
+    if "likelihood" not in name:
+        assert state.solved
+
+
+def spoil_weights(solved):
+    return solved._replace(weights=solved.weights[:-1])
+
+
+SPOILT = {
+    "the weights of a round must have": spoil_weights,
+    "primal must be a number": lambda solved: solved._replace(primal=np.nan),
+    "a round has the gap": lambda solved: solved._replace(dual=2.0 * solved.primal + 1.0),
+    "oracle_calls must be a count": lambda solved: solved._replace(oracle_calls=-1),
+    "a round ended as": lambda solved: solved._replace(status="interrupted"),
+    "no random numbers": lambda solved: solved._replace(rng=None),
+    "a round must be a Solved": lambda solved: tuple(solved),
+}
+
+
+@pytest.mark.parametrize("message", SPOILT)
+def test_rounds_that_do_not_fit_are_refused(message):
+    states = []
+    fit_hidden("sequences, max-min", Recorder(states.append, 0.0))
+    state = states[-1]
+    state = state._replace(solved=[SPOILT[message](state.solved[0]), *state.solved[1:]])
+    with pytest.raises(ModelFileError, match=message):
+        fit_hidden("sequences, max-min", Recorder(lambda state: None, np.inf, state))
+
+
+def test_a_state_of_other_rounds_is_refused():
+    states = []
+    fit_hidden("sequences, max-min", Recorder(states.append, 0.0))
+    state = next(state for state in states if state.solved)
+    with pytest.raises(ModelFileError, match="it has 1 rounds; expected 0"):
+        run_recorded("plain", Recorder(lambda state: None, np.inf, state))

@@ -21,6 +21,7 @@ from sklearn.utils.estimator_checks import (
 from maxmargin import (
     MulticlassClassifier,
     OrdinalClassifier,
+    Polynomial,
     SequenceLabeler,
     StructuredPredictor,
 )
@@ -44,7 +45,7 @@ WEIGHT_CHECKS = {
         OrdinalClassifier(),
         MulticlassClassifier("crf"),
         MulticlassClassifier(kernel="rbf"),
-        OrdinalClassifier(kernel="poly", coef0=1.0),
+        OrdinalClassifier(kernel=Polynomial(coef0=1.0)),
     ],
     expected_failed_checks=lambda estimator: WEIGHT_CHECKS,
 )

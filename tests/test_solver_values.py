@@ -15,6 +15,7 @@ from maxmargin import (
     Averaged,
     BlockFrankWolfe,
     Flow,
+    Hidden,
     MulticlassClassifier,
     MultiLabelClassifier,
     SequenceLabeler,
@@ -145,7 +146,7 @@ def test_starts_of_hidden_labels_do_not_share_a_dual_state():
     hidden = [list(labels) for labels in LABELS]
     hidden[1][2] = hidden[3][5] = hidden[3][6] = None
     model = SequenceLabeler(
-        alpha=0.05, hidden_starts=3, warm_start=True, solver="pairwise", random_state=0
+        alpha=0.05, hidden=Hidden(starts=3), warm_start=True, solver="pairwise", random_state=0
     )
     model.fit(SEQUENCES, hidden)
     first = model.objective_

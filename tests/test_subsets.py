@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from maxmargin import SubsetSelector, load, save
+from maxmargin import EarlyStopping, SubsetSelector, load, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.subsets import (
@@ -226,7 +226,9 @@ def test_what_it_predicts(tmp_path):
     assert clone(same).fit(X, alike).coef_.tobytes() == same.coef_.tobytes()
     search = GridSearchCV(selector(tol=1e-2), {"alpha": [0.01, 1.0]}, cv=2).fit(X, Y)
     assert 0.0 <= search.best_score_ <= 1.0
-    assert selector(early_stopping=True, validation_fraction=0.3).fit(X, Y).score(X, Y) > 0.3
+    assert (
+        selector(early_stopping=EarlyStopping(validation_fraction=0.3)).fit(X, Y).score(X, Y) > 0.3
+    )
 
 
 @pytest.mark.parametrize(

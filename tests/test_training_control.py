@@ -20,6 +20,7 @@ from maxmargin import (
     BlockFrankWolfe,
     Check,
     Checked,
+    EarlyStopping,
     MulticlassClassifier,
     OrdinalClassifier,
     SequenceLabeler,
@@ -275,10 +276,10 @@ def test_fit_in_another_thread():
 
 
 def test_early_stopping_keeps_the_best_weights_on_held_out_data():
-    model = endless(early_stopping=True, validation_fraction=0.5, n_iter_no_change=3)
+    model = endless(early_stopping=EarlyStopping(0.5, 3))
     model.fit(X, Y)
     assert model.status_ == "early_stopped"
-    train, held_out = model._split(40, np.random.RandomState(0))
+    train, held_out = model._split(np.arange(40), np.random.RandomState(0))
     assert len(train) == len(held_out) == 20 and not set(train) & set(held_out)
     scores = [check.validation_score for check in model.history_]
     assert scores == sorted(scores)  # the best so far
@@ -290,11 +291,10 @@ def test_early_stopping_keeps_the_best_weights_on_held_out_data():
 
 def test_early_stopping_of_sequences():
     model = SequenceLabeler(
-        alpha=1e-6, tol=0.0, early_stopping=True, n_iter_no_change=2, random_state=0,
-        validation_fraction=0.4,
+        alpha=1e-6, tol=0.0, early_stopping=EarlyStopping(0.4, 2), random_state=0,
     ).fit(SEQUENCES, LABELS)  # fmt: skip
     assert model.status_ == "early_stopped"
-    _, held_out = model._split(5, np.random.RandomState(0))
+    _, held_out = model._split(np.arange(5), np.random.RandomState(0))
     score = model.score([SEQUENCES[i] for i in held_out], [LABELS[i] for i in held_out])
     assert score == model.history_[-1].validation_score
 

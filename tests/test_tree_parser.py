@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 import realdata
 import steppers
-from maxmargin import Checked, TreeParser, load, read_conllu, save
+from maxmargin import Checked, Hidden, TreeParser, load, read_conllu, save
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.estimators._tree_data import Sentences
@@ -261,7 +261,7 @@ def test_hidden_heads_are_latent():
     partial = [heads.tolist() for heads in y]
     for i, d in ((0, 1), (0, 3), (1, 0), (2, 2), (5, 0), (5, 1)):
         partial[i][d] = None
-    model = TreeParser(hidden=True, hidden_starts=2, alpha=ALPHA, tol=1e-4, random_state=0)
+    model = TreeParser(hidden=Hidden(2), alpha=ALPHA, tol=1e-4, random_state=0)
     model.fit(X, partial, sample_weight=weights)
     assert model.status_ == "stationary"
     objectives = [entry.objective for entry in model.rounds_]

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import MulticlassClassifier, OrdinalClassifier
+from maxmargin import EarlyStopping, MulticlassClassifier, OrdinalClassifier
 
 RNG = np.random.RandomState(0)
 X = RNG.randn(30, 3)
@@ -180,8 +180,8 @@ def test_ten_thousand_classes_in_little_memory():
 def test_weight_zero_is_left_out_also_of_what_is_held_out(estimator):
     for seed in range(10):
         model = estimator(
-            class_weight={1: 0.0, 2: 0.0}, early_stopping=True, n_iter_no_change=2,
-            validation_fraction=0.1, random_state=seed,
+            class_weight={1: 0.0, 2: 0.0}, early_stopping=EarlyStopping(n_iter_no_change=2),
+            random_state=seed,
         ).fit(X, Y)  # fmt: skip
         assert model.history_[-1].validation_score is not None
         assert set(model.predict(X[Y == 0])) == {0}

@@ -22,6 +22,8 @@ _NAMES = {
     "estimators.structured": "StructuredPredictor",
     "estimators.subset": "SubsetSelector",
     "estimators.tree": "TreeParser",
+    "estimators.values": "EarlyStopping HammingLoss Hidden Neighbors",
+    "features.kernel_kinds": "RBF KernelFunction Polynomial",
     "graphs.factor_graph": "FactorGraph",
     "graphs.soft": "SoftAgreement",
     "latent.spaces.labels": "LabelSequence Permutation",
@@ -29,6 +31,7 @@ _NAMES = {
     "latent.variables": "AffineMap AnyPairs HiddenStates Latent SharedPairs",
     "memory": "MemoryEstimate estimate_memory",
     "oracles.values": "ClosedForm DoubleOracle MirrorProx Proximal",
+    "paths": "Path path",
     "persistence": "ModelFileError load save",
     "solvers.acceleration": "Accelerated",
     "solvers.averaging": "Averaged",
@@ -38,30 +41,35 @@ _NAMES = {
     "solvers.frank_wolfe": "BlockFrankWolfe",
     "solvers.interior": "Interior",
     "solvers.lbfgs": "LBFGS",
+    "solvers.partitions": "Partitioned",
     "solvers.result": "Check Result",
     "solvers.subgradient": "Subgradient",
+    "strengths": "CrossValidated TimesAuto",
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 # Modules of their own, below the package.
-_MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "report")
+_MODULES = (
+    "certificates", "datasets", "datasets_made", "distributed", "metrics", "plot", "report",
+)  # fmt: skip
 
 __all__ = [
-    "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
-    "Check", "Checked", "ClosedForm", "Corrective", "DAG", "DoubleOracle", "FactorGraph", "Flow",
-    "GraphLabeler", "GridLabeler", "HiddenStates", "Interior", "LBFGS", "LabelRanker",
-    "LabelSequence", "Latent", "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx",
-    "ModelFileError", "MultiLabelClassifier", "MulticlassClassifier", "OrdinalClassifier",
-    "Permutation", "PositionWise", "Proximal", "Result", "SequenceLabeler", "SharedPairs",
-    "SoftAgreement", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector",
-    "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets",
-    "datasets_made", "estimate_memory", "load", "metrics", "plot", "read_conllu", "report",
-    "save",
+    "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe", "Check",
+    "Checked", "ClosedForm", "Corrective", "CrossValidated", "DAG", "DoubleOracle", "EarlyStopping",
+    "FactorGraph", "Flow", "GraphLabeler", "GridLabeler", "HammingLoss", "Hidden", "HiddenStates",
+    "Interior", "KernelFunction", "LBFGS", "LabelRanker", "LabelSequence", "Latent",
+    "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
+    "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier",
+    "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
+    "Result", "SequenceLabeler", "SharedPairs", "SoftAgreement", "StructuredPredictor",
+    "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser", "UnseenLabelWarning",
+    "__version__", "certificates", "datasets", "datasets_made", "distributed", "estimate_memory",
+    "load", "metrics", "path", "plot", "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     __version__: str
-    from . import certificates, datasets, datasets_made, metrics, plot, report
+    from . import certificates, datasets, datasets_made, distributed, metrics, plot, report
     from ._labels import UnseenLabelWarning
     from .conllu import read_conllu
     from .estimators.graph import GraphLabeler
@@ -77,20 +85,25 @@ if TYPE_CHECKING:
     from .estimators.structured import StructuredPredictor
     from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
+    from .estimators.values import EarlyStopping, HammingLoss, Hidden, Neighbors
+    from .features.kernel_kinds import RBF, KernelFunction, Polynomial
     from .graphs.factor_graph import FactorGraph
     from .graphs.soft import SoftAgreement
     from .latent.spaces.labels import LabelSequence, Permutation
     from .latent.spaces.sets import DAG, Arborescence, Subset
     from .latent.variables import AffineMap, AnyPairs, HiddenStates, Latent, SharedPairs
     from .memory import MemoryEstimate, estimate_memory
+    from .paths import Path, path
     from .persistence import ModelFileError, load, save
     from .solvers.acceleration import Accelerated
     from .solvers.averaging import Averaged
     from .solvers.flow import Flow
     from .solvers.frank_wolfe import BlockFrankWolfe
     from .solvers.lbfgs import LBFGS
+    from .solvers.partitions import Partitioned
     from .solvers.result import Check, Result
     from .solvers.subgradient import Subgradient
+    from .strengths import CrossValidated, TimesAuto
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from llvmlite import binding
-from numba.core import event
 
 from . import _first_fits
 from ._first_fits import FIRST_FITS, in_groups
@@ -358,13 +357,6 @@ def summary(built: Built) -> str:
         f"{built.n_entries} kernels in {store.FOLDER} ({built.size / 1e6:.1f} MB); "
         f"{len(built.fits)} of {len(FIRST_FITS)} first fits built in {built.seconds:.0f} s"
     )
-
-
-def compilations() -> event.RecordingListener:
-    """Count what numba compiles from now on."""
-    listener = event.RecordingListener()
-    event.register("numba:compile", listener)
-    return listener
 
 
 if __name__ == "__main__":

@@ -14,36 +14,46 @@ import numpy as np
 
 from ._dual_checks import check_dual
 from ._indices import check_array, check_finite_array, check_within
-from ._validation import is_array, is_integer, is_number
+from ._validation import fields_of, is_array, is_float, is_integer, is_number, is_switch, is_text
 from ._value_checks import list_of, record
 from .solvers.corrective import KNOWN_TREES
 from .solvers.problem import NOTHING
+from .solvers.result import CONVERGED, FAILED, MAX_ITER, STOPPED
 
 # Integers that grow; all others are settings of the solver.
 _COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks", "idle"}
 # Best values so far: infinite before there are any.
 _MAY_BE_INFINITE = {
-    *("lowest", "soft_primal", "soft_dual", "hard_primal", "least_apart", "gap", "guess")
+    "lowest",
+    "soft_primal",
+    "soft_dual",
+    "hard_primal",
+    "least_apart",
+    "gap",
+    "guess",
 }
 # What a solver computes once from the problem.
 _CONSTANTS = {"slots", "constants"}
 # Logarithms of what may be forbidden.
 _MAY_BE_FORBIDDEN = {"theta", "pairs", "logits"}
 _MOST_STEPS = 1 << 53
+# How a convex problem of a fit with hidden parts ends, unless it is interrupted.
+_ENDINGS = {CONVERGED, FAILED, MAX_ITER, STOPPED}
 # What a dual value may be above the primal one, in parts of it.
 _ROUNDING = 1e-6
 
 
 def check_fields(state: Any) -> None:
     """Refuse a state whose fields are of other types; what is in them is checked later."""
-    kinds = (tuple, tuple, int, list, float)
+    kinds = (tuple, tuple, int, list, float, list)
     for name, value, kind in zip(state._fields, state, kinds, strict=True):
         if not isinstance(value, kind):
             raise ValueError(f"{name} must be a {kind.__name__}; received {type(value).__name__}")
 
 
-def check_fit_state(state: Any, climb: Any) -> None:
-    """Refuse a state that does not fit a solver at its start, and its problem.
+def check_fit_state(state: Any, climb: Any, n_solved: int = 0) -> None:
+    """Refuse a state that does not fit a solver at its start, and its problem, after some convex
+    problems that are done.
 
     Raises
     ------
@@ -51,9 +61,33 @@ def check_fit_state(state: Any, climb: Any) -> None:
         If anything is missing, of another type or shape, out of range, or contradicts the rest.
     """
     check_fields(state)
-    _check_state(state.solver, climb.state, climb.problem)
+    if len(state.solved) != n_solved:
+        raise ValueError(f"it has {len(state.solved)} rounds; expected {n_solved}")
+    _check_state(state.solver, climb.gathered(), climb.problem)
     _check_apart([state.solver])
     _check_loop(state, climb.problem)
+
+
+def check_solved(solved: Any, problem: Any) -> None:
+    """Refuse what no convex problem of a fit with hidden parts can have ended with."""
+    if type(solved).__name__ != "Solved":
+        raise ValueError(f"a round must be a Solved; received {type(solved).__name__}")
+    _vector("the weights of a round", solved.weights, problem.n_weights)
+    for name in ("primal", "dual", "gap", "oracle_error", "passes", "seconds"):
+        _check_number(name, solved._asdict()[name])
+    _check_count("oracle_calls", solved.oracle_calls)
+    least = -_ROUNDING * abs(solved.primal)
+    if min(solved.gap, solved.primal - solved.dual) < least or solved.seconds < 0.0:
+        raise ValueError(f"a round has the gap {solved.gap}, or took {solved.seconds} seconds")
+    if solved.status not in _ENDINGS:
+        raise ValueError(f"a round ended as {str(solved.status)[:40]!r}")
+    if type(solved.bounds) is not dict or type(solved.rng) is not np.random.RandomState:
+        raise ValueError("a round has no bounds, or no random numbers")
+    for name, value in solved.bounds.items():
+        _check_number(str(name)[:40], value, infinite=True)
+    list_of(record("Check"))(solved.checks, {})
+    if solved.dual_state is not None:
+        check_dual(solved.dual_state, problem)
 
 
 def _check_state(value: Any, fresh: Any, problem: Any) -> None:
@@ -79,7 +113,7 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
             check_finite_array(name, value)
         if (fresh.dtype.kind != "f" or name in _CONSTANTS) and not np.array_equal(value, fresh):
             raise ValueError(f"{name} is not that of the problem")
-    elif isinstance(fresh, (bool, np.bool_, str)) or fresh is None:
+    elif is_switch(fresh) or is_text(fresh) or fresh is None:
         if type(value) is not type(fresh) or value != fresh:
             raise ValueError(f"{name} must be {fresh!r}; received {str(value)[:40]!r}")
     elif is_integer(fresh):
@@ -95,9 +129,9 @@ def _compare(name: str, value: Any, fresh: Any) -> None:
             f"{name} must be a {type(fresh).__name__}; received {type(value).__name__}"
         )
     elif not isinstance(fresh, np.random.RandomState):  # those are checked when they are read
-        for part, item, known in zip(range(len(fresh)), value, fresh, strict=True):
-            constant = name if name in _CONSTANTS else getattr(fresh, "_fields", (name,) * 99)[part]
-            _compare(constant, item, known)
+        names = (name,) * len(fresh) if name in _CONSTANTS else fields_of(fresh)
+        for part, item, known in zip(names or (name,) * len(fresh), value, fresh, strict=True):
+            _compare(part, item, known)
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -106,7 +140,7 @@ def _check_count(name: str, value: Any) -> None:
 
 
 def _check_number(name: str, value: Any, infinite: bool = False) -> None:
-    fits = isinstance(value, (float, np.floating))  # an integer may be too large for arithmetic
+    fits = is_float(value)  # an integer may be too large for arithmetic
     if not fits or math.isnan(value) or not (infinite or math.isfinite(value)):
         raise ValueError(f"{name} must be a number; received {str(value)[:40]!r}")
 
@@ -254,7 +288,7 @@ def _check_oracle(value: Any, fresh: Any, problem: Any) -> None:
     if fresh is None:
         return
     for name, item, known in zip(fresh._fields, value, fresh, strict=True):
-        if not isinstance(known, np.ndarray):
+        if not is_array(known):
             if type(item) is not type(known) or item != known:
                 raise ValueError(f"{name} must be {known!r}; received {str(item)[:40]!r}")
         elif known.dtype.kind != "f":
@@ -263,6 +297,22 @@ def _check_oracle(value: Any, fresh: Any, problem: Any) -> None:
             check_array(name, item, known.dtype, known.shape)
             forbidden = (item == -np.inf) if name in _MAY_BE_FORBIDDEN else False
             check_finite_array(name, np.where(forbidden, 0.0, item))
+
+
+def _check_parts(value: Any, fresh: Any, problem: Any) -> None:
+    """States of parts: each part checks its own when it takes it."""
+    if type(value) is not tuple or len(value) != len(fresh):
+        raise ValueError(f"it was made with another number of parts than {len(fresh)}")
+    problem.crew.restore(value)
+
+
+def check_part_state(value: Any, fresh: Any, problem: Any) -> None:
+    """Refuse a state that a part cannot continue from."""
+    if type(value) is not type(fresh):
+        raise ValueError("the state of a part is missing")
+    _check_count("rounds", value.rounds)
+    _check_mean(value.mean, fresh.mean, problem)
+    _check_state(value.inner, fresh.inner, problem)
 
 
 _MOST_PAIRS = 10
@@ -283,6 +333,7 @@ _SPECIAL: dict[str, Callable[[Any, Any, Any], None]] = {
     "truths": _check_truths,
     "trees": _check_trees,
     "tree_counts": _check_tree_counts,
+    "parts": _check_parts,
 }
 
 
@@ -337,7 +388,7 @@ def _check_average(found: dict[str, Any]) -> None:
         raise ValueError("mean, mass and rounds are not those of one average")
     inner = found["inner"]
     shapes = [(len(inner.weights),)]
-    if hasattr(inner.dual, "predictions"):
+    if "predictions" in fields_of(inner.dual):
         shapes.append(inner.dual.predictions.shape)
     if found["mean"] and [array.shape for array in found["mean"]] != shapes:
         raise ValueError("mean has another shape than what it averages")

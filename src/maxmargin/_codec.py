@@ -22,7 +22,7 @@ from sklearn.base import BaseEstimator
 from sklearn.feature_extraction import DictVectorizer
 
 from ._indices import check_csr, check_random_state
-from ._validation import is_array
+from ._validation import fields_of, is_array, is_class
 
 # Where a class must be defined to be one of ours.
 TRUSTED_PACKAGE = "maxmargin."
@@ -69,6 +69,7 @@ _OWN = {
     "Flows": "_kernels.flows",
     "Beliefs": "graphs.kernels.agreement",
     "Layout": "graphs.packing",
+    "PartitionedDual": "solvers.parts",
 }
 
 
@@ -96,7 +97,7 @@ def register(
     if to_fields is None or from_fields is None:
         if dataclasses.is_dataclass(cls):
             names = [field.name for field in dataclasses.fields(cls) if field.init]
-        elif not (names := list(getattr(cls, "_fields", ()))):
+        elif not (names := list(fields_of(cls))):
             raise TypeError(
                 f"{cls.__name__} is neither a NamedTuple nor a dataclass; "
                 "give register() both to_fields and from_fields"
@@ -121,7 +122,10 @@ def _registered(name: str) -> _Codec | None:
 
 
 def _sparse_fields(matrix: Any) -> dict[str, Any]:
-    return {name: getattr(matrix, name) for name in ("data", "indices", "indptr", "shape")}
+    return {
+        "data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr,
+        "shape": matrix.shape,
+    }  # fmt: skip
 
 
 def _sparse_from(cls: type, data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
@@ -149,8 +153,8 @@ def native_class(name: str) -> type[BaseEstimator] | None:
 
     if name in _FOREIGN_ESTIMATORS:
         return _FOREIGN_ESTIMATORS[name]
-    found = getattr(maxmargin, name, None) if name in maxmargin.__all__ else None
-    ours = isinstance(found, type) and issubclass(found, BaseEstimator)
+    found: Any = getattr(maxmargin, name, None) if name in maxmargin.__all__ else None
+    ours = is_class(found) and issubclass(found, BaseEstimator)
     return found if ours and found.__module__.startswith(TRUSTED_PACKAGE) else None
 
 
@@ -258,7 +262,7 @@ def _is_fitted_name(name: str) -> bool:
 
 def _without_functions(name: str, value: Any) -> Any:
     parts = value if type(value) in (list, tuple) else [value]
-    if not any(callable(part) and not isinstance(part, type) for part in parts):
+    if not any(callable(part) and not is_class(part) for part in parts):
         return value
     if "callback" not in name:
         message = f"parameter {name!r} is a function and is not saved; loading gives None"
@@ -267,10 +271,10 @@ def _without_functions(name: str, value: Any) -> Any:
 
 
 def _present_params(cls: type[BaseEstimator], params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as this version has them; those that moved into the solver make one."""
-    from .solvers.moved import with_solver
+    """Parameters as this version has them; those that moved into values make one."""
+    from .estimators._moved import with_values
 
-    params = with_solver(cls, params)
+    params = with_values(cls, params)
     unknown = sorted(set(params) - set(cls._get_param_names()))
     if unknown:
         raise ModelFileError(

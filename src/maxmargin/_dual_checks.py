@@ -167,12 +167,20 @@ def _check_working_set(state: Any, problem: Any) -> None:
     check_within("used", state.used, 0, shape[1] + 1)
     check_finite_array("values", state.values)
     for name in ("losses", "factors", "mass"):
-        _check_mass(name, check_array(name, getattr(state, name), np.float64, shape[:2]))
+        _check_mass(name, check_array(name, state._asdict()[name], np.float64, shape[:2]))
     if (state.mass.sum(axis=1) > 1.0 + _ROUNDING).any():
         raise ValueError("the mass of the structures of an example must be at most 1")
     behind = np.arange(shape[1]) >= state.used[:, None]
     if state.mass[behind].any():
         raise ValueError("structures that are not in use have mass")
+
+
+def _check_parts(state: Any, problem: Any) -> None:
+    """Dual points of parts; each part checks its own when it starts from it."""
+    if type(state.parts) is not tuple:
+        raise ValueError("the dual points of parts must be a tuple")
+    for part in state.parts:
+        check_dual(part)
 
 
 def _check_weights(state: np.ndarray, problem: Any) -> None:
@@ -188,6 +196,7 @@ _CHECKS: dict[str, Callable[[Any, Any], None]] = {
     "Beliefs": _check_beliefs,
     "MeanBlocks": _check_means,
     "WorkingSet": _check_working_set,
+    "PartitionedDual": _check_parts,
     "ndarray": _check_weights,
 }
 

@@ -6,6 +6,7 @@ and then asks it for all it can tell. What is compiled on the way is what a user
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
 from collections.abc import Callable, Iterable
@@ -15,6 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 import maxmargin
+
+from ._validation import method_of
 
 _MARGINS = ("max-margin", "max-min")
 _ALL = (*_MARGINS, "crf")
@@ -40,22 +43,19 @@ class FirstFit(NamedTuple):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of fits to a handful of examples
             model = self.model().fit(X, y)
-            for question in _QUESTIONS:
-                if hasattr(model, question):
-                    _ask(getattr(model, question), X)
-            for question in _QUESTIONS_WITH_TRUTH:
-                if hasattr(model, question):
-                    getattr(model, question)(X, y)
+            for questions, data in ((_QUESTIONS, (X,)), (_QUESTIONS_WITH_TRUTH, (X, y))):
+                for question in questions:
+                    _ask(method_of(model, question), data)
         if self.more is not None:
             self.more()
         return model
 
 
-def _ask(question: Callable[[Any], Any], X: Any) -> None:
-    try:
-        question(X)
-    except AttributeError:  # probabilities are those of a CRF
-        pass
+def _ask(question: Callable[..., Any] | None, data: tuple[Any, ...]) -> None:
+    """Ask a model, if it answers this question for its surrogate."""
+    if question is not None:
+        with contextlib.suppress(AttributeError):  # probabilities are those of a CRF
+            question(*data)
 
 
 # --- tiny data -----------------------------------------------------------------------------------
@@ -100,6 +100,13 @@ def _networks(kind: str) -> tuple[Any, Any]:
     if kind == "csr":
         return [(sp.csr_matrix(features), edges) for features, edges in made.X], made.y
     return made.X, made.y
+
+
+def _factor_graphs(kind: str) -> tuple[Any, Any]:
+    """Graphs with a count: what has code for any kind of factor."""
+    rng = np.random.RandomState(0)
+    X = [maxmargin.FactorGraph(rng.randn(3, 2), 2).add_tables([(0, 1)]) for _ in range(4)]
+    return [graph.add_count(range(3), at_least=1, at_most=1) for graph in X], [[1, 0, 0]] * 4
 
 
 def _matchings(kind: str) -> tuple[Any, Any]:
@@ -162,6 +169,10 @@ def _decode_every_way() -> None:
     decode_one(3, 3, ring, -1.0)  # few labellings
     everyone = [(i, j) for i in range(9) for j in range(i)]
     decode_one(9, 3, everyone, -1.0)  # dual decomposition, local search
+    for n in (3, 13):  # the same with a count: few labellings, and many
+        graph = FactorGraph(np.zeros((n, 1)), 2).add_tables([(0, 1)]).add_count(range(n), at_most=1)
+        packed = pack_graphs([graph], plan_layout([graph]))[0]
+        decode(packed, np.tile([0.0, 1.0], n), np.zeros(4), max_sweeps=1)
 
 
 class _Classes:
@@ -223,13 +234,16 @@ def _fit(
     **options: Any,
 ) -> FirstFit:  # fmt: skip
     """A first fit whose estimator is imported and made when it runs."""
-    more = _decode_every_way if group == "graphs" else None
     return FirstFit(
-        name, group, lambda: getattr(maxmargin, estimator)(**options), lambda: data(kind), more
+        name, group, lambda: getattr(maxmargin, estimator)(**options), lambda: data(kind)
     )
 
 
 def _all() -> Iterable[FirstFit]:
+    any_graphs = _fit(
+        "graph/max-margin/factors", "any graphs", _factor_graphs, "", "GraphLabeler", random_state=0
+    )
+    yield any_graphs._replace(more=_decode_every_way)
     for estimator, task, group, surrogates, kinds, data in _TABLE:
         for surrogate in surrogates:
             for kind in kinds.split():

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._validation import check_number, is_array, is_text, outside
+from ._validation import check_number, is_array, is_float, is_iterable, is_text, outside
 
 
 class UnseenLabelWarning(UserWarning):
@@ -17,7 +17,7 @@ class UnseenLabelWarning(UserWarning):
 
 def as_label_array(labels: Sequence[Any]) -> np.ndarray:
     """One-dimensional array of labels: numbers and strings natively, anything else as objects."""
-    if isinstance(labels, np.ndarray) and labels.ndim == 1:
+    if is_array(labels) and labels.ndim == 1:
         return labels
     labels = list(labels)
     kinds = {type(label) for label in labels}
@@ -101,9 +101,7 @@ def _refuse_quantities(labels: Any, place: Callable[[int], str]) -> None:
         bad = np.flatnonzero(labels != np.round(labels))
         at = int(bad[0]) if len(bad) else -1
     else:
-        is_part = (
-            isinstance(v, (float, np.floating)) and not float(v).is_integer() for v in labels
-        )
+        is_part = (is_float(v) and not float(v).is_integer() for v in labels)
         at = next((number for number, found in enumerate(is_part) if found), -1)
     if at < 0:
         return
@@ -117,7 +115,7 @@ def _refuse_quantities(labels: Any, place: Callable[[int], str]) -> None:
 
 
 def _declared_classes(declared: Any, fewest: int) -> np.ndarray:
-    if not hasattr(declared, "__iter__"):
+    if not is_iterable(declared):
         raise ValueError(f"classes must be a list of all labels; received {declared!r}.")
     found = as_label_array(declared)
     _refuse_no_labels(found, "classes[{}]".format)
@@ -257,5 +255,5 @@ def _warn_left_out(labels: list) -> None:
         f"class_weight leaves out {listed}{more}, which get the weight 1; name every class to be "
         "sure of its weight.",
         UserWarning,
-        stacklevel=5,  # the caller of a fit that is all or nothing
+        stacklevel=outside(),
     )

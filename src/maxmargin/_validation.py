@@ -6,8 +6,8 @@ import datetime
 import math
 import numbers
 import sys
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeGuard
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,24 +30,106 @@ def outside() -> int:
     return level
 
 
-def is_integer(value: Any) -> bool:
+# --- what a value is -------------------------------------------------------------------------
+
+
+def is_switch(value: Any) -> TypeGuard[bool]:
+    """Whether a value is True or False."""
+    return isinstance(value, (bool, np.bool_))
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
     """Whether a value is a whole number; True and False are none."""
-    return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, numbers.Integral) and not is_switch(value)
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether a value is a real number; True and False are none."""
-    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, numbers.Real) and not is_switch(value)
 
 
-def is_text(value: Any) -> bool:
+def is_float(value: Any) -> bool:
+    """Whether a value is a floating-point number."""
+    return isinstance(value, (float, np.floating))
+
+
+def is_nan(value: Any) -> bool:
+    """Whether a value is the number that is not equal to itself."""
+    return is_float(value) and bool(np.isnan(value))
+
+
+def is_text(value: Any) -> TypeGuard[str]:
     """Whether a value is a string."""
     return isinstance(value, str)
 
 
-def is_array(value: Any) -> bool:
+def is_name(value: Any, name: str) -> bool:
+    """Whether a parameter is this name; it may be an array, which == would go through."""
+    return is_text(value) and value == name
+
+
+def is_array(value: Any) -> TypeGuard[np.ndarray]:
     """Whether a value is an array of numpy."""
     return isinstance(value, np.ndarray)
+
+
+def is_mapping(value: Any) -> TypeGuard[Mapping]:
+    """Whether a value is a dict, or something like it."""
+    return isinstance(value, Mapping)
+
+
+def is_plain_list(value: Any) -> TypeGuard[list | tuple]:
+    """Whether a value is a list or a tuple."""
+    return isinstance(value, (list, tuple))
+
+
+def is_iterable(value: Any) -> bool:
+    """Whether a value can be gone through."""
+    return hasattr(value, "__iter__")
+
+
+def has_length(value: Any) -> bool:
+    """Whether a value has a number of entries."""
+    return hasattr(value, "__len__")
+
+
+def has_items(value: Any) -> bool:
+    """Whether a value can be gone through and is no text."""
+    return is_iterable(value) and not isinstance(value, (str, bytes))
+
+
+def is_list(value: Any) -> bool:
+    """Whether a value is a list of something: neither a text nor a mapping, and with a length."""
+    return has_length(value) and not isinstance(value, (str, bytes, Mapping))
+
+
+def is_unordered(value: Any) -> bool:
+    """Whether a value is a mapping or a set: its entries have no places."""
+    return isinstance(value, (Mapping, set, frozenset))
+
+
+def is_class(value: Any) -> bool:
+    """Whether a value is a class, where an object is expected."""
+    return isinstance(value, type)
+
+
+def method_of(value: Any, name: str) -> Callable[..., Any] | None:
+    """A method of an object, if it has one of this name."""
+    found = getattr(value, name, None)
+    return found if callable(found) else None
+
+
+def fields_of(value: Any) -> tuple[str, ...]:
+    """Names of the fields of a NamedTuple, or of its class; none for anything else."""
+    return getattr(value, "_fields", ())
+
+
+def is_frame(value: Any) -> bool:
+    """Whether a value is a table with named columns, such as that of pandas."""
+    return hasattr(value, "columns")
+
+
+# --- parameters ------------------------------------------------------------------------------
 
 
 def check_number(
@@ -82,7 +164,7 @@ def check_integer(name: str, value: Any, at_least: int) -> int:
 
 def check_switch(name: str, value: Any) -> bool:
     """True or False; a word such as "no" would count as True."""
-    if not isinstance(value, (bool, np.bool_)):
+    if not is_switch(value):
         raise ValueError(f"{name} must be True or False; received {value!r}.")
     return bool(value)
 
@@ -96,21 +178,11 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
-def is_name(value: Any, name: str) -> bool:
-    """Whether a parameter is this name; it may be an array, which == would go through."""
-    return isinstance(value, str) and value == name
-
-
-def is_list(value: Any) -> bool:
-    """Whether a value is a list of something: neither a text nor a mapping, and with a length."""
-    return not isinstance(value, (str, bytes, Mapping)) and hasattr(value, "__len__")
-
-
 def check_listed(name: str, value: Any, what: str) -> None:
     """Refuse what is no list of the outputs of all examples."""
     if value is None and name == "y":
         raise ValueError("requires y to be passed, but the target y is None")
-    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__len__"):
+    if not is_list(value):
         raise ValueError(f"{name} must be {what}; received {type(value).__name__}.")
 
 
@@ -123,8 +195,8 @@ def take_examples(
     classes of examples.
     """
     alone = isinstance(X, single) or (is_array(X) and X.ndim == ndim and X.dtype != object)
-    other = sp.issparse(X) or isinstance(X, (str, bytes, Mapping)) or hasattr(X, "columns")
-    if alone or other or not hasattr(X, "__iter__"):
+    other = sp.issparse(X) or is_mapping(X) or is_frame(X)
+    if alone or other or not has_items(X):
         found = f"one array of shape {X.shape}" if is_array(X) else type(X).__name__
         hint = f"if this is one {noun}, wrap it in a list: [X]" if alone else remedy
         raise ValueError(f"X must be a list of {noun}s; received {found}; {hint}.")
@@ -132,6 +204,18 @@ def take_examples(
     if not listed:
         raise ValueError(f"X is empty; expected at least one {noun}.")
     return listed
+
+
+def check_methods(what: str, value: Any, names: Iterable[str]) -> None:
+    """Refuse an object of a user that lacks methods."""
+    if is_class(value):
+        raise TypeError(f"{what} must be an object; received the class {value.__name__}.")
+    missing = [name for name in names if method_of(value, name) is None]
+    if missing:
+        raise TypeError(
+            f"{what} must have the methods {', '.join(names)}; {type(value).__name__} lacks "
+            f"{', '.join(missing)}."
+        )
 
 
 def check_n_jobs(n_jobs: int | None) -> int:
@@ -146,7 +230,7 @@ def check_callbacks(callbacks: Any) -> tuple:
     if callbacks is None:
         return ()
     listed = (callbacks,) if callable(callbacks) else callbacks
-    if not isinstance(listed, (list, tuple)):
+    if not is_plain_list(listed):
         raise TypeError(
             f"callbacks must be a callable or a list of callables; received {callbacks!r}."
         )
@@ -217,7 +301,7 @@ def check_rows_of_numbers(X: Any, name: str, row_name: str = "row") -> None:
     """
     width = None
     for row, values in enumerate(X):
-        if isinstance(values, str) or not hasattr(values, "__len__"):
+        if is_text(values) or not has_length(values):
             return  # no rows
         width = len(values) if width is None else width
         if len(values) != width:
@@ -246,7 +330,7 @@ def refuse_times_and_texts(X: Any, name: str, row_name: str = "row") -> None:
     """
     if sp.issparse(X):
         return
-    if hasattr(X, "iloc") and hasattr(X, "columns"):  # pandas
+    if is_frame(X) and hasattr(X, "iloc"):  # pandas
         for number, label in enumerate(X.columns):
             _refuse_in_column(X.iloc[:, number], name, repr(label))
         return

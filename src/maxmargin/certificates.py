@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import linprog
 from sklearn.utils.validation import check_is_fitted
 
-from ._validation import check_choice, check_integer, check_loss_matrix, is_text
+from ._validation import check_choice, check_integer, check_loss_matrix, has_length, is_text
 from .latent.certificates import (
     BetaEstimate,
     GeneralisationBound,
@@ -137,7 +137,7 @@ def calibration_constant(loss: Any, size: Any = None, *, method: str = "theorem"
         return _named_constant(check_choice("loss", loss, LOSSES), size)
     if size is not None:
         raise ValueError(f"size belongs to a loss by name; received {size!r} with a matrix.")
-    matrix = check_loss_matrix(loss, len(loss) if hasattr(loss, "__len__") else 0)
+    matrix = check_loss_matrix(loss, len(loss) if has_length(loss) else 0)
     return _theorem_constant(matrix) if method == "theorem" else _exact_constant(matrix)
 
 

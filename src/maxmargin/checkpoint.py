@@ -9,27 +9,30 @@ model is the same bit for bit, however often it was killed in between.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
 import os
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._archive import DAMAGE, Archive
-from ._checkpoint_checks import check_fields, check_fit_state
+from ._checkpoint_checks import check_fields, check_fit_state, check_solved
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
 from ._replacing import replacing
+from ._validation import fields_of, is_array
+from .solvers.result import Solved
 
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
 
 _FORMAT = "maxmargin-checkpoint"
-# 4: what oracles remember is part of the state of a solver, what the loop has seen is one value.
-_VERSION = 4
+# 5: convex problems that are done, in fits with hidden parts.
+_VERSION = 5
 # What the dual value may be above the primal one, in parts of it.
 _ROUNDING = 1e-6
 # Objects that a state may hold, beside those of model files.
@@ -50,7 +53,10 @@ _OBJECTS = {
     ("maxmargin.solvers.lbfgs", "Iterate"),
     ("maxmargin.solvers.lbfgs", "LbfgsState"),
     ("maxmargin.solvers.lbfgs", "Search"),
+    ("maxmargin.solvers.partitions", "PartitionedState"),
+    ("maxmargin.solvers.parts", "PartState"),
     ("maxmargin.solvers.problem", "DualPoint"),
+    ("maxmargin.solvers.result", "Solved"),
     ("maxmargin.graphs.soft", "SoftState"),
     ("maxmargin.latent.kernels.working_set", "Rows"),
     ("maxmargin.latent.kernels.working_set", "WorkingSet"),
@@ -65,7 +71,9 @@ class FitState(NamedTuple):
 
     ``solver`` is the state of the solver, ``best`` the values of
     :class:`~maxmargin.solvers.loop.Seen`, ``checked_calls`` the oracle calls at the last check,
-    ``history`` the checks so far, ``seconds`` the time spent.
+    ``history`` the checks so far, ``seconds`` the time spent. In a fit with hidden parts all but
+    the time are those of the convex problem at hand, and ``solved`` are the ones before it
+    (:class:`~maxmargin.solvers.result.Solved`).
     """
 
     solver: Any
@@ -73,6 +81,7 @@ class FitState(NamedTuple):
     checked_calls: int
     history: list
     seconds: float
+    solved: list
 
 
 class Recorder:
@@ -99,26 +108,72 @@ class Recorder:
     ) -> None:
         self._write = write
         self._every = every
+        self.before = 0.0 if start is None else start.seconds
+        self._began = self._written = time.perf_counter()
+        self._solved: list[Solved] = [] if start is None else list(start.solved)
+        self._told = 0  # how many of these the rounds know
+        self._rng: np.random.RandomState | None = None
+        self._climb: Any = None
+        self._begin(start)
+
+    def _begin(self, start: FitState | None) -> None:
+        """Take down another solver from here on."""
         self._start = start
         self.history: list = [] if start is None else list(start.history)
-        self._before = 0.0 if start is None else start.seconds
         self._best: Any = None
         self._checked_calls = 0 if start is None else start.checked_calls
-        self._replaying = start is not None
+        self.replaying = start is not None
         self._at_check = self._checked_calls == 0  # where the loop begins
-        self._climb: Any = None
 
     def attach(self, climb: Any) -> None:
         """Follow a solver at work from here on, and take its place for the loop."""
         if self._start is not None:
-            try:
-                check_fit_state(self._start, climb)
-            except DAMAGE as error:
-                raise ModelFileError(
-                    f"cannot continue from the checkpoint: {error}; remove it and start anew"
-                ) from error
+            with _refused():
+                check_fit_state(self._start, climb, self._told)
         self._climb = climb
-        self._began = self._written = time.perf_counter()
+
+    # --- rounds of fits with hidden parts -----------------------------------------------------
+
+    def follow_rounds(self, problem: Any, rng: np.random.RandomState) -> Recorder:
+        """Take down the rounds of a fit, too; all its solvers and starts draw from ``rng``."""
+        with _refused():
+            for solved in self._solved:
+                check_solved(solved, problem)
+        self._rng = rng
+        return self
+
+    def next_solved(self) -> Solved | None:
+        """A convex problem that was solved before the fit was interrupted, the next in order."""
+        if self._told == len(self._solved):
+            return None
+        solved = self._solved[self._told]
+        self._told += 1
+        assert self._rng is not None
+        self._rng.set_state(solved.rng.get_state())
+        return solved
+
+    def keep_solved(self, result: Any, checks: list, seconds: float) -> None:
+        """A convex problem is solved: take it down, and be ready for the next one."""
+        numbers = np.random.RandomState()
+        assert self._rng is not None
+        numbers.set_state(self._rng.get_state())
+        self._solved.append(
+            Solved(
+                result.weights, result.primal, result.dual, result.gap, result.oracle_error,
+                result.passes, result.oracle_calls, seconds, result.status, result.bounds,
+                checks, numbers,
+            )
+        )  # fmt: skip
+        self._told += 1
+        self._begin(None)
+
+    def keep_dual(self, dual_state: Any) -> None:
+        """The rounds of the best start so far are done: take down where a later fit can start."""
+        if self._told == len(self._solved):
+            self._solved = [solved._replace(dual_state=None) for solved in self._solved]
+            self._solved[-1] = self._solved[-1]._replace(dual_state=dual_state)
+
+    # --- in the place of the solver -----------------------------------------------------------
 
     def verify(self, result: Any) -> None:
         """Refuse a result that no fit could have: the state that it started from was changed."""
@@ -132,7 +187,7 @@ class Recorder:
     @property
     def oracle_calls(self) -> int:
         """Those of the solver; up to the last check that was recorded while replaying."""
-        if not self._replaying:
+        if not self.replaying:
             return self._climb.oracle_calls
         return self._checked_calls if self._at_check else 0
 
@@ -141,8 +196,13 @@ class Recorder:
 
     def hear(self, check: Any) -> None:
         """Take in a check of the loop: a callback of the fit."""
-        if not self._replaying:
-            self.history.append(check._replace(seconds=check.seconds + self._before))
+        self.take(check._replace(seconds=check.seconds + self.before))
+
+    def take(self, check: Any) -> bool:
+        """Take in a check, unless it was taken in before an interruption; returns whether."""
+        if not self.replaying:
+            self.history.append(check)
+        return not self.replaying
 
     def new_best(self) -> Any:
         """The best that the fit has seen, which goes into the state."""
@@ -153,7 +213,7 @@ class Recorder:
 
     def check(self) -> list:
         """In the place of the stepper's own: nothing new while replaying."""
-        if self._replaying:
+        if self.replaying:
             return []
         candidates = self._climb.check()
         self._checked_calls = self._climb.oracle_calls
@@ -161,7 +221,7 @@ class Recorder:
 
     def advance(self, seconds: float, most: int) -> None:
         """In the place of the stepper's own: writes the state when it is time."""
-        if self._replaying:
+        if self.replaying:
             self._replay()
             return
         self._climb.advance(seconds, most)
@@ -175,16 +235,40 @@ class Recorder:
         if not self._at_check:
             self._at_check = True
             return
-        self._climb.state = self._start.solver
-        self._replaying = False
+        self._climb.state = _with_shared_numbers(self._start.solver, self._climb.state)
+        self.replaying = False
 
     def state(self) -> FitState:
         """The present state; its arrays are those that the solver works on."""
         if self._best is None or not len(self._best.seen.weights):
             raise RuntimeError("a fit has no state before its first check")
-        seconds = self._before + time.perf_counter() - self._began
+        seconds = self.before + time.perf_counter() - self._began
         best, checked = tuple(self._best.seen), self._checked_calls
-        return FitState(self._climb.state, best, checked, list(self.history), seconds)
+        history = list(self.history)
+        return FitState(self._climb.gathered(), best, checked, history, seconds, list(self._solved))
+
+
+def _with_shared_numbers(state: Any, fresh: Any) -> Any:
+    """A state that draws its random numbers from where the fresh one does: others do, too."""
+    fields = fresh._asdict()
+    found = {}
+    if "rng" in fields:
+        fields["rng"].set_state(state.rng.get_state())
+        found["rng"] = fields["rng"]
+    if "inner" in fields:
+        found["inner"] = _with_shared_numbers(state.inner, fields["inner"])
+    return state._replace(**found)
+
+
+@contextlib.contextmanager
+def _refused() -> Iterator[None]:
+    """A state that does not fit is refused as what it is: a damaged file."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise ModelFileError(
+            f"cannot continue from the checkpoint: {error}; remove it and start anew"
+        ) from error
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -198,7 +282,7 @@ class _StateEncoder(Encoder):
         self._known: dict[int, tuple[Any, Any]] = {}
 
     def _encode_numpy(self, value: Any, where: str) -> Any:
-        if isinstance(value, np.ndarray):
+        if is_array(value):
             if id(value) not in self._known:
                 self._known[id(value)] = value, super()._encode_numpy(value, where)
             return self._known[id(value)][1]
@@ -210,7 +294,7 @@ class _StateEncoder(Encoder):
         except TypeError:
             if not kind.__module__.startswith(TRUSTED_PACKAGE):
                 raise
-        fields = value._asdict() if hasattr(value, "_fields") else dict(vars(value))
+        fields = value._asdict() if fields_of(value) else dict(vars(value))
         return {"state": [kind.__module__, kind.__qualname__, self._fields(fields, where)]}
 
 
@@ -223,7 +307,7 @@ class _StateDecoder(Decoder):
             raise ModelFileError(f"it names {module}.{name}, which is no part of a state")
         cls: Any = getattr(importlib.import_module(module), name)
         values = self._fields(fields)
-        if hasattr(cls, "_fields"):
+        if fields_of(cls):
             return cls(**values)
         made: Any = object.__new__(cls)
         vars(made).update(values)

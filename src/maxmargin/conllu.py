@@ -47,7 +47,7 @@ class Sentence:
     def attributes(self) -> dict[str, tuple[str, ...]]:
         """What a parser may look at: everything but the tree."""
         names = ("form", "lemma", "upos", "xpos", "feats")
-        return {name: getattr(self, name) for name in names}
+        return {name: vars(self)[name] for name in names}
 
 
 def read_conllu(source: str | os.PathLike[str] | Iterable[str]) -> list[Sentence]:

@@ -17,7 +17,7 @@ from .tasks import unwrap
 from .tasks.label_sets import MultiLabelTask
 from .tasks.parts import GraphTask, SequenceTask
 
-__all__ = ["convergence", "grid", "interactions", "transitions", "tree"]
+__all__ = ["convergence", "grid", "interactions", "strengths", "transitions", "tree"]
 
 _MOST_NUMBERS = 12  # labels up to which the cells of a heat map carry their numbers
 
@@ -66,6 +66,40 @@ def convergence(model: Any, *, over: str = "passes", ax: Any = None) -> Any:
         title += f": gap {model.gap_ / abs(model.primal_):.2%}"
         title += " (last convex problem)" * ("certificate_" in fitted)
     ax.set(xlabel=over, ylabel="objective", title=title)
+    ax.legend()
+    return ax
+
+
+def strengths(model: Any, *, ax: Any = None) -> Any:
+    """Cross-validated scores of a model with ``alpha="cv"`` over the strengths of regularisation.
+
+    Parameters
+    ----------
+    model : estimator fitted with ``alpha="cv"``, or a pipeline around one
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+        Mean scores, with a band of one standard error over the folds, and the chosen alpha.
+    """
+    model = unwrap(model)[0]
+    results = vars(model).get("cv_results_")
+    if results is None:
+        raise TypeError(
+            f'strengths needs a model fitted with alpha="cv"; received {type(model).__name__} '
+            "without cv_results_."
+        )
+    alphas, mean = results["param_alpha"], results["mean_test_score"]
+    n_folds = sum(name.startswith("split") for name in results)
+    error = results["std_test_score"] / math.sqrt(n_folds)
+    ax = _axes(ax)
+    ax.plot(alphas, mean, marker=".", label="mean score of the folds")
+    ax.fill_between(alphas, mean - error, mean + error, alpha=0.15)
+    best = int(np.argmax(mean))
+    ax.axvline(alphas[best], linestyle="--", color="grey", label=f"chosen: {alphas[best]:.3g}")
+    ax.set(xscale="log", xlabel="alpha", ylabel="score", title=type(model).__name__)
+    ax.invert_xaxis()  # from strong to weak, as the path goes
     ax.legend()
     return ax
 

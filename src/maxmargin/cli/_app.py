@@ -24,7 +24,7 @@ Structured prediction with a certificate: from a file to a model, in one line ea
 
 \b
   maxmargin train sequence train.conll -o tagger.mm --surrogate crf
-  maxmargin train multilabel data.svm -o labels.mm --alpha auto --folds 5
+  maxmargin train multilabel data.svm -o labels.mm --alpha cv --folds 5
   maxmargin train multiclass @wine -o wine.mm --holdout 0.3     data by name
   maxmargin datasets list
 

@@ -11,6 +11,7 @@ from typing import Any
 import click
 import numpy as np
 
+from .._validation import is_float
 from ..persistence import replacing
 
 
@@ -77,7 +78,7 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[Any]], title: str
 def _cell(value: Any) -> str:
     if value is None:
         return ""
-    if isinstance(value, (float, np.floating)):
+    if is_float(value):
         return f"{value:.4g}"
     return str(value)
 

@@ -1,4 +1,4 @@
-"""``--alpha auto``: cross-validation along a path of regularisation strengths.
+"""``--alpha cv``: cross-validation along a path of regularisation strengths.
 
 Around the estimator's own heuristic alpha0, seven values ``alpha0 * 10 ** (1, 1/2, ..., -2)``. In
 each fold the path is walked from strong to weak, every fit starting from the dual solution of the
@@ -95,7 +95,7 @@ def walk_path(fits: Fits, task: str, X: Any, y: Any, folds: int, seed: int) -> l
                 fits.fit(model, take(X, train), take(y, train), name)
                 if fits.interrupted:
                     raise KeyboardInterrupt
-                scores[k, j] = model.score(take(X, test), take(y, test))
+                scores[k, j] = fits.score(model, take(X, test), take(y, test))
             fits.keep_score(float(scores[k, j]))
     return [
         Point(alpha, float(scores[:, j].mean()), float(scores[:, j].std()))

@@ -6,7 +6,9 @@ import json
 import os
 import sys
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import click
@@ -16,7 +18,7 @@ from ..cli import INTERRUPTED, NOT_CONVERGED, OK
 from ..datasets import take
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
 from ..solvers.result import CONVERGED, FAILED, STATIONARY
-from ._fit import Fits, fingerprint_of
+from ._fit import N_PARTITIONS, Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
 from ._options import Names, json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, print_table
@@ -31,7 +33,7 @@ Tasks: {", ".join(TASKS)}.
   maxmargin train multiclass flowers.csv -o flowers.mm --target species
   maxmargin train ordinal survey.csv -o survey.mm --order low,medium,high
   maxmargin train sequence train.conll.gz -o chunks.mm --test test.conll.gz
-  maxmargin train multilabel yeast-train.arff -o yeast.mm --alpha auto
+  maxmargin train multilabel yeast-train.arff -o yeast.mm --alpha cv
   maxmargin train ranking rankings.csv -o ranks.mm --target rank:a,rank:b,rank:c
   maxmargin train graph images.npz -o images.mm --set pairwise=potts
 
@@ -45,15 +47,26 @@ same bits as that of a run that was never stopped.
 
 
 def _alpha(ctx: Any, param: Any, value: str) -> float | str:
-    if value in ("auto", "default"):
+    if value in ("auto", "cv"):
         return value
     try:
         number = float(value)
     except ValueError:
         number = 0.0
     if not (number > 0 and np.isfinite(number)):
-        raise click.BadParameter(f"must be a number above 0, 'auto' or 'default'; got {value!r}")
+        raise click.BadParameter(f"must be a number above 0, 'auto' or 'cv'; got {value!r}")
     return number
+
+
+def _scoring(ctx: Any, param: Any, value: str | None) -> str | None:
+    if value is not None:
+        from ..metrics import get_scorer
+
+        try:
+            get_scorer(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return value
 
 
 def _settings(ctx: Any, param: Any, values: tuple[str, ...]) -> dict[str, Any]:
@@ -78,11 +91,13 @@ class Request:
     surrogate: str | None
     alpha: float | str
     folds: int
+    scoring: str | None
     tol: float | None
     max_iter: int | None
     solver: str | None
     seed: int
     params: dict[str, Any]
+    partitions: int | None
 
     def estimator_params(self) -> dict[str, Any]:
         """Parameters that were given; all others are the estimator's own."""
@@ -94,6 +109,57 @@ class Request:
         return found | {"random_state": self.seed} | self.params
 
 
+@dataclass
+class Run:
+    """The other options: what is written and said, and how a run is repeated."""
+
+    model_path: str
+    jobs: int | None
+    workers: int | None
+    cluster: str | None
+    test_path: str | None
+    holdout: float | None
+    report: str | None
+    resume: bool
+    checkpoint_every: float
+    strict: bool
+    force: bool
+    quiet: bool
+    verbose: bool
+    as_json: bool
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is said beside the result."""
+        return self.quiet or self.as_json
+
+    @property
+    def level(self) -> int:
+        """Of the progress that is shown."""
+        return 0 if self.silent else int(self.verbose or sys.stderr.isatty())
+
+    @property
+    def checkpoint(self) -> str:
+        """Where the state of the solver is kept."""
+        return f"{self.model_path}.checkpoint"
+
+    def check(self, data: str) -> None:
+        """Refuse files that exist, or that are one."""
+        check_output(self.model_path, self.force or self.resume)
+        check_output(self.report, self.force or self.resume)
+        check_apart(self.model_path, data, self.test_path, self.report)
+        check_apart(self.report, data, self.test_path, self.checkpoint)
+        _check_checkpoint(self.checkpoint, self.model_path, self.resume, self.force)
+        if self.test_path and self.holdout:
+            raise click.UsageError("--test and --holdout exclude each other")
+
+
+def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
+    """Take the fields of a class out of the options."""
+    names = [field.name for field in fields(cls) if field.name not in others]
+    return cls(**{name: options.pop(name) for name in names}, **others)
+
+
 # fmt: off
 @click.command("train", help=_HELP, short_help="Train a model on a file.")
 @click.argument("task", metavar="TASK", type=click.Choice(TASKS))
@@ -102,17 +168,25 @@ class Request:
               help="Where to write.")
 @click.option("--surrogate", type=click.Choice(["max-margin", "max-min", "crf"]),
               help="What a mistake costs in training; by default that of the estimator.")
-@click.option("--alpha", default="default", show_default=True, callback=_alpha,
-              help="Regularisation: a number, 'default' (C = 1), or 'auto' (cross-validation).")
+@click.option("--alpha", default="auto", show_default=True, callback=_alpha,
+              help="Regularisation: a number, 'auto' (C = 1), or 'cv' (cross-validation).")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True,
-              help="Of the cross-validation of --alpha auto.")
+              help="Of the cross-validation of --alpha cv.")
+@click.option("--scoring", callback=_scoring, metavar="NAME",
+              help="What --alpha cv maximises, such as span_f1; by default the first measure.")
 @click.option("--tol", type=click.FloatRange(0), help="Relative gap to stop at (0.01).")
 @click.option("--max-iter", type=click.IntRange(1), help="Passes over the data at most.")
 @click.option("--solver", help="By default the one that measured best.")
 @click.option("--set", "params", multiple=True, callback=_settings, metavar="NAME=VALUE",
               help="Any other parameter of the estimator, such as kernel=rbf; repeatable.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
-@click.option("--jobs", type=int, help="Threads for evaluation; -1: all.")
+@click.option("--jobs", type=int, help="Threads; -1: all.")
+@click.option("--workers", type=click.IntRange(1), metavar="N",
+              help="Train in N processes of this machine (Dask).")
+@click.option("--cluster", metavar="ADDRESS",
+              help="Train on a cluster: tcp://... (Dask), ray://... or ray.")
+@click.option("--partitions", type=click.IntRange(1), metavar="K",
+              help="Of the data, for --workers and --cluster; they decide the result (4).")
 @click.option("--target", type=Names(), default=(), help="Columns that hold the labels.")
 @click.option("--drop", type=Names(), default=(), help="Columns to leave out.")
 @click.option("--categorical", type=Names(), default=(), help="Columns of numbers as categories.")
@@ -132,65 +206,82 @@ class Request:
 @click.option("-v", "--verbose", is_flag=True, help="Every check, also where there is no terminal.")
 @json_option
 @reading_options
-def command(
-    task, data, model_path, surrogate, alpha, folds, tol, max_iter, solver, params, seed, jobs,
-    target, drop, categorical, group, order, no_scale, test_path, holdout, report, resume,
-    checkpoint_every, strict, force, quiet, verbose, as_json, **reading,
-):
+def command(**options: Any) -> int:
     # fmt: on
     """Train, score, write."""
-    quiet = quiet or as_json
-    checkpoint = f"{model_path}.checkpoint"
-    check_output(model_path, force or resume)
-    check_output(report, force or resume)
-    check_apart(model_path, data, test_path, report)
-    check_apart(report, data, test_path, checkpoint)
-    _check_checkpoint(checkpoint, model_path, resume, force)
-    if test_path and holdout:
-        raise click.UsageError("--test and --holdout exclude each other")
-    request = Request(task, data, surrogate, alpha, folds, tol, max_iter, solver, seed, params)
-    choices = Choices(target, drop, categorical, not no_scale, group, order)
-    level = 0 if quiet else int(verbose or sys.stderr.isatty())
-    texts = {*categorical, group or "sequence"} if task == "sequence" else set(categorical)
-    prepared = learn(read_data(data, task, texts=texts, verbose=level, **reading), task, choices)
-    test = None
-    if test_path:
-        texts = texts_wanted(prepared.recipe)
-        examples = read_data(test_path, task, texts=texts, verbose=level, **reading)
-        test = follow(examples, prepared.recipe)
-        del examples
-        _need_labels(test[1], test_path)
-    elif holdout:
-        prepared, test = _held_out(prepared, holdout, seed)
-    _tell_data(prepared, quiet)
-    make = _factory(request, prepared, jobs, level)
+    request, run = _pick(Request, options), _pick(Run, options)
+    choices = _pick(Choices, options, scale=not options.pop("no_scale"))
+    reading = options
+    run.check(request.data)
+    prepared, test = _read(request, run, choices, reading)
+    _tell_data(prepared, run.silent)
     same = replace(request, max_iter=None)  # more passes may be allowed later
     of_reading = [f"{name}={reading[name]}" for name in ("format_", "header", "encoding", "part")]
-    fingerprint = fingerprint_of([repr(same), repr(choices), repr(holdout), *of_reading], [data])
-    fits = Fits(make, checkpoint, checkpoint_every, fingerprint, resume)
+    fingerprint = fingerprint_of(
+        [repr(same), repr(choices), repr(run.holdout), *of_reading], [request.data]
+    )
+    make = _factory(request, prepared, run.jobs, run.level)
+    fits = Fits(
+        make, run.checkpoint, run.checkpoint_every, fingerprint, run.resume, request.scoring
+    )
     began = time.perf_counter()
     try:
-        path, model = _train(fits, request, prepared, quiet)
+        with _engine(request, run) as fits.engine:
+            fits.n_partitions = request.partitions or N_PARTITIONS
+            path, model = _train(fits, request, prepared)
     except KeyboardInterrupt:
-        where = (
-            f"; continue with --resume (from {checkpoint})" if os.path.exists(checkpoint) else ""
-        )
+        kept = os.path.exists(run.checkpoint)
+        where = f"; continue with --resume (from {run.checkpoint})" if kept else ""
         note(f"interrupted before the last fit: there is no model yet{where}")
         return INTERRUPTED
     seconds = time.perf_counter() - began
     baseline = baseline_of(model, prepared.X, prepared.y)
-    about = {"file": os.path.basename(data), "n_examples": len(prepared.y)}
-    write_model_file(model_path, ModelFile(model, task, prepared.recipe, baseline, about))
+    about = {"file": os.path.basename(request.data), "n_examples": len(prepared.y)}
+    model_file = ModelFile(model, request.task, prepared.recipe, baseline, about)
+    write_model_file(run.model_path, model_file)
     scores = [] if test is None else scores_of(model, *test, baseline)
-    _tell(request, model_path, model, path, scores, baseline, seconds, as_json, quiet)
-    if report:
-        _write_report(report, model, request, prepared, test)
+    _tell(request, run, model, path, scores, baseline, seconds)
+    if run.report:
+        _write_report(run.report, model, request, prepared, test)
     if model.status_ == "interrupted":
-        note(f"interrupted: {model_path} holds the best model so far; --resume goes on")
+        note(f"interrupted: {run.model_path} holds the best model so far; --resume goes on")
         return INTERRUPTED
     fits.forget()
-    done = model.status_ in (CONVERGED, STATIONARY) or not (strict or model.status_ == FAILED)
+    done = model.status_ in (CONVERGED, STATIONARY) or not (run.strict or model.status_ == FAILED)
     return OK if done else NOT_CONVERGED
+
+
+@contextmanager
+def _engine(request: Request, run: Run) -> Iterator[Any]:
+    """Where partitions work; None if there are none."""
+    if run.workers is None and run.cluster is None:
+        if request.partitions is not None:
+            raise click.UsageError("--partitions is for --workers and --cluster")
+        yield None
+        return
+    from ..distributed.engines import opened
+
+    with opened(run.cluster, run.workers) as engine:
+        yield engine
+
+
+def _read(
+    request: Request, run: Run, choices: Choices, reading: dict[str, Any]
+) -> tuple[Prepared, tuple[Any, Any] | None]:
+    """The data of the training, and those to score on."""
+    texts = set(choices.categorical)
+    if request.task == "sequence":
+        texts.add(choices.group or "sequence")
+    options = {"task": request.task, "verbose": run.level, **reading}
+    prepared = learn(read_data(request.data, texts=texts, **options), request.task, choices)
+    if run.holdout:
+        return _held_out(prepared, run.holdout, request.seed)
+    if not run.test_path:
+        return prepared, None
+    texts = texts_wanted(prepared.recipe)
+    test = follow(read_data(run.test_path, texts=texts, **options), prepared.recipe)
+    _need_labels(test[1], run.test_path)
+    return prepared, test
 
 
 def _check_checkpoint(checkpoint: str, model_path: str, resume: bool, force: bool) -> None:
@@ -228,13 +319,13 @@ def _held_out(prepared: Prepared, share: float, seed: int) -> tuple[Prepared, tu
 
 
 def _factory(request: Request, prepared: Prepared, jobs: int | None, verbose: int):
-    from ..solvers.moved import with_solver  # the compiler comes with it
+    from ..estimators._moved import with_values  # the compiler comes with it
 
     cls: Any = estimator_class(request.task)
     params = prepared.params | request.estimator_params()
     if type(request.alpha) is float:
         params["alpha"] = request.alpha
-    params = with_solver(cls, params)
+    params = with_values(cls, params)
     unknown = sorted(set(params) - set(cls._get_param_names()))
     if unknown:
         raise click.UsageError(
@@ -245,12 +336,10 @@ def _factory(request: Request, prepared: Prepared, jobs: int | None, verbose: in
     return lambda: cls(**params)
 
 
-def _train(
-    fits: Fits, request: Request, prepared: Prepared, quiet: bool
-) -> tuple[list[Point], Any]:
+def _train(fits: Fits, request: Request, prepared: Prepared) -> tuple[list[Point], Any]:
     path: list[Point] = []
     model = fits.new_model()
-    if request.alpha == "auto":
+    if request.alpha == "cv":
         path = walk_path(fits, request.task, prepared.X, prepared.y, request.folds, request.seed)
         model.set_params(alpha=best_alpha(path))
     return path, fits.fit(model, prepared.X, prepared.y)
@@ -289,13 +378,13 @@ def _tell_data(prepared: Prepared, quiet: bool) -> None:
 
 
 def _tell(
-    request: Request, model_path: str, model: Any, path: list[Point], scores: list[Score],
-    baseline: dict[str, Any], seconds: float, as_json: bool, quiet: bool,
+    request: Request, run: Run, model: Any, path: list[Point], scores: list[Score],
+    baseline: dict[str, Any], seconds: float,
 ) -> None:  # fmt: skip
     certificate = certificate_of(model)
-    if as_json:
+    if run.as_json:
         print_json({
-            "model": model_path,
+            "model": run.model_path,
             "task": request.task,
             "estimator": type(model).__name__,
             "seconds": seconds,
@@ -305,7 +394,7 @@ def _tell(
             "baseline": baseline["says"],
         })  # fmt: skip
         return
-    if quiet:
+    if run.quiet:
         return
     if path:
         chosen = best_alpha(path)
@@ -320,7 +409,7 @@ def _tell(
         f"{certified(certificate)} (alpha {certificate['alpha']:.3g}, "
         f"{certificate['passes']} passes, {seconds:.1f} s)"
     )
-    click.echo(f"wrote {model_path}")
+    click.echo(f"wrote {run.model_path}")
 
 
 def print_scores(scores: list[Score], baseline: dict[str, Any]) -> None:

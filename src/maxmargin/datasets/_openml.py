@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..persistence import replacing
 from . import Dataset, DatasetError
@@ -64,7 +65,7 @@ def _download(entry: Entry, path: Path) -> None:
 
 
 def _arrays(entry: Entry, found: Any) -> dict[str, np.ndarray]:
-    X = found.data.toarray() if hasattr(found.data, "toarray") else found.data
+    X = found.data.toarray() if sp.issparse(found.data) else found.data
     y, labels = np.asarray(found.target), None
     if entry.task == "multilabel":
         y = (np.char.upper(y.astype(str)) == "TRUE").astype(np.int8)

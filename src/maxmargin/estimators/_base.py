@@ -7,7 +7,8 @@ import inspect
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,25 +24,32 @@ from .._validation import (
     check_n_jobs,
     check_number,
     check_switch,
-    is_name,
+    is_array,
+    is_switch,
+    is_text,
+    outside,
 )
-from ..solvers.auto import refuse_missing
+from ..solvers.auto import in_parts, partitions_for, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
-from ..solvers.moved import refuse_moved
 from ..solvers.problem import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
+from ..strengths import Strength
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
+from ._moved import refuse_moved
+from .values import EarlyStopping
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
 # What a fit with hidden labels leaves, and one without does not.
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")
 # A solver starts from the dual state of the previous fit, if that is wanted.
 PREVIOUS: Any = object()
+
+T = TypeVar("T")
 
 
 class Settings(NamedTuple):
@@ -74,57 +82,121 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     return whole_fit
 
 
+def _with_strength(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """A fit that chooses alpha first, by cross-validation if that is asked for."""
+    signature = inspect.signature(fit)
+
+    @functools.wraps(fit)
+    def tuned_fit(self, *args, **kwargs):
+        if self._strength is not None:  # called by the fit of a subclass
+            return fit(self, *args, **kwargs)
+        found = self._choose_strength(signature.bind(self, *args, **kwargs).arguments)
+        fit(self, *args, **kwargs)
+        vars(self).update(found)
+        self._strength = None
+        return self
+
+    return tuned_fit
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def with_parameters(cls: type[T]) -> type[T]:
+    """Class decorator: annotated attributes are the parameters of the constructor, as in a
+    dataclass, beside those of the base classes."""
+    made = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    made.__init__ = _without_moved(made.__init__)  # type: ignore[method-assign]
+    return made
+
+
 def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
-    """A constructor that shows the new spelling of parameters that moved into solvers."""
+    """A constructor that shows the new spelling of parameters that moved into values."""
 
     own = inspect.signature(init).parameters  # subclasses may have parameters of these names
 
     @functools.wraps(init)
     def checked(self, *args, **kwargs):
         others = {name: value for name, value in kwargs.items() if name not in own}
-        refuse_moved(TypeError, type(self).__name__, others, kwargs)
+        refuse_moved(TypeError, type(self).__name__, own, others, kwargs)
         init(self, *args, **kwargs)
 
     return checked
 
 
+@with_parameters
 class StructuredEstimator(BaseEstimator):
-    """Base of the estimators; subclasses list the parameters in their constructor."""
+    """Base of the estimators, with the parameters that all have."""
 
-    _switches: tuple[str, ...] = ("warm_start", "early_stopping", "fit_intercept")
-    _traits: Traits | None  # of the structure; None if they depend on the data
+    surrogate: str = field(default="max-margin", kw_only=False)
+    alpha: Any = "auto"
+    tol: float = 1e-2
+    max_iter: int = 1000
+    solver: Any = "auto"
+    warm_start: bool = False
+    early_stopping: Any = False
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+    callbacks: Any = None
+
+    _switches: ClassVar[tuple[str, ...]] = ("warm_start", "fit_intercept")
+    _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
+    # The dual state of the last fit, and what it belongs to.
+    _dual: Any = field(default=None, init=False)
+    _recorder: Any = field(default=None, init=False)  # see checkpoint.py
+    # See distributed/: where partitions work, how many they are, and a problem in the place of one.
+    _engine: Any = field(default=None, init=False)
+    _n_partitions: Any = field(default=None, init=False)
+    _hand_over: Any = field(default=None, init=False)
+    _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls):
-            cls.fit = _all_or_nothing(cls.fit)
+            cls.fit = _all_or_nothing(_with_strength(cls.fit))
         if "__init__" in vars(cls):
             cls.__init__ = _without_moved(cls.__init__)  # type: ignore[method-assign]
 
     def set_params(self, **params: Any) -> Any:
-        """Set parameters, those of the solver by ``solver__name``."""
+        """Set parameters, those of the solver by ``solver__name``, of the kernel likewise."""
         present = self.get_params(deep=False)
         others = {name: value for name, value in params.items() if name not in present}
-        refuse_moved(ValueError, type(self).__name__, others, {**present, **params})
+        refuse_moved(ValueError, type(self).__name__, present, others, {**present, **params})
+        for name in others:
+            outer, _, own = name.partition("__")
+            value = params.get(outer, present.get(outer))
+            if own and (is_text(value) or is_switch(value)):
+                raise ValueError(
+                    f"{name} cannot be set, because {outer}={value!r} has no parameters; set "
+                    f"{outer} to a value that has {own} first."
+                )
         return super().set_params(**params)
+
+    def _choose_strength(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Choose alpha, by cross-validation if that is asked for; what was found, as attributes."""
+        self._strength = Strength.of(self.alpha)
+        self.__dict__.pop("cv_results_", None)
+        if not self._strength.needs_path:
+            return {}
+        self._check_settings()
+        _, X, y, *_ = arguments.values()
+        given = {name: value for name, value in arguments.items() if value is not None}
+        path = self._strength.walk(self, X, y, dict(list(given.items())[3:]))
+        self._strength = Strength.of(path.best_strength)
+        return {"cv_results_": path.as_results()}
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
         check_choice("surrogate", self.surrogate, SURROGATES)
         check_inner(self.solver)
+        given = self.get_params(deep=False)
         for name in self._switches:
-            check_switch(name, getattr(self, name))
+            check_switch(name, given[name])
         self._check_kernel()
         if self._traits is not None:
             self._check_solver(self._traits)
-        if not is_name(self.alpha, "auto"):
-            check_number("alpha", self.alpha, above=0)
-        if self.early_stopping:
-            fraction = check_number("validation_fraction", self.validation_fraction, above=0)
-            if fraction >= 1:
-                raise ValueError(f"validation_fraction must be < 1; received {fraction!r}.")
-            check_integer("n_iter_no_change", self.n_iter_no_change, 1)
-        verbose = int(self.verbose) if isinstance(self.verbose, bool) else self.verbose
+        Strength.of(self.alpha).validate()
+        EarlyStopping.of(self.early_stopping).validate()
+        verbose = int(self.verbose) if is_switch(self.verbose) else self.verbose
         return Settings(
             tol=check_number("tol", self.tol, at_least=0),
             max_iter=self._check_max_iter(),
@@ -157,20 +229,29 @@ class StructuredEstimator(BaseEstimator):
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
         """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
-        return positions / total_weight if isinstance(self.alpha, str) else float(self.alpha)
+        return self._strength.alpha_for(positions / total_weight)
 
-    def _split(self, n: int, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-        """Indices of training and held-out examples."""
+    def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
+        """Training and held-out examples among those that are used."""
+        n = len(used)
         if not self.early_stopping:
-            return np.arange(n), np.arange(0)
-        held_out = max(1, round(self.validation_fraction * n))
+            return used, used[:0]
+        held_out = max(1, round(EarlyStopping.of(self.early_stopping).validation_fraction * n))
         if held_out >= n:
             raise ValueError(
                 f"early_stopping=True needs examples to hold out, but of {n} none would be left "
                 "for training; use more data or early_stopping=False."
             )
         order = rng.permutation(n)
-        return np.sort(order[held_out:]), np.sort(order[:held_out])
+        return used[np.sort(order[held_out:])], used[np.sort(order[:held_out])]
+
+    def _check_width(self, width: int, noun: str = "features") -> None:
+        """Refuse data with another number of features than those of ``fit``."""
+        expected = vars(self)["n_features_in_"]
+        if width != expected:
+            raise ValueError(
+                f"X has {width} {noun}, but {type(self).__name__} was fitted with {expected}."
+            )
 
     def _solve(
         self,
@@ -179,32 +260,13 @@ class StructuredEstimator(BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
-        stepper: Any = self._stepper(problem, settings)
-        problem = stepper.problem
-        callbacks = settings.callbacks
-        recorder = vars(self).get("_recorder")  # see checkpoint.py
-        if recorder is not None:
-            recorder.attach(stepper)
-            callbacks = (*callbacks, recorder.hear)
-            stepper = recorder
-        result = run(
-            stepper,
-            tol=settings.tol,
-            max_iter=settings.max_iter,
-            check_every=self._check_every,
-            callbacks=callbacks,
-            validate=validate,
-            patience=self.n_iter_no_change,
-            verbose=settings.verbose,
-            name=type(self).__name__,
-        )
-        if recorder is not None:
-            recorder.verify(result)
-            result.history[:] = recorder.history
-        self._keep_certificate(result, problem)
+        if self._hand_over is not None:
+            problem = self._hand_over(problem)
+        stepper = self._stepper(problem, settings)
+        result = self._run(stepper, settings, validate)
+        self._keep_certificate(result, stepper.problem)
         if result.status == FAILED:
-            # stacklevel: the caller of a fit that is all or nothing
-            warn_failure(type(self).__name__, result.primal, result.dual, stacklevel=4)
+            warn_failure(type(self).__name__, result.primal, result.dual)
         if result.status in (MAX_ITER, STALLED) and settings.tol > 0:
             at_limit = result.status == MAX_ITER
             why = f"in {settings.max_iter} passes" if at_limit else "because of rounding errors"
@@ -215,32 +277,73 @@ class StructuredEstimator(BaseEstimator):
                 f"{result.primal:.6g}, dual {result.dual:.6g}). Increase {more}alpha, scale "
                 "the features, or accept the gap with a larger tol.",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of a fit that is all or nothing
+                stacklevel=outside(),
             )
         return result
+
+    def _run(self, stepper: Any, settings: Settings, validate: Any) -> Result:
+        """Run a solver to the end, or on from a checkpoint."""
+        options, recorder = self._run_options(settings, validate), self._recorder
+        if recorder is None:
+            return run(stepper, **options)
+        recorder.attach(stepper)
+        result = run(recorder, **options | {"callbacks": (*settings.callbacks, recorder.hear)})
+        recorder.verify(result)
+        result.history[:] = recorder.history
+        return result
+
+    def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
+        """How a fit is run, as :func:`~maxmargin.solvers.loop.run` wants to know it."""
+        return {
+            "tol": settings.tol,
+            "max_iter": settings.max_iter,
+            "check_every": self._check_every,
+            "callbacks": settings.callbacks,
+            "validate": validate,
+            "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
+            "verbose": settings.verbose,
+            "name": self._title,
+        }
+
+    @property
+    def _title(self) -> str:
+        """What the progress is called."""
+        name = type(self).__name__
+        if self._engine is None:
+            return name
+        return f"{name} ({self._n_partitions} partitions, {self._engine.n_workers} workers)"
 
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Climb:
         """The solver, ready to start: from a dual state, or afresh from None."""
         problem.tolerance = settings.tol
         problem.from_scratch = not (self.warm_start or self.early_stopping)
-        solver = refuse_missing(self.solver, problem, type(self).__name__)
+        problem.engine = self._engine
+        solver = refuse_missing(self._given_solver(problem), problem, type(self).__name__)
         problem = solver.adapted(problem)
+        problem.keeps_dual = problem.engine is None or bool(self.warm_start)
         if dual_state is PREVIOUS:
             dual_state = self._dual_for(problem)
         return Climb(solver, problem, rng=settings.rng, start=dual_state)
 
+    def _given_solver(self, problem: Any) -> Any:
+        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them."""
+        n_parts = self._n_partitions
+        if n_parts is None and self.n_jobs is not None and is_text(self.solver):
+            n_parts = partitions_for(problem) if self.solver in ("auto", "accelerated") else 1
+        return self.solver if n_parts is None else in_parts(self.solver, n_parts)
+
     @property
     def _check_every(self) -> int | None:
         """Passes between two checks, if the solver says so."""
-        return None if isinstance(self.solver, str) else self.solver.check_every
+        return None if is_text(self.solver) else self.solver.check_every
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""
-        before = getattr(self, "_dual", None)
-        self._dual: Any = None  # the solver works on it in place
+        before = self._dual
+        self._dual = None  # the solver works on it in place
         if not self.warm_start or before is None or before[0] != problem.signature():
             return None
-        in_weights = isinstance(before[1], np.ndarray)  # which know nothing of other features
+        in_weights = is_array(before[1])  # which know nothing of other features
         if in_weights and before[1].shape != (problem.n_weights,):
             return None
         try:
@@ -265,19 +368,19 @@ class StructuredEstimator(BaseEstimator):
         self.bounds_ = dict(result.bounds)
         for name in _OF_HIDDEN:
             self.__dict__.pop(name, None)
-        in_weights = isinstance(result.dual_state, np.ndarray)
+        in_weights = is_array(result.dual_state)
         self.dual_nbytes_ = 0 if in_weights else getattr(result.dual_state, "nbytes", 0)
         self._dual = None
         if self.warm_start and result.dual_state is not None and problem.signature() is not None:
             self._dual = (problem.signature(), result.dual_state)
 
 
-def warn_failure(name: str, primal: float, dual: float, stacklevel: int) -> None:
+def warn_failure(name: str, primal: float, dual: float) -> None:
     """Warn of a fit whose numbers cannot be trusted beyond a point."""
     warnings.warn(
         f"{name} failed: numbers overflowed or contradicted each other. The weights are the best "
         f"ones before that (primal {primal:.6g}, dual {dual:.6g}). Scale the features, or increase "
         "alpha.",
         ConvergenceWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=outside(),
     )

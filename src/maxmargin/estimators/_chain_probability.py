@@ -7,14 +7,17 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
 from .._labels import LabelCodes
 from .._validation import check_integer
 from ..features.sequences import take_list
 from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
+from ..tasks.measures import SPAN_MARKS
 from ..tasks.parts import check_lengths, flatten_labels
 from ._sequence_data import cut, encode_positions
+from ._spans import ChainSums, SpanLabels, SpanProbability, span_probabilities
 
 
 class ChainProbabilities:
@@ -111,6 +114,77 @@ class ChainProbabilities:
 
         self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
         return scores - self._marginals(chain, sequences)[1]
+
+    def _sums(self, X: Any, allowed: Any, partial_y: Any) -> tuple[np.ndarray, list[ChainSums]]:
+        """Codes of the best labels of all positions, and the log sums of each sequence."""
+        chain, sequences = self._prepare(X, allowed, partial_y)  # type: ignore[attr-defined]
+        unary = self._scores(sequences.stack())  # type: ignore[attr-defined]
+        if len(chain.allowed):
+            unary = np.where(chain.allowed, unary, -np.inf)
+        unary[chain.indptr[:-1]] += self.first_ + chain.first_mask  # type: ignore[attr-defined]
+        unary[chain.indptr[1:] - 1] += self.last_ + chain.last_mask  # type: ignore[attr-defined]
+        transitions = self.transitions_ + chain.transition_mask  # type: ignore[attr-defined]
+        sums = [ChainSums(part, transitions) for part in cut(unary, chain.indptr)]
+        return self._decode(chain, sequences), sums  # type: ignore[attr-defined]
+
+    def predict_spans(
+        self, X: Sequence[Any], *, allowed: Any = None, partial_y: Any = None
+    ) -> list[list[SpanProbability]]:
+        """The spans of the best labelling of each sequence, with their probabilities.
+
+        Labels are "O" or a mark and a type, such as "B-NP"; spans follow the rules of conlleval.
+        The probability of a span is that of all labellings that have it: same start, end and type.
+        Like the marginals, these are probabilities with ``surrogate="crf"`` and uncalibrated
+        scores otherwise.
+
+        Parameters
+        ----------
+        X : list of sequences
+        allowed, partial_y : list, optional
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        list of lists of (start, end, type, probability)
+            ``end`` is the position after the last one.
+        """
+        names = [str(label) for label in self.classes_]
+        for name in names:
+            if name != "O" and (name[:2] not in SPAN_MARKS or len(name) < 3):
+                raise ValueError(
+                    f"predict_spans needs labels O, B-TYPE, I-TYPE, E-TYPE or S-TYPE; received "
+                    f"{name!r}. Use predict_marginals for probabilities of single labels."
+                )
+        codes, sums = self._sums(X, allowed, partial_y)
+        labels, starts = SpanLabels(names), np.cumsum([0, *(len(each.unary) for each in sums)])
+        return [
+            span_probabilities(each, labels, [names[code] for code in part])
+            for each, part in zip(sums, cut(codes, starts), strict=True)
+        ]
+
+    def sample(
+        self, X: Sequence[Any], n_samples: int = 1, *, random_state: Any = None,
+        allowed: Any = None,
+    ) -> list[list[np.ndarray]]:  # fmt: skip
+        """Draw labellings in proportion to ``exp(score)``.
+
+        Parameters
+        ----------
+        X : list of sequences
+        n_samples : int, default=1
+            Number of labellings of each sequence.
+        random_state : int, RandomState or None
+        allowed : list, optional
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        list of lists of arrays of labels
+        """
+        n_samples = check_integer("n_samples", n_samples, 1)
+        rng = check_random_state(random_state)
+        sums = self._sums(X, allowed, None)[1]
+        return [[self.classes_[each.sample(rng)] for _ in range(n_samples)] for each in sums]
 
     def predict_topk(
         self, X: Sequence[Any], k: int, *, allowed: Any = None, partial_y: Any = None

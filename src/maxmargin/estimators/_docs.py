@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 
 KERNEL = """\
-    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
+    kernel : {"linear", "rbf", "poly", "precomputed"}, kernel or callable, default="linear"
         The inner product ``k(x, z)`` of two %(rows)s that takes the place of ``x @ z``:
         "rbf" is ``exp(-gamma |x - z|^2)``, "poly" is
         ``(gamma x @ z + coef0) ** degree``%(precomputed)s.
+        A name stands for the default parameters, others are given by a value: ``RBF(gamma=0.5)``,
+        ``Polynomial(degree=2, coef0=1.0)``, which can be searched over (``kernel__gamma``).
         A function gets two matrices of %(rows)s and returns the matrix of the kernel of all pairs.
         "linear" trains weights of the features, all others coefficients of the training %(rows)s.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of "rbf" and "poly". "scale" is ``1 / (n_features * X.var())``, "auto" ``1 / n_features``.
-    degree : int, default=3
-    coef0 : float, default=0.0
-    cache_size : float, default=200
-        Megabytes for kernel values in training. If all pairs fit (5000 %(rows)s in 200), they are
-        computed once; otherwise when they are needed, and the recent ones are kept. A function
-        must fit."""
+        Kernel values in training take at most 200 megabytes, or ``cache_size`` of the value."""
 
 KERNEL_ATTRIBUTES = """\
     dual_coef_ : array of shape (n_support, n_classes)
@@ -31,10 +26,11 @@ KERNEL_ATTRIBUTES = """\
         Their features; empty for a precomputed kernel."""
 
 PARAMETERS = """\
-    alpha : float or "auto", default="auto"
+    alpha : float, "auto", "cv", TimesAuto or CrossValidated, default="auto"
         Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``. In terms of a C that
         multiplies the *sum* of the losses, ``alpha = 1 / (C * total weight)``. "auto" is
-        %(alpha_note)s
+        %(alpha_note)s "cv" chooses the strength by cross-validation along a path of 20 strengths;
+        :class:`CrossValidated` has its options (grid, folds, ``scoring="span_f1"``).
     tol : float, default=0.01
         Stop when the duality gap is at most ``tol * primal``: the objective is then proven to be
         within that fraction of the optimum.
@@ -61,13 +57,13 @@ PARAMETERS = """\
     warm_start : bool, default=False
         Start from the dual solution of the previous fit; right also when parameters or data have
         changed, useful when they changed a little. Otherwise every fit starts clean.
-    early_stopping : bool, default=False
-        Hold out ``validation_fraction`` of the examples, keep the weights that score best on them,
-        and stop after ``n_iter_no_change`` checks without progress.
-    validation_fraction : float, default=0.1
-    n_iter_no_change : int, default=5
+    early_stopping : bool or EarlyStopping, default=False
+        Hold out some of the examples, keep the weights that score best on them, and stop when they
+        do not improve any more; True is ``EarlyStopping(validation_fraction=0.1,
+        n_iter_no_change=5)``: a tenth of the examples, and five checks without progress.
     n_jobs : int, optional
-        Threads for evaluation and prediction; results do not depend on it.
+        Threads. Any number gives the same result: with a number, examples are in partitions chosen
+        from the data (:class:`~maxmargin.Partitioned`), with None there is one.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows progress: a bar on a terminal, log messages elsewhere.
@@ -92,7 +88,9 @@ ATTRIBUTES = """\
     dual_nbytes_ : int
         Memory of the dual state at the end of the fit.
     alpha_ : float
-        The strength of the regularisation that was used."""
+        The strength of the regularisation that was used.
+    cv_results_ : dict
+        With ``alpha="cv"``: scores and certificates along the path, named as in scikit-learn."""
 
 
 AGREEMENT_ATTRIBUTES = """\
@@ -106,19 +104,18 @@ AGREEMENT_ATTRIBUTES = """\
         convex problem."""
 
 HIDDEN = """\
-    hidden : {"auto", True, False}, default="auto"
+    hidden : {"auto", True, False} or Hidden, default="auto"
         Whether labels in ``y`` may be hidden: None, and -1 if all other labels are non-negative
         integers; what ``classes`` names is a label in any case. "auto" is True, with a warning if
         -1 is found (beside one other class only, -1 is a class). Hidden labels are variables of the
-        model that nobody observed, and no mistakes: see the objective below ``hidden_starts``, and
-        docs/hidden.md. Without hidden labels it makes no difference to a fit.%(hidden_extra)s
-    hidden_starts : int, default=1
-        From how many completions of the hidden labels to start; the lowest objective wins. The
-        first is by a model of the known labels alone, the others are that with noise. With y the
-        known labels, h the hidden ones and L the loss over known labels, divided by the number of
-        all, training minimises ``S(x, y) = max_z [ L(z, y) + score(x, z) ] - max_h score(x, y, h)``
+        model that nobody observed, and no mistakes: see docs/hidden.md. Without hidden labels it
+        makes no difference to a fit.%(hidden_extra)s
+        With y the known labels, h the hidden ones and L the loss over known labels, divided by the
+        number of all, training minimises
+        ``S(x, y) = max_z [ L(z, y) + score(x, z) ] - max_h score(x, y, h)``
         (max-min likewise)%(hidden_note)s. That is not convex: it is solved by rounds that complete
-        the hidden labels and then train on them, and the objective never rises."""
+        the hidden labels and then train on them, and the objective never rises.
+        ``Hidden(starts=5)`` starts from five completions, and the lowest objective wins."""
 
 UNPROVEN = """
     unproven_completions_ : int

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .._labels import LabelCodes, class_costs
 from .._validation import (
-    check_finite,
     check_loss_matrix,
-    check_rows_of_numbers,
     check_sample_weight,
-    refuse_times_and_texts,
+    is_text,
 )
 from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss, MatrixLoss
@@ -34,80 +28,14 @@ from ._probability import LabelProbabilities
 _SCORES_AT_ONCE = 1 << 23
 
 
-def with_defaults(init: Callable[..., None], **defaults: Any) -> Any:
-    """The same constructor with other default values."""
-    signature = inspect.signature(init)
-    parameters = [
-        parameter.replace(default=defaults.get(name, parameter.default))
-        for name, parameter in signature.parameters.items()
-    ]
-    signature = signature.replace(parameters=parameters)
-
-    @functools.wraps(init)
-    def other(self, *args, **kwargs):
-        found = signature.bind(self, *args, **kwargs)
-        found.apply_defaults()
-        init(*found.args, **found.kwargs)
-
-    other.__signature__ = signature  # type: ignore[attr-defined]
-    return other
-
-
 class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, StructuredEstimator):
     """Common part of :class:`MulticlassClassifier` and :class:`OrdinalClassifier`."""
 
-    max_iter: Any
+    loss: Any
+    class_weight: Any
+    classes: Any
     _loss_name: str
-    _traits: Traits | None = Multiclass.traits()
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        loss: Any = "0-1",
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _traits: ClassVar[Traits | None] = Multiclass.traits()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -120,7 +48,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
 
     def _make_loss(self, n_classes: int) -> LabelLoss:
         """The loss of the estimator for so many classes."""
-        if not isinstance(self.loss, str):
+        if not is_text(self.loss):
             return MatrixLoss(check_loss_matrix(self.loss, n_classes))
         if self.loss != self._loss_name:
             raise ValueError(
@@ -138,10 +66,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         y : sequence of n_examples hashable labels
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         X = self._validate_X(X, reset=True)
@@ -157,8 +81,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         counts = np.bincount(known[used], weights=weights[used], minlength=K)
         weights = weights * class_costs(self.class_weight, codes.classes, counts)[known]
         used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(used, settings.rng)
         rows = self._training_rows(X, train)
         problem = Problem(
             Multiclass(known[train], K, self._make_loss(K)),
@@ -179,26 +102,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         result = self._solve(problem, settings, validate)
         self._keep_columns(result.weights.reshape(-1, K), X, train)
         return self
-
-    def _validate_X(self, X: Any, *, reset: bool) -> Any:
-        if not reset and len(getattr(X, "shape", ())) == 2:
-            self._check_kernel_width(X.shape[1])
-        refuse_times_and_texts(X, "X")
-        try:
-            X = validate_data(
-                self,
-                X,
-                accept_sparse=False if self._precomputed else "csr",
-                dtype=[np.float64, np.float32],
-                ensure_all_finite=False,
-                reset=reset,
-            )
-        except ValueError:
-            if hasattr(X, "__iter__") and not sp.issparse(X):
-                check_rows_of_numbers(getattr(X, "values", X), "X")  # names the place, if it can
-            raise
-        check_finite(X, "X")
-        return X
 
     def _best(self, X: Any) -> np.ndarray:
         """Codes of the best classes, some rows at a time: scores of all would need n x K."""

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from .._validation import check_integer, outside
-from ..solvers.loop import run
+from .._validation import outside
 from ..solvers.problem import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
-from ._base import Settings, StructuredEstimator, warn_failure
+from ._base import Settings, StructuredEstimator, warn_failure, with_parameters
+from .values import Hidden
 
 
 class HiddenOutputs(HiddenParts):
@@ -59,16 +59,14 @@ class HiddenOutputs(HiddenParts):
         return values
 
 
+@with_parameters
 class HiddenLabels(StructuredEstimator):
-    """Mixin of estimators with the parameters ``hidden`` and ``hidden_starts``."""
+    """Mixin of estimators with the parameter ``hidden``."""
 
-    hidden: bool | str
-    hidden_starts: int
+    hidden: Any = "auto"
 
     def _check_settings(self) -> Settings:
-        if not (isinstance(self.hidden, (bool, np.bool_)) or self.hidden == "auto"):
-            raise ValueError(f"hidden must be 'auto', True or False; received {self.hidden!r}.")
-        check_integer("hidden_starts", self.hidden_starts, 1)
+        Hidden.of(self.hidden).validate()
         return super()._check_settings()
 
     def _solve_latent(
@@ -82,6 +80,8 @@ class HiddenLabels(StructuredEstimator):
         """Train with hidden labels, and keep the certificate of the last convex problem."""
         before = self._dual_for(problem)
         options = self._run_options(settings, validate)
+        if self._recorder is not None:
+            options["recorder"] = self._recorder.follow_rounds(problem, settings.rng)
         result = run_rounds(model, starts, dual_state=before, **options)
         return self._keep_rounds(result, problem, settings)
 
@@ -91,7 +91,7 @@ class HiddenLabels(StructuredEstimator):
         """Train a CRF on the likelihood of the known labels, which ``clamped`` holds fixed."""
         problem.clamped = clamped
         stepper = self._stepper(problem, settings)
-        result = run(stepper, **self._run_options(settings, validate))
+        result = self._run(stepper, settings, validate)
         result.objective, result.objectives = result.primal, [result.primal]
         return self._keep_rounds(result, problem, settings)
 
@@ -99,24 +99,12 @@ class HiddenLabels(StructuredEstimator):
         """Solvers of the convex problems, each from a dual state or afresh from None."""
         return lambda problem, dual: self._stepper(problem, settings, dual_state=dual)
 
-    def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
-        return {
-            "tol": settings.tol,
-            "max_iter": settings.max_iter,
-            "check_every": self._check_every,
-            "callbacks": settings.callbacks,
-            "validate": validate,
-            "patience": self.n_iter_no_change,
-            "verbose": settings.verbose,
-            "name": type(self).__name__,
-        }
-
     def _with_noise(
         self, weights: np.ndarray, settings: Settings, only_used: bool = False
     ) -> Iterator[np.ndarray]:
         """Weights for the other starts: the first ones with noise of their size."""
         size = float(np.sqrt(np.mean(weights**2)))
-        for _ in range(1, self.hidden_starts):
+        for _ in range(1, Hidden.of(self.hidden).starts):
             noise = settings.rng.standard_normal(len(weights))
             if only_used:  # with a kernel, rows without a coefficient have nothing to say
                 noise *= weights != 0.0
@@ -132,7 +120,7 @@ class HiddenLabels(StructuredEstimator):
         self.rounds_ = list(result.rounds)
         self.start_objectives_ = np.array(result.objectives)
         if status == FAILED:
-            warn_failure(type(self).__name__, self.primal_, self.dual_, outside())
+            warn_failure(type(self).__name__, self.primal_, self.dual_)
         if status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not reach a stationary point in {settings.max_iter} "

@@ -19,6 +19,7 @@ from ._base import Settings
 from ._graph_counts import without_known
 from ._graph_data import LabelledGraphs, Parts, clamp, table_scores, take_parts
 from ._hidden import HiddenLabels
+from .values import Hidden
 
 # Relative gap of the training on known labels from which the first completion comes.
 _START_TOL = 0.1
@@ -128,7 +129,7 @@ class HiddenGraphLabels(HiddenLabels):
         def starts():
             unary, tables = start
             yield model.complete_scores(unary, tables, None)
-            for _ in range(1, self.hidden_starts):
+            for _ in range(1, Hidden.of(self.hidden).starts):
                 noise = settings.rng.standard_normal(unary.shape)
                 yield model.complete_scores(unary + unary.std() * noise, tables, None)
 
@@ -143,6 +144,7 @@ class HiddenNodes(HiddenGraphLabels):
     classes_: np.ndarray
     layout_: Layout
     factor_coef_: np.ndarray
+    pairwise_coef_: np.ndarray
     _problem: Callable
     pairwise: str
     _scores: Callable

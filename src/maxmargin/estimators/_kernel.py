@@ -7,41 +7,47 @@ of ``pack_rows``, ``_keep_columns`` with the trained weight matrix, and ``_score
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import validate_data
 
-from .._validation import is_name
+from .._validation import (
+    check_finite,
+    check_rows_of_numbers,
+    is_frame,
+    is_iterable,
+    refuse_times_and_texts,
+)
+from ..features.kernel_kinds import KernelValue
 from ..features.kernel_values import (
     AT_ONCE,
     Kernel,
     check_gram,
-    check_kernel,
     kernel_matrix,
-    make_kernel,
+    pack_kernel_rows,
 )
-from ..features.kernels import GramRows, KernelRows, pack_kernel_rows
+from ..features.kernels import GramRows, KernelRows
 from ..features.rows import Rows, pack_rows
+from ._base import with_parameters
 
 # Coefficients below this share of the largest one are rounding errors of a zero.
 _NEGLIGIBLE = 1e-13
 
 
+@with_parameters
 class KernelModel:
-    """Mixin of estimators with the parameters ``kernel, gamma, degree, coef0, cache_size``.
+    """Mixin of estimators with the parameter ``kernel``.
 
     A fitted model has ``coef_`` (linear), or ``dual_coef_``, ``support_``, ``support_vectors_`` and
     ``kernel_``; and ``intercept_`` in both cases.
     """
 
-    kernel: Any
-    gamma: Any
-    degree: Any
-    coef0: Any
-    cache_size: Any
-    fit_intercept: Any
-    kernel_: Kernel | None = None
+    kernel: Any = "linear"
+    fit_intercept: bool = True
+    kernel_: Kernel | None = field(default=None, init=False)
 
     def __getattr__(self, name: str) -> Any:
         if name == "coef_" and "dual_coef_" in vars(self):
@@ -58,25 +64,47 @@ class KernelModel:
 
     def _check_kernel(self) -> None:
         """Refuse parameters that no fit could use."""
-        check_kernel(self.kernel, self.gamma, self.degree, self.coef0, self.cache_size)
+        KernelValue.of(self.kernel).validate()
 
     def _check_kernel_width(self, width: int) -> None:
         """Rows of a precomputed kernel must have a column for each training row."""
         fitted = self.kernel_ is not None and self.kernel_.name == "precomputed"
-        n_train = getattr(self, "n_features_in_", None)
+        n_train = vars(self).get("n_features_in_")
         if fitted and width != n_train:
             raise ValueError(
                 f"X must have {n_train} columns with kernel='precomputed', the kernel between its "
                 f"rows and the {n_train} training rows; received {width}."
             )
 
+    def _validate_X(self, X: Any, *, reset: bool) -> Any:
+        """A matrix with a row for each example, checked."""
+        if not reset and len(getattr(X, "shape", ())) == 2:
+            self._check_kernel_width(X.shape[1])
+        refuse_times_and_texts(X, "X")
+        try:
+            X = validate_data(
+                self,
+                X,
+                accept_sparse=False if self._precomputed else "csr",
+                dtype=[np.float64, np.float32],
+                ensure_all_finite=False,
+                reset=reset,
+            )
+        except ValueError:
+            if is_iterable(X) and not sp.issparse(X):
+                rows = X.to_numpy() if is_frame(X) else X
+                check_rows_of_numbers(rows, "X")  # names the place, if it can
+            raise
+        check_finite(X, "X")
+        return X
+
     @property
     def _precomputed(self) -> bool:
-        return is_name(self.kernel, "precomputed")
+        return KernelValue.of(self.kernel).name == "precomputed"
 
     @property
     def _in_kernel_space(self) -> bool:
-        return not is_name(self.kernel, "linear")
+        return KernelValue.of(self.kernel).name != "linear"
 
     def _training_rows(self, X: Any, train: np.ndarray) -> Rows | GramRows | KernelRows:
         """Pack the rows ``train`` of ``X`` for training, and forget the model of an earlier fit."""
@@ -92,13 +120,14 @@ class KernelModel:
             check_gram(X, "X")
         if self._precomputed and not everything:
             part = part[:, train]
-        self.kernel_ = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, part)
+        kernel = KernelValue.of(self.kernel)
+        self.kernel_ = kernel.fixed(part)
         return pack_kernel_rows(
             self.kernel_,
             part,
             fit_intercept=self.fit_intercept,
-            cache_size=self.cache_size,
-            function=self.kernel,
+            cache_size=kernel.cache_size,
+            function=kernel.function,
         )
 
     def _keep_columns(self, matrix: np.ndarray, X: Any, train: np.ndarray) -> int:
@@ -135,7 +164,8 @@ class KernelModel:
             return X[:, self.support_]
         if not len(self.support_):
             return np.empty((X.shape[0], 0))
-        return kernel_matrix(self.kernel_, X, self.support_vectors_, self.kernel)
+        function = KernelValue.of(self.kernel).function
+        return kernel_matrix(self.kernel_, X, self.support_vectors_, function)
 
 
 def check_square(X: Any) -> None:

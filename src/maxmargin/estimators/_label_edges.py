@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._labels import plain
-from .._validation import is_list, is_name
+from .._validation import has_items, is_list, is_name, is_text
 from ..graphs.factor_graph import check_memory
 from ..graphs.label_graph import all_pairs, chow_liu_tree
 
@@ -19,8 +19,8 @@ _MOST_BYTES = 1 << 30
 
 def check_edges(edges: Any) -> None:
     """Refuse what no fit could use, before looking at the data."""
-    named = isinstance(edges, str) and edges in NAMED
-    if not named and (isinstance(edges, str) or not hasattr(edges, "__iter__")):
+    named = is_text(edges) and edges in NAMED
+    if not named and (not has_items(edges)):
         listed = ", ".join(repr(name) for name in NAMED)
         raise ValueError(f"edges must be one of {listed}, or a list of pairs; received {edges!r}.")
 
@@ -31,15 +31,15 @@ def state_bytes(n_edges: int, n_labels: int, n_examples: int) -> int:
 
 
 def find_edges(
-    edges: Any, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray, surrogate: str
+    edges: Any, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray, may_interact: bool
 ) -> np.ndarray:
     """Pairs of numbers of labels that interact, shape (n_edges, 2)."""
     L, n = len(classes), int((weights > 0).sum())
     if is_name(edges, "auto"):
         n_pairs = L * (L - 1) // 2
         small = L <= _MOST_LABELS and state_bytes(n_pairs, L, n) <= _MOST_BYTES
-        edges = "none" if surrogate == "crf" else "full" if small else "tree"
-    if not isinstance(edges, str):
+        edges = "none" if not may_interact else "full" if small else "tree"
+    if not is_text(edges):
         found = _named_pairs(list(edges), classes)
     elif edges == "none" or L == 1:
         found = np.empty((0, 2), np.int64)

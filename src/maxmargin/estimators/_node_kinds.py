@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._labels import LabelCodes, plain
+from .._validation import has_items, is_mapping
 from ..graphs.factor_graph import FactorGraph
 from ..graphs.features import NodeGraph
 
@@ -127,12 +128,12 @@ def node_groups(graph: NodeGraph) -> list[Hashable]:
 
 def all_labels(declared: Any) -> Any:
     """What ``classes=`` declares for all groups together."""
-    if not isinstance(declared, Mapping):
+    if not is_mapping(declared):
         return declared
     if not declared:
         raise ValueError("classes is an empty dict; expected the labels of each group.")
     for group, labels in declared.items():
-        if isinstance(labels, (str, bytes)) or not hasattr(labels, "__iter__"):
+        if not has_items(labels):
             raise ValueError(
                 f"classes[{group!r}] must be a list of labels; received {type(labels).__name__}."
             )
@@ -152,7 +153,7 @@ def find_kinds(
     """
     groups = [group for graph in graphs for group in dict.fromkeys(node_groups(graph))]
     listed = list(dict.fromkeys(groups))
-    by_group = isinstance(declared, Mapping)
+    by_group = is_mapping(declared)
     if len(listed) == 1 and not by_group:
         return NodeKinds(classes, {listed[0]: classes})
     sizes: dict[Hashable, int] = {}

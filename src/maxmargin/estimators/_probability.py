@@ -10,11 +10,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_integer
+from ..surrogates.max_margin import MaxMargin
+from ._base import SURROGATES
 
 
 def has_probabilities(estimator: Any) -> bool:
     """Whether the surrogate is a likelihood; the error is what ``hasattr`` and users see."""
-    if estimator.surrogate != "crf":
+    surrogate: Any = SURROGATES.get(estimator.surrogate, MaxMargin)()
+    if not surrogate.cost.smooth:
         raise AttributeError(
             f"probabilities need surrogate='crf', which maximises their likelihood; with "
             f"surrogate={estimator.surrogate!r} scores are not calibrated. predict_marginals gives "

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._labels import LabelCodes, place_in_sequences, plain
-from .._validation import check_sample_weight
+from .._validation import check_sample_weight, has_length
 from ..features.sequences import Sequences, learn_sequences, take_list
 from ..solvers.problem import for_groups, in_threads
 from ..structures.chain import Chain, best_paths
-from ..structures.masks import TransitionMasks, allowed_positions, first_infeasible, first_violation
+from ..structures.chain_best import first_infeasible
+from ..structures.masks import TransitionMasks, allowed_positions, first_violation
 from ..tasks.parts import check_lengths, flatten_labels, spell_out
 from ..tasks.unknown import find_hidden, warn_without_labels
 
@@ -161,7 +162,7 @@ def flatten_position_weights(
 ) -> np.ndarray:
     """Weights of all positions: finite, not negative, one for each."""
     name = f"{part}_weight"
-    if not hasattr(position_weight, "__len__"):
+    if not has_length(position_weight):
         raise ValueError(
             f"{name} must be a list with one array for each {unit}; received "
             f"{type(position_weight).__name__}."

@@ -10,7 +10,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._kernels.passes import decode_blocks
-from .._validation import first_unusable, take_examples, unusable
+from .._validation import (
+    first_unusable,
+    is_array,
+    is_mapping,
+    is_plain_list,
+    is_text,
+    take_examples,
+    unusable,
+)
 from ..conllu import Sentence
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
 from ..features.rows import Rows, pack_rows
@@ -40,7 +48,7 @@ class Sentences:
     def __init__(self, X: Any):
         listed = take_examples(X, "sentence", _REMEDY, ndim=3, single=(Sentence,))
         first = listed[0]
-        self.are_words = not (sp.issparse(first) or (isinstance(first, np.ndarray)))
+        self.are_words = not (sp.issparse(first) or (is_array(first)))
         take = _take_words if self.are_words else _take_array
         self.examples: list[Any] = [take(example, i) for i, example in enumerate(listed)]
         if self.are_words:
@@ -73,7 +81,7 @@ class Sentences:
         if not self.are_words:
             return FeatureSpec((), None, 0, self.examples[0].shape[1])
         known = set.intersection(*(set(words) for words in self.examples))
-        if isinstance(templates, str):  # "auto"
+        if is_text(templates):  # "auto"
             chosen = tuple(t for t in TEMPLATES if attributes_of([t]) <= known)
             between = between if between in known else None
             if not chosen:
@@ -109,7 +117,7 @@ def _take_words(example: Any, i: int) -> dict[str, Sequence[str]]:
         if not len(example):
             raise ValueError(f"X[{i}] has no words; leave it out of X and y.")
         return dict(words)
-    if isinstance(example, (str, bytes, Mapping)) or not isinstance(example, (list, tuple)):
+    if not is_plain_list(example):
         raise ValueError(
             f"X[{i}] must be a sentence: a list of words; received {type(example).__name__}; "
             f"{_REMEDY}."
@@ -128,11 +136,11 @@ def _take_words(example: Any, i: int) -> dict[str, Sequence[str]]:
 
 
 def _take_token(token: Any, i: int, place: int) -> dict[str, str]:
-    if isinstance(token, str):
+    if is_text(token):
         return {"form": token}
-    if isinstance(token, Mapping) and token and all(isinstance(name, str) for name in token):
+    if is_mapping(token) and token and all(is_text(name) for name in token):
         return {name: str(value) for name, value in token.items()}
-    if isinstance(token, (tuple, list)) and 1 <= len(token) <= len(_NAMES):
+    if is_plain_list(token) and 1 <= len(token) <= len(_NAMES):
         return {name: str(value) for name, value in zip(_NAMES, token)}
     raise ValueError(
         f"X[{i}][{place}] must be a word: a str, (form, tag), (form, upos, xpos) or a dict of "

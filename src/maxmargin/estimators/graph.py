@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_choice, check_n_jobs
+from .._validation import check_choice, check_n_jobs, is_nan
 from ..graphs.factor_graph import TIES
 from ..graphs.features import EDGE, NodeGraph, node_starts, read_graphs, stack_features
 from ..graphs.inference.decode import Decoded, decode
@@ -19,7 +19,7 @@ from ..solvers.auto import make_solver
 from ..structures.masks import known_positions
 from ..structures.traits import GRAPH
 from ..tasks import task_of
-from ._base import Settings
+from ._base import Settings, with_parameters
 from ._docs import UNPROVEN, documented
 from ._graph_counts import check_truth, implied, without_known
 from ._graph_data import (
@@ -62,6 +62,7 @@ GRAPH_DOCS: dict[str, Any] = {
 
 
 @documented(**GRAPH_DOCS)
+@with_parameters
 class GraphLabeler(KernelModel, HiddenNodes):
     """Labels the nodes of graphs: trees, grids, superpixels, anything with edges.
 
@@ -140,65 +141,15 @@ class GraphLabeler(KernelModel, HiddenNodes):
     ['sea', 'sea', 'sea']
     """
 
+    pairwise: str = "full"
+    void: Any = None
+    max_iter: int = 100
+    class_weight: Any = None
+    classes: Any = None
+
     _traits = GRAPH
     _unit = "graph"
-    pairwise_coef_: np.ndarray
-    _groups: tuple[str, ...] = (EDGE,)  # of the tables of edges
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        pairwise: str = "full",
-        void: Any = None,
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 100,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.pairwise = pairwise
-        self.void = void
-        self.hidden = hidden
-        self.hidden_starts = hidden_starts
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _groups: ClassVar[tuple[str, ...]] = (EDGE,)  # of the tables of edges
 
     # --- how graphs come and go -------------------------------------------------------------
 
@@ -239,10 +190,6 @@ class GraphLabeler(KernelModel, HiddenNodes):
             Weights of the graphs; 2 is the same as having a graph twice.
         node_weight : list of n arrays of shape (n_nodes,), optional
             Factors of the loss at each node; 0 where a mistake does not matter.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         self._check_graph_settings()
@@ -257,9 +204,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         data = with_states(data, kinds)
         layout, n_edge_features = training_layout(graphs, len(classes), self.pairwise)
         check_truth(graphs, data.indptr, data.truth, kinds)
-        used = data.used()
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(data.used(), settings.rng)
         self.classes_, self.layout_, self.n_edge_features_ = classes, layout, n_edge_features
         self.group_classes_ = dict(kinds.group_classes)
         stacked = stack_features(graphs)
@@ -290,7 +235,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
             hash(self.void)
         except TypeError:
             raise ValueError(f"void must be a label, hashable; received {self.void!r}.") from None
-        if isinstance(self.void, (float, np.floating)) and np.isnan(self.void):
+        if is_nan(self.void):
             raise ValueError(
                 "void may not be NaN, which is not equal to itself; expected a label such as -1 or "
                 "'?'. Replace NaN in y by it."
@@ -340,7 +285,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
     def _keep_tables(self) -> None:
         """Unfold the weights of edges into tables."""
         K = len(self.classes_)
-        if hasattr(self, "pairwise_coef_"):
+        if "pairwise_coef_" in vars(self):
             del self.pairwise_coef_
         known = self.layout_.factor.items()
         plain = all(key[1] in self._groups and len(at[1]) == 4 * K * K for key, at in known)
@@ -361,18 +306,14 @@ class GraphLabeler(KernelModel, HiddenNodes):
         graphs = self._read(X)
         width = graphs[0].features.shape[1]
         self._check_kernel_width(width)
-        if width != self.n_features_in_:
-            raise ValueError(
-                f"X has {width} node features, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_}."
-            )
+        self._check_width(width, "node features")
         self._kinds().check(graphs)
         return graphs
 
     def _kinds(self) -> NodeKinds:
         """Labels of the kinds of nodes; all the same in models of versions without kinds."""
         only = dict.fromkeys(self.layout_.unary, self.classes_)
-        return NodeKinds(self.classes_, getattr(self, "group_classes_", only))
+        return NodeKinds(self.classes_, vars(self).get("group_classes_", only))
 
     def _decode(self, graphs: list[NodeGraph], known: np.ndarray | None = None) -> Decoded:
         """States of all nodes with the best labels, with values and bounds of the graphs."""

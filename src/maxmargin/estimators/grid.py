@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_choice, is_list
+from .._validation import has_length, is_array, is_list
 from ..graphs.features import NodeGraph, check_widths, node_features, take_graphs
+from ._base import with_parameters
 from ._docs import documented
 from .graph import GRAPH_DOCS, GraphLabeler
+from .values import Neighbors
 
 # Steps from a cell to its neighbours, in rows and columns, each pair of cells once.
 DIRECTIONS = {"right": (0, 1), "down": (1, 0), "down-right": (1, 1), "down-left": (1, -1)}
@@ -35,6 +37,7 @@ def grid_edges(height: int, width: int, direction: str) -> np.ndarray:
         "where": "cells of all grids, one below the other,",
     }
 )
+@with_parameters
 class GridLabeler(GraphLabeler):
     """Labels the cells of grids, such as the pixels of images.
 
@@ -45,11 +48,9 @@ class GridLabeler(GraphLabeler):
     ----------
     surrogate : {"max-margin", "max-min"}, default="max-margin"
         Max-min is the consistent correction of max-margin.
-    neighbors : {4, 8}, default=4
-        Whether neighbours are those to the right and below, or also those across a corner.
-    directions : {"separate", "shared"}, default="separate"
-        Whether each direction (right, down, and for 8 neighbours down-right and down-left) has a
-        table of its own, or all share one.
+    neighbors : {4, 8} or Neighbors, default=4
+        Whether neighbours are those to the right and below, or also those across a corner. Each
+        direction has a table of its own; with ``Neighbors(4, directions="shared")`` all share one.
     pairwise : {"full", "symmetric", "potts"}, default="full"
         What the tables look like: a weight for each ordered pair of labels (the left or upper cell
         first), for each unordered pair, or one for equal labels.
@@ -91,75 +92,14 @@ class GridLabeler(GraphLabeler):
            [0, 0, 1]])
     """
 
+    neighbors: Any = 4
+
     _unit = "grid"
     _groups = ("all", *DIRECTIONS)
 
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        neighbors: int = 4,
-        directions: str = "separate",
-        pairwise: str = "full",
-        void: Any = None,
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 100,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        super().__init__(
-            surrogate,
-            pairwise=pairwise,
-            void=void,
-            hidden=hidden,
-            hidden_starts=hidden_starts,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            cache_size=cache_size,
-            alpha=alpha,
-            tol=tol,
-            max_iter=max_iter,
-            solver=solver,
-            fit_intercept=fit_intercept,
-            class_weight=class_weight,
-            classes=classes,
-            warm_start=warm_start,
-            early_stopping=early_stopping,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-            callbacks=callbacks,
-        )
-        self.neighbors = neighbors
-        self.directions = directions
-
     def _check_graph_settings(self) -> None:
         super()._check_graph_settings()
-        check_choice("directions", self.directions, ("separate", "shared"))
-        if isinstance(self.neighbors, bool) or self.neighbors not in (4, 8):
-            raise ValueError(f"neighbors must be 4 or 8; received {self.neighbors!r}.")
+        Neighbors.of(self.neighbors).validate()
 
     def _read(self, X: Any) -> list[NodeGraph]:
         listed = take_graphs(X, "grid", _REMEDY)
@@ -183,9 +123,10 @@ class GridLabeler(GraphLabeler):
             )
         height, width = cells.shape[:2]
         rows = node_features(cells.reshape(height * width, -1), i)
-        names = list(DIRECTIONS)[: 2 if self.neighbors == 4 else 4]
+        neighbors = Neighbors.of(self.neighbors)
+        names = list(DIRECTIONS)[: 2 if neighbors.number == 4 else 4]
         edges = {name: grid_edges(height, width, name) for name in names}
-        if self.directions == "shared":
+        if neighbors.directions == "shared":
             edges = {"all": np.concatenate(list(edges.values()))}
         return NodeGraph(rows, height * width, edges, shape=(height, width))
 
@@ -198,7 +139,7 @@ class GridLabeler(GraphLabeler):
             if entry is None and optional:
                 flat.append(None)
                 continue
-            cells = entry if isinstance(entry, np.ndarray) else _as_cells(entry)
+            cells = entry if is_array(entry) else _as_cells(entry)
             if cells.shape != graph.shape:
                 raise ValueError(
                     f"{name}[{i}] must have shape {graph.shape}, an entry for each cell of "
@@ -216,7 +157,7 @@ def _as_cells(rows: Any) -> np.ndarray:
     """A matrix of labels, whatever hashables they are."""
     if not is_list(rows) or not len(rows):
         return np.empty(0)
-    widths = {len(row) if hasattr(row, "__len__") else -1 for row in rows}
+    widths = {len(row) if has_length(row) else -1 for row in rows}
     if len(widths) > 1 or -1 in widths:
         return np.empty((len(rows),))
     cells = np.empty((len(rows), widths.pop()), object)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .._validation import (
     check_number,
     check_sample_weight,
     check_switch,
+    is_text,
 )
 from ..latent.certificates import sample_size
 from ..latent.objective import DrawnProblem, ExplainedProblem, Explanations
@@ -52,6 +54,7 @@ _RANDOM = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class LatentPredictor(BaseEstimator):
     """Predicts outputs that depend on variables nobody observed.
 
@@ -152,46 +155,25 @@ class LatentPredictor(BaseEstimator):
     3
     """
 
-    def __init__(
-        self,
-        latent: Any = None,
-        trainer: str = "random",
-        *,
-        alpha: float | str = "auto",
-        n_iter: int = 30,
-        n_samples: int | str = 2,
-        n_passes: int = 3,
-        beta: float | None = None,
-        greedy: bool = True,
-        solver: str = "cccp",
-        search: str = "exact",
-        inference: str = "exact",
-        n_inference: int = 100,
-        tol: float = 1e-2,
-        n_restarts: int = 1,
-        capacity: int = 50,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.latent = latent
-        self.trainer = trainer
-        self.alpha = alpha
-        self.n_iter = n_iter
-        self.n_samples = n_samples
-        self.n_passes = n_passes
-        self.beta = beta
-        self.greedy = greedy
-        self.solver = solver
-        self.search = search
-        self.inference = inference
-        self.n_inference = n_inference
-        self.tol = tol
-        self.n_restarts = n_restarts
-        self.capacity = capacity
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    latent: Any = None
+    trainer: str = "random"
+    _: KW_ONLY
+    alpha: float | str = "auto"
+    n_iter: int = 30
+    n_samples: int | str = 2
+    n_passes: int = 3
+    beta: float | None = None
+    greedy: bool = True
+    solver: Any = "cccp"
+    search: str = "exact"
+    inference: str = "exact"
+    n_inference: int = 100
+    tol: float = 1e-2
+    n_restarts: int = 1
+    capacity: int = 50
+    random_state: Any = None
+    verbose: int = 0
+    callbacks: Any = None
 
     # --- training ---------------------------------------------------------------------------
 
@@ -204,10 +186,6 @@ class LatentPredictor(BaseEstimator):
         X : list of n inputs, as the latent space takes them
         y : list of n outputs, as the structure takes them
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
         """
         self._check_parameters()
         rng = check_random_state(self.random_state)
@@ -215,7 +193,7 @@ class LatentPredictor(BaseEstimator):
             raise ValueError("requires y to be passed, but the target y is None")
         problem = self.latent.pack(X, y)
         shares = check_sample_weight(sample_weight, problem.n_examples)
-        self.alpha_ = 2.0 / shares.sum() if isinstance(self.alpha, str) else float(self.alpha)
+        self.alpha_ = 2.0 / shares.sum() if is_text(self.alpha) else float(self.alpha)
         result = self._train(problem, shares, rng)
         is_random = self.trainer == "random"
         self.coef_ = result.weights
@@ -230,7 +208,7 @@ class LatentPredictor(BaseEstimator):
             solved = self.gap_ <= self.tol * abs(self.primal_)
             self.status_ = CONVERGED if solved else MAX_ITER
         if self.status_ == FAILED:
-            warn_failure(type(self).__name__, self.primal_, self.dual_, stacklevel=3)
+            warn_failure(type(self).__name__, self.primal_, self.dual_)
         self.history_ = result.history
         self.n_iter_ = max(1, round(result.history[-1].passes))
         self.n_searches_ = problem.n_searches
@@ -294,7 +272,7 @@ class LatentPredictor(BaseEstimator):
         return Random(size, int(rng.randint(2**31)), bool(self.greedy))
 
     def _n_samples(self, problem: LatentProblem, weights: np.ndarray) -> int:
-        if not isinstance(self.n_samples, str):
+        if not is_text(self.n_samples):
             return int(self.n_samples)
         beta = problem.uniform_beta() if self.beta is None else float(self.beta)
         size = sample_size(problem.n_examples, float(np.linalg.norm(weights)), problem.gamma, beta)
@@ -319,9 +297,9 @@ class LatentPredictor(BaseEstimator):
         check_integer("n_restarts", self.n_restarts, 1)
         check_integer("capacity", self.capacity, 2)
         check_number("tol", self.tol, at_least=0)
-        if not (isinstance(self.alpha, str) and self.alpha == "auto"):
+        if not (is_text(self.alpha) and self.alpha == "auto"):
             check_number("alpha", self.alpha, above=0)
-        if not (isinstance(self.n_samples, str) and self.n_samples == "formula"):
+        if not (is_text(self.n_samples) and self.n_samples == "formula"):
             check_integer("n_samples", self.n_samples, 1)
         if self.beta is not None and check_number("beta", self.beta, at_least=0) >= 1:
             raise ValueError(f"beta must be < 1; received {self.beta!r}.")

@@ -13,9 +13,10 @@ from ..features.pairs import PackedPairs, check_pair_features, pack_pairs
 from ..features.rows import pack_rows
 from ..solvers.problem import Problem
 from ..structures.permutation import Matching
+from ..structures.take import ragged
 from ..tasks import task_of
 from ..tasks.matchings import take_matchings
-from ._base import StructuredEstimator
+from ._base import StructuredEstimator, with_parameters
 from ._docs import documented
 
 _POWER_STEPS = 8
@@ -27,6 +28,7 @@ _POWER_STEPS = 8
     alpha_note="""C = 1 for the loss summed over the points: the mean number of points of a side
         over the total weight.""",
 )
+@with_parameters
 class Matcher(StructuredEstimator):
     """Matches the points of two sets of the same size, one to one.
 
@@ -73,41 +75,10 @@ default="squared-difference"
     True
     """
 
-    _switches = ("warm_start", "early_stopping")
-    _traits = Matching.traits()
+    pair_features: Any = "squared-difference"
 
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        pair_features: Any = "squared-difference",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.pair_features = pair_features
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _switches = ("warm_start",)
+    _traits = Matching.traits()
 
     # --- training ---------------------------------------------------------------------------
 
@@ -123,10 +94,6 @@ default="squared-difference"
             ``y[i][a]`` is the index of the partner of point a, counted from 0.
         sample_weight : array of shape (n,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         check_pair_features(self.pair_features)
@@ -134,12 +101,10 @@ default="squared-difference"
         truth = take_matchings(y, pairs.sides)
         weights = check_sample_weight(sample_weight, len(pairs.sides))
         self.n_features_in_ = pairs.X.shape[1]
-        used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         part, shares = pairs.take(train), weights[train]
         problem = Problem(
-            _pack(part, _take(truth, pairs.indptr, train)),
+            _pack(part, truth[ragged(pairs.indptr, train)[0]]),
             self._surrogate,
             pack_rows(part.X, fit_intercept=False),
             self._alpha_for(shares.sum(), float(np.average(part.sides, weights=shares))),
@@ -148,7 +113,7 @@ default="squared-difference"
         )
         validate = None
         if len(held_out):
-            kept, answers = pairs.take(held_out), _take(truth, pairs.indptr, held_out)
+            kept, answers = pairs.take(held_out), truth[ragged(pairs.indptr, held_out)[0]]
 
             def validate(weights_now: np.ndarray) -> float:
                 return _right(kept, weights_now, answers, weights[held_out])
@@ -161,11 +126,7 @@ default="squared-difference"
     def _pairs(self, X: Any) -> PackedPairs:
         check_is_fitted(self, "coef_")
         pairs = pack_pairs(X, self.pair_features)
-        if pairs.X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {pairs.X.shape[1]} features a pair, but {type(self).__name__} was fitted "
-                f"with {self.n_features_in_}."
-            )
+        self._check_width(pairs.X.shape[1], "features a pair")
         return pairs
 
     def predict(self, X: Any) -> list[np.ndarray]:
@@ -192,10 +153,6 @@ default="squared-difference"
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean share of points with their right partner: one minus the mean loss of training."""
         return task_of(self).score(X, y, sample_weight)
-
-
-def _take(flat: np.ndarray, indptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    return np.concatenate([flat[indptr[i] : indptr[i + 1]] for i in chosen])
 
 
 def _match(pairs: PackedPairs, weights: np.ndarray) -> np.ndarray:

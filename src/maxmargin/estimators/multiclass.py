@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..structures.losses import LabelLoss, ZeroOneLoss
+from ._base import with_parameters
 from ._docs import documented
 from ._flat import FlatClassifier
 
 
 @documented()
+@with_parameters
 class MulticlassClassifier(FlatClassifier):
     """Multiclass classifier, linear or with a kernel, with a certificate.
 
@@ -54,6 +58,10 @@ class MulticlassClassifier(FlatClassifier):
     >>> model.status_, bool(model.gap_ <= 0.01 * model.primal_)
     ('converged', True)
     """
+
+    loss: Any = "0-1"
+    class_weight: Any = None
+    classes: Any = None
 
     _loss_name = "0-1"
 

@@ -25,6 +25,7 @@ from ..tasks.label_sets import (
     read_known_entries,
     read_label_sets,
 )
+from ._base import with_parameters
 from ._docs import UNPROVEN, documented
 from ._flat import _SCORES_AT_ONCE, FlatClassifier
 from ._graph_data import clamp
@@ -67,6 +68,7 @@ _INTERACTING = GRAPH._replace(
         " of a data\n        frame."
     ),
 )
+@with_parameters
 class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     """Gives each example any subset of the labels, linear or with a kernel, with a certificate.
 
@@ -143,61 +145,13 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     [('round',), ('red',), ('red', 'round'), ()]
     """
 
+    edges: Any = "auto"
+    max_iter: Any = None
+    class_weight: Any = None
+    classes: Any = None
+
     _traits = None  # labels that interact are another structure
     _switches = HiddenLabelSets._switches
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        edges: Any = "auto",
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int | None = None,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.edges = edges
-        self.hidden = hidden
-        self.hidden_starts = hidden_starts
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -218,10 +172,6 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             tuple of hashable labels. Labels that all or no examples have are allowed.
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         check_edges(self.edges)
@@ -234,13 +184,12 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             weights = leave_out_hidden(indicator, weights)
             usual = usual_state(indicator, weights)
         costs = self._costs(classes, indicator, weights)
-        edges = find_edges(self.edges, classes, usual, weights, self.surrogate)
+        may_interact = self._surrogate.cost.name not in _INTERACTING.refuses
+        edges = find_edges(self.edges, classes, usual, weights, may_interact)
         self._check_solver(_INTERACTING if len(edges) else Multilabel.traits())
         if self.max_iter is None and len(edges):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
-        used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         rows = self._training_rows(X, train)
         # The margins of a mean over labels are L times smaller, those of a likelihood are not.
         positions = 1.0 if self._surrogate.cost.smooth else len(classes)
@@ -332,14 +281,12 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             scores = self._scores(X[first : first + step])
             n = len(scores)
             given = None if known is None else known[first : first + step]
-            if plan is None and given is not None:
-                labels = np.where(given == HIDDEN, scores > 0.0, given).astype(np.int8)
+            if plan is None:
+                labels = (scores > 0.0).astype(np.int8)
+                if given is not None:
+                    labels = np.where(given == HIDDEN, labels, given).astype(np.int8)
                 values = ((labels - 0.5) * scores).sum(axis=1)
                 parts.append((labels, values, values))
-                continue
-            if plan is None:
-                values = 0.5 * np.abs(scores).sum(axis=1)
-                parts.append(((scores > 0.0).astype(np.int8), values, values))
                 continue
             unary = np.stack([-0.5 * scores, 0.5 * scores], axis=2).ravel()
             tables = np.tile(self.interactions_.ravel(), n)
@@ -384,7 +331,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         -------
         ndarray of shape (n_examples, n_labels)
         """
-        return expit(self.decision_function(X))
+        return self.predict_marginals(X)
 
     @available_if(has_probabilities)
     def predict_log_proba(self, X: Any) -> np.ndarray:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from ..structures.losses import AbsoluteLoss, LabelLoss
+from ._base import with_parameters
 from ._docs import documented
-from ._flat import FlatClassifier, with_defaults
+from ._flat import FlatClassifier
 
 
 @documented(
     classes_note=",\n        from the lowest to the highest; by default the labels found, sorted."
 )
+@with_parameters
 class OrdinalClassifier(FlatClassifier):
     """Classifier for ordered classes, linear or with a kernel, with a certificate.
 
@@ -59,8 +62,12 @@ class OrdinalClassifier(FlatClassifier):
     0.0
     """
 
+    surrogate: str = field(default="max-min", kw_only=False)
+    loss: Any = "absolute"
+    class_weight: Any = None
+    classes: Any = None
+
     _loss_name = "absolute"
-    __init__ = with_defaults(FlatClassifier.__init__, surrogate="max-min", loss="absolute")
 
     def _named_loss(self, n_classes: int) -> LabelLoss:
         return AbsoluteLoss(np.ones(n_classes), True)

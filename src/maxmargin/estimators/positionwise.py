@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from .._validation import is_class, is_frame, is_plain_list, method_of
 from ..features.sequences import Sequences, holds_dicts, open_sequences, take_list
 from ..tasks.parts import check_lengths, flatten_labels
 
@@ -68,10 +69,6 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             For transformers that need them; they get the labels of all positions.
         **fit_params : dict
             Handed on to the transformer.
-
-        Returns
-        -------
-        self
         """
         self._check_transformer()
         sequences = take_list(X)
@@ -79,10 +76,9 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         labels = None if y is None else _labels(y, sequences, indptr)
         self.transformer_ = clone(self.transformer)
         self.transformer_.fit(stacked, labels, **fit_params)
-        if not isinstance(stacked, list):
+        self.__dict__.pop("n_features_in_", None)  # of an earlier fit
+        if not is_plain_list(stacked):
             self.n_features_in_ = stacked.shape[1]
-        elif hasattr(self, "n_features_in_"):  # of an earlier fit
-            del self.n_features_in_
         return self
 
     def transform(self, X: Any) -> list[Any]:
@@ -96,7 +92,7 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         stacked, indptr = _stack(take_list(X))
         self._check_kind(stacked)
         found = self.transformer_.transform(stacked)
-        if hasattr(found, "to_numpy"):  # a data frame
+        if is_frame(found):
             found = found.to_numpy()
         found = found.tocsr() if sp.issparse(found) else np.asarray(found)
         if found.ndim != 2 or found.shape[0] != indptr[-1]:
@@ -112,16 +108,16 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return self.transformer_.get_feature_names_out(input_features)
 
     def _check_transformer(self) -> None:
-        for method in ("fit", "transform"):
-            if not hasattr(self.transformer, method) or isinstance(self.transformer, type):
-                raise TypeError(
-                    "transformer must be a transformer with fit and transform, such as "
-                    f"StandardScaler(); received {self.transformer!r}."
-                )
+        methods = [method_of(self.transformer, name) for name in ("fit", "transform")]
+        if None in methods or is_class(self.transformer):
+            raise TypeError(
+                "transformer must be a transformer with fit and transform, such as "
+                f"StandardScaler(); received {self.transformer!r}."
+            )
 
     def _check_kind(self, stacked: Any) -> None:
-        n_features = getattr(self, "n_features_in_", None)
-        if isinstance(stacked, list):
+        n_features = vars(self).get("n_features_in_")
+        if is_plain_list(stacked):
             if n_features is not None:
                 raise ValueError(
                     "X[0] holds feature dicts, but PositionWise was fitted on arrays; pass arrays "

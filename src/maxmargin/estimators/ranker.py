@@ -13,9 +13,8 @@ from ..solvers.problem import Problem
 from ..structures.permutation import Ranking
 from ..tasks import task_of
 from ..tasks.rankings import FORMATS, RankingFormat, read_rankings, warn_if_orderings
-from ._base import StructuredEstimator
+from ._base import StructuredEstimator, with_parameters
 from ._docs import documented
-from ._flat import FlatClassifier
 from ._kernel import KernelModel
 
 # Numbers held at a time while predicting: 64 MB.
@@ -27,6 +26,7 @@ _SCORES_AT_ONCE = 1 << 23
     auto='"accelerated"',
     alpha_note="""C = 1 for the loss summed over the items: ``n_items / total weight``.""",
 )
+@with_parameters
 class LabelRanker(KernelModel, StructuredEstimator):
     """Ranks a fixed set of M items for every example, linear or with a kernel.
 
@@ -84,56 +84,10 @@ class LabelRanker(KernelModel, StructuredEstimator):
     [['tea', 'juice', 'ale']]
     """
 
+    y_format: str = "auto"
+    items: Any = None
+
     _traits = Ranking.traits()
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        y_format: str = "auto",
-        items: Any = None,
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.y_format = y_format
-        self.items = items
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
-
-    _validate_X = FlatClassifier._validate_X
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -156,10 +110,6 @@ class LabelRanker(KernelModel, StructuredEstimator):
             A ranking a row, written as ``y_format`` says; no ties, no items missing.
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         check_choice("y_format", self.y_format, (*FORMATS, "auto"))
@@ -171,9 +121,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
         weights = check_sample_weight(sample_weight, X.shape[0])
         self.y_format_, self.items_, self.best_rank_ = written
         M = len(self.items_)
-        used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         rows = self._training_rows(X, train)
         problem = Problem(
             _pack(positions[train]),
@@ -209,7 +157,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
     def _written(self) -> RankingFormat:
         """How the rankings of ``fit`` were written."""
         # A model from a file of an older version has no y_format_, but a y_format that says it.
-        kind = getattr(self, "y_format_", self.y_format)
+        kind = vars(self).get("y_format_", self.y_format)
         return RankingFormat(kind, self.items_, self.best_rank_)
 
     def _right(self, X: Any, positions: np.ndarray, weights: Any) -> float:

@@ -9,22 +9,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_loss_matrix, check_n_jobs
+from .._validation import check_loss_matrix, check_n_jobs, is_text
 from ..features.kernels import GivenScores
 from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences
 from ..solvers.problem import Problem
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
+from ..structures.chain_best import first_infeasible
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
 from ..structures.masks import (
     TransitionMasks,
     allowed_positions,
-    first_infeasible,
     known_positions,
     transition_masks,
 )
 from ..tasks import task_of
-from ._base import StructuredEstimator
+from ._base import StructuredEstimator, with_parameters
 from ._chain_probability import ChainProbabilities
 from ._docs import documented
 from ._hidden_sequences import HiddenSequences
@@ -36,6 +36,7 @@ from ._sequence_data import (
     for_chunks,
     take_labelled,
 )
+from .values import HammingLoss
 
 
 @documented(
@@ -46,7 +47,7 @@ from ._sequence_data import (
         acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
     class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
     alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
-        total weight, or 1 over it if ``normalize_loss=False`` or for a CRF.""",
+        total weight, or 1 over it if the loss is a sum or for a CRF.""",
     hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
         ``log sum_z exp(score(x, z)) - log sum_h exp(score(x, y, h))``, by gradients, one start""",
     rows="positions",
@@ -55,6 +56,7 @@ from ._sequence_data import (
         "precomputed" X[i] holds them for its positions and those of all training sequences, one
         after another: shape (T, n_training)""",
 )
+@with_parameters
 class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     """Labels sequences with a linear chain: a label for every position.
 
@@ -71,10 +73,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         crf:         S(x, y) = log sum_z exp(score(x, z)) - score(x, y) = -log p(y | x)
 
     over all labellings z that the constraints allow, and distributions mu over them. The CRF has
-    probabilities (:meth:`predict_marginals`, :meth:`log_likelihood`) and no loss: ``loss`` and
-    ``normalize_loss`` make no difference to it. Its dual, which solver "bcfw" keeps, takes
-    ``8 sum_i (T_i K + K^2 + 1)`` bytes for K labels; "lbfgs" keeps none, and "auto" chooses it
-    above a gigabyte.
+    probabilities (:meth:`predict_marginals`, :meth:`log_likelihood`) and no loss: ``loss`` makes no
+    difference to it. Its dual, which solver "bcfw" keeps, takes ``8 sum_i (T_i K + K^2 + 1)`` bytes
+    for K labels; "lbfgs" keeps none, and "auto" chooses it above a gigabyte.
 
     Parameters
     ----------
@@ -82,11 +83,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         Max-min is the consistent correction of max-margin; its nu predicts any label that is
         allowed at a position (whether it may follow its neighbours is not asked: the loss is a sum
         over positions).
-    loss : "hamming" or array of shape (n_classes, n_classes), default="hamming"
+    loss : "hamming", array of shape (n_classes, n_classes), or HammingLoss, default="hamming"
         What a mistake at one position costs; ``loss[j, z]`` for label j when z is true, in the
-        order of ``classes_``.
-    normalize_loss : bool, default=True
-        Divide the loss of a sequence by its length; False sums over the positions.
+        order of ``classes_``. The loss of a sequence is the mean over its positions; that of
+        ``HammingLoss(normalize=False)`` is the sum.
     boundary_weights : bool, default=True
         Whether the first and the last label of a sequence have weights of their own.
     constraints : None, "bio", "bioes", (n_classes, n_classes) bool array, or dict, default=None
@@ -123,67 +123,14 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     ['DET', 'NOUN']
     """
 
-    _switches = (*StructuredEstimator._switches, "normalize_loss", "boundary_weights")
-    _traits = Chain.traits()
+    loss: Any = "hamming"
+    boundary_weights: bool = True
+    constraints: Any = None
+    class_weight: Any = None
+    classes: Any = None
 
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        loss: Any = "hamming",
-        normalize_loss: bool = True,
-        boundary_weights: bool = True,
-        constraints: Any = None,
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
-        kernel: Any = "linear",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        cache_size: float = 200,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        classes: Any = None,
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.loss = loss
-        self.normalize_loss = normalize_loss
-        self.boundary_weights = boundary_weights
-        self.constraints = constraints
-        self.hidden = hidden
-        self.hidden_starts = hidden_starts
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.classes = classes
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _switches = (*StructuredEstimator._switches, "boundary_weights")
+    _traits = Chain.traits()
 
     # --- training ---------------------------------------------------------------------------
 
@@ -212,12 +159,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         allowed : list of n entries, optional
             Which labels are possible where: None, a (T, n_classes) bool array, or a list of T
             collections of labels.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
+        hamming = HammingLoss.of(self.loss)
+        hamming.validate()
         if self._surrogate.cost.smooth:
             self._refuse_losses(position_weight)
         data, classes, self.vectorizer_ = take_labelled(
@@ -225,17 +170,16 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         )
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
-        data.weigh(position_weight, self.normalize_loss)
+        data.weigh(position_weight, hamming.normalize)
         self.n_features_in_ = data.X.shape[1]
         self.classes_ = classes
-        loss = self._make_loss(class_costs(self.class_weight, classes, data.counts(len(classes))))
-        used = np.flatnonzero(data.weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        part = data.take(used[train])
-        positions = data.positions(used[train])
+        costs = class_costs(self.class_weight, classes, data.counts(len(classes)))
+        loss = _label_loss(hamming.costs, costs)
+        train, held_out = self._split(np.flatnonzero(data.weights > 0), settings.rng)
+        part, positions = data.take(train), data.positions(train)
         rows = self._training_rows(data.X, positions)
         mean_length = np.average(np.diff(part.indptr), weights=part.weights)
-        is_mean = self.normalize_loss and not self._surrogate.cost.smooth
+        is_mean = hamming.normalize and not self._surrogate.cost.smooth
         # Steps in blocks need products of rows; those of a CRF are computed if blocks climb.
         in_steps = None if self._surrogate.cost.smooth else rows
         problem = Problem(
@@ -248,7 +192,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         )
         validate = None
         if len(held_out):
-            kept_out = data.take(used[held_out])
+            kept_out = data.take(held_out)
             right = self._validation(kept_out, masks, settings.n_threads)
 
             def validate(weights: np.ndarray) -> float:
@@ -277,14 +221,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             return float(np.mean((found == data.truth)[~data.hidden]))
 
         return right
-
-    def _make_loss(self, costs: np.ndarray) -> LabelLoss:
-        if isinstance(self.loss, str):
-            if self.loss != "hamming":
-                raise ValueError(f"loss must be 'hamming' or a matrix; received {self.loss!r}.")
-            return ZeroOneLoss(costs, bool((costs == costs[0]).all()))
-        matrix = check_loss_matrix(self.loss, len(costs))
-        return MatrixLoss(np.ascontiguousarray(matrix * costs))
 
     def _chain(self, indptr, masks, allowed, rows=None, loss=None, labelled=None) -> Chain:
         """Pack a structure, for training with a loss and labels, for prediction without; products
@@ -330,11 +266,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         check_is_fitted(self, "weights_")
         opened = open_sequences(X, self.vectorizer_)
         self._check_kernel_width(opened.n_features)
-        if opened.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {opened.n_features} features, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_}."
-            )
+        self._check_width(opened.n_features)
         lengths = np.diff(opened.indptr)
         mask = allowed_positions(allowed, lengths, self.classes_)
         if partial_y is not None:
@@ -416,3 +348,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         ``hidden=False``, hidden ones are not counted.
         """
         return task_of(self).score(X, y, sample_weight)
+
+
+def _label_loss(matrix: Any, costs: np.ndarray) -> LabelLoss:
+    """The loss at a position: "hamming" or a matrix, times the costs of the true labels."""
+    if is_text(matrix):
+        return ZeroOneLoss(costs, bool((costs == costs[0]).all()))
+    return MatrixLoss(np.ascontiguousarray(check_loss_matrix(matrix, len(costs)) * costs))

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_sample_weight, check_usable
+from .._validation import check_methods, check_sample_weight, check_usable
 from ..solvers.interpreted import PythonProblem
 from ..structures.traits import PYTHON
 from ..tasks import task_of
-from ._base import StructuredEstimator
+from ._base import StructuredEstimator, with_parameters
 from ._docs import documented
 
 _METHODS = ("argmax", "joint_feature", "loss")
 
 
 @documented()
+@with_parameters
 class StructuredPredictor(StructuredEstimator):
     """Structural SVM over an output space of your own, in about 30 lines of Python.
 
@@ -39,8 +41,7 @@ class StructuredPredictor(StructuredEstimator):
     surrogate : {"max-margin"}, default="max-margin"
     alpha : float or "auto", default="auto"
         Strength of the regularisation; "auto" is ``1 / total weight``, that is C = 1.
-    tol, max_iter, solver, warm_start, early_stopping, validation_fraction, \
- n_iter_no_change, n_jobs, random_state, verbose, callbacks
+    tol, max_iter, solver, warm_start, early_stopping, n_jobs, random_state, verbose, callbacks
         As in :class:`MulticlassClassifier`; ``n_jobs`` is ignored: Python code runs in one thread.
 
     Attributes
@@ -67,41 +68,11 @@ class StructuredPredictor(StructuredEstimator):
     [1]
     """
 
-    _switches = ("warm_start", "early_stopping")
-    _traits = PYTHON
+    structure: Any = field(default=None, kw_only=False)
+    surrogate: str = field(default="max-margin", kw_only=True)
 
-    def __init__(
-        self,
-        structure: Any = None,
-        *,
-        surrogate: str = "max-margin",
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.structure = structure
-        self.surrogate = surrogate
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _switches = ("warm_start",)
+    _traits = PYTHON
 
     def fit(
         self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None
@@ -113,25 +84,16 @@ class StructuredPredictor(StructuredEstimator):
         X : sequence of n inputs, whatever ``structure`` takes
         y : sequence of n outputs
         sample_weight : array of shape (n,), optional
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
-        missing = [name for name in _METHODS if not callable(getattr(self.structure, name, None))]
-        if missing:
-            raise TypeError(
-                f"structure must have the methods {', '.join(_METHODS)}; "
-                f"{type(self.structure).__name__} lacks {', '.join(missing)}."
-            )
+        check_methods("structure", self.structure, _METHODS)
         if len(X) == 0:
             raise ValueError("X is empty; expected at least one example.")
         if len(X) != len(y):
             raise ValueError(f"X has {len(X)} examples but y has {len(y)}; expected as many.")
         weights = check_sample_weight(sample_weight, len(X))
         self._check_examples(X, y)
-        train, held_out = self._split(len(X), settings.rng)
+        train, held_out = self._split(np.arange(len(X)), settings.rng)
         problem = PythonProblem(
             self.structure,
             [X[i] for i in train],

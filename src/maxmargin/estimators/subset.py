@@ -67,39 +67,8 @@ class SubsetSelector(StructuredEstimator):
     [[1, 2]]
     """
 
-    _switches = ("warm_start", "early_stopping")
+    _switches = ("warm_start",)
     _traits = Subset.traits()
-
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
 
     def fit(self, X: Sequence[Any], y: Sequence[Any], sample_weight: Any = None) -> SubsetSelector:
         """Train on sets of elements and the subsets chosen from them.
@@ -112,10 +81,6 @@ class SubsetSelector(StructuredEstimator):
             Indices of the chosen elements, or a bool for each element; at least one is chosen.
         sample_weight : array of shape (n,), optional
             Weights of the examples; 2 is the same as having an example twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         opened, self.vectorizer_ = learn_sequences(take_list(X))
@@ -124,8 +89,7 @@ class SubsetSelector(StructuredEstimator):
         weights = check_sample_weight(sample_weight, len(chosen))
         self.n_features_in_ = stacked.shape[1]
         used = np.flatnonzero(weights > 0)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(used, settings.rng)
         sizes = np.array([len(entry) for entry in chosen])
         unique = np.unique(sizes[used])
         self.size_ = int(unique[0]) if len(unique) == 1 else None
@@ -166,11 +130,7 @@ class SubsetSelector(StructuredEstimator):
         """
         check_is_fitted(self, "coef_")
         opened = open_sequences(X, self.vectorizer_)
-        if opened.n_features != self.n_features_in_:
-            raise ValueError(
-                f"X has {opened.n_features} features, but {type(self).__name__} was fitted with "
-                f"{self.n_features_in_}."
-            )
+        self._check_width(opened.n_features)
         return cut(np.asarray(opened.stack() @ self.coef_).ravel(), opened.indptr)
 
     def _sizes(self, size: Any, scores: list[np.ndarray]) -> np.ndarray:

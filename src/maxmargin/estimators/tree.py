@@ -7,14 +7,22 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_integer, check_n_jobs, check_sample_weight
+from .._validation import (
+    check_integer,
+    check_n_jobs,
+    check_sample_weight,
+    is_name,
+    is_plain_list,
+    is_text,
+)
 from ..features.arcs import parse_template
 from ..solvers.problem import Problem, for_groups
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
+from ..structures.take import ragged
 from ..tasks import task_of
 from ..tasks.trees import HIDDEN, take_heads
 from ..tasks.unknown import warn_without_labels
-from ._base import Settings
+from ._base import Settings, with_parameters
 from ._docs import documented
 from ._tree_data import FeatureSpec, Sentences, known_arcs, parse, word_costs
 from ._tree_hidden import HiddenHeads
@@ -37,6 +45,7 @@ _MOST_BITS = 30
         learn a tree. It ends earlier where the answer is exact, and the certificate includes what
         an answer lacks.""",
 )
+@with_parameters
 class TreeParser(HiddenHeads):
     """Finds the head of every word of a sentence: a dependency tree.
 
@@ -96,51 +105,13 @@ class TreeParser(HiddenHeads):
     [2, 3, 0]
     """
 
-    _switches = ("warm_start", "early_stopping", "single_root")
-    _traits = Arborescence.traits()
+    single_root: bool = True
+    templates: Any = "auto"
+    between: str | None = "upos"
+    hash_bits: int = 20
 
-    def __init__(
-        self,
-        surrogate: str = "max-margin",
-        *,
-        single_root: bool = True,
-        templates: Any = "auto",
-        between: str | None = "upos",
-        hash_bits: int = 20,
-        hidden: bool | str = "auto",
-        hidden_starts: int = 1,
-        alpha: float | str = "auto",
-        tol: float = 1e-2,
-        max_iter: int = 1000,
-        solver: Any = "auto",
-        warm_start: bool = False,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 5,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        callbacks: Any = None,
-    ):
-        self.surrogate = surrogate
-        self.single_root = single_root
-        self.templates = templates
-        self.between = between
-        self.hash_bits = hash_bits
-        self.hidden = hidden
-        self.hidden_starts = hidden_starts
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.solver = solver
-        self.warm_start = warm_start
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callbacks = callbacks
+    _switches = ("warm_start", "single_root")
+    _traits = Arborescence.traits()
 
     # --- settings ---------------------------------------------------------------------------
 
@@ -149,22 +120,17 @@ class TreeParser(HiddenHeads):
         bits = check_integer("hash_bits", self.hash_bits, 1)
         if bits > _MOST_BITS:
             raise ValueError(f"hash_bits must be at most {_MOST_BITS}; received {bits}.")
-        if self.between is not None and not isinstance(self.between, str):
+        if self.between is not None and not is_text(self.between):
             raise ValueError(
                 f"between must be the name of an attribute or None; received {self.between!r}."
             )
-        if isinstance(self.templates, str):
-            if self.templates != "auto":
-                raise ValueError(
-                    f"templates must be 'auto' or a list of templates; received {self.templates!r}."
-                )
-        elif not isinstance(self.templates, (list, tuple)) or not self.templates:
+        listed = () if is_name(self.templates, "auto") else self.templates
+        if not is_plain_list(listed) or not self.templates:
             raise ValueError(
                 f"templates must be 'auto' or a list of templates; received {self.templates!r}."
             )
-        else:
-            for template in self.templates:
-                parse_template(template)
+        for template in listed:
+            parse_template(template)
         return settings
 
     # --- training ---------------------------------------------------------------------------
@@ -183,10 +149,6 @@ class TreeParser(HiddenHeads):
             number of a word, counted from 1, as in CoNLL-U.
         sample_weight : array of shape (n,), optional
             Weights of the sentences; 2 is the same as having a sentence twice.
-
-        Returns
-        -------
-        self
         """
         settings = self._check_settings()
         sentences = Sentences(X)
@@ -198,10 +160,9 @@ class TreeParser(HiddenHeads):
         if not (known & (weights > 0)).any():
             raise ValueError("y: no head of any sentence with a weight is known; expected some.")
         used = np.flatnonzero((weights > 0) & known)
-        train, held_out = self._split(len(used), settings.rng)
-        train, held_out = used[train], used[held_out]
+        train, held_out = self._split(used, settings.rng)
         part, shares = sentences.take(train), weights[train]
-        truth = _take(heads, sentences.indptr, train)
+        truth = heads[ragged(sentences.indptr, train)[0]]
         structure = pack_trees(
             np.maximum(truth, 0), part.indptr, self.single_root, word_costs(truth, part.lengths)
         )
@@ -217,7 +178,7 @@ class TreeParser(HiddenHeads):
         validate = None
         if len(held_out):
             kept = sentences.take(held_out)
-            validate = self._validation(kept, spec, _take(heads, sentences.indptr, held_out))
+            validate = self._validation(kept, spec, heads[ragged(sentences.indptr, held_out)[0]])
         if (truth == HIDDEN).any():
             result = self._solve_hidden(problem, truth, settings, validate)
         else:
@@ -248,11 +209,8 @@ class TreeParser(HiddenHeads):
         if sentences.are_words != bool(self.templates_):
             wanted = "sentences of words" if self.templates_ else "arrays of arc features"
             raise ValueError(f"X must hold {wanted}, as in training.")
-        if not sentences.are_words and sentences.examples[0].shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {sentences.examples[0].shape[1]} features an arc, but "
-                f"{type(self).__name__} was fitted with {self.n_features_in_}."
-            )
+        if not sentences.are_words:
+            self._check_width(sentences.examples[0].shape[1], "features an arc")
         bits = self.n_features_in_.bit_length() - 1
         spec = FeatureSpec(tuple(self.templates_), self.between_, bits, self.n_features_in_)
         allowed = None
@@ -344,7 +302,3 @@ def _tables(flat: np.ndarray, structure: Arborescence) -> list[np.ndarray]:
     parts = np.split(flat, structure.parts_indptr[1:-1])
     lengths = np.diff(structure.indptr)
     return [part.reshape(m, m + 1).T.copy() for part, m in zip(parts, lengths, strict=True)]
-
-
-def _take(flat: np.ndarray, indptr: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    return np.concatenate([flat[indptr[i] : indptr[i + 1]] for i in chosen])

@@ -1,4 +1,4 @@
-"""Kernel functions ``k(x, z)`` between rows of features: matrices of them, and their checks.
+"""Kernel functions ``k(x, z)`` between rows of features: their values, checked and packed.
 
 A kernel is an inner product in a space that is never written down. It must be symmetric and
 positive semidefinite; otherwise there is no such space, and no optimum to be certified.
@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import LARGEST, SMALLEST, check_choice, check_integer, check_number, is_text
+from .._validation import LARGEST
+from .kernels import POLY, RBF, GramRows, KernelRows
+from .rows import pack_rows
 
-KERNELS = ("linear", "rbf", "poly", "precomputed")
 # Numbers of a kernel matrix that are computed at a time: 64 MB.
 AT_ONCE = 1 << 23
 # Matrices up to this size are factorised to see whether they are positive semidefinite.
@@ -35,44 +36,6 @@ class Kernel(NamedTuple):
     gamma: float = 1.0
     degree: int = 3
     coef0: float = 0.0
-
-
-def check_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, cache_size: Any) -> None:
-    """Refuse parameters of a kernel that no fit could use."""
-    if not callable(kernel) and not (is_text(kernel) and kernel in KERNELS):
-        listed = ", ".join(repr(name) for name in KERNELS)
-        raise ValueError(
-            f"kernel must be one of {listed} or a function of two matrices; received {kernel!r}."
-        )
-    if is_text(gamma):
-        check_choice("gamma", gamma, ("scale", "auto"))
-    else:
-        check_number("gamma", gamma, above=0)
-    check_integer("degree", degree, 1)
-    check_number("coef0", coef0, at_least=0)  # otherwise "poly" is not positive semidefinite
-    check_number("cache_size", cache_size, above=0)
-
-
-def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> Kernel:
-    """The kernel that these parameters mean for the training data ``X``."""
-    name = kernel if is_text(kernel) else "callable"
-    if is_text(gamma):
-        uses_gamma = name in ("rbf", "poly")
-        gamma = _gamma_for(gamma, X) if uses_gamma else 1.0
-    return Kernel(name, float(gamma), int(degree), float(coef0))
-
-
-def _gamma_for(rule: str, X: Any) -> float:
-    """One over the number of features, and for "scale" also over the variance of all numbers."""
-    if rule == "auto":
-        return 1.0 / X.shape[1]
-    if sp.issparse(X):
-        size = X.shape[0] * X.shape[1]
-        square = float(np.square(X.data, dtype=np.float64).sum()) / size
-        variance = square - (float(X.data.sum(dtype=np.float64)) / size) ** 2
-    else:
-        variance = X.var(dtype=np.float64)
-    return 1.0 / (X.shape[1] * variance) if variance > SMALLEST**2 else 1.0
 
 
 def kernel_matrix(
@@ -201,4 +164,66 @@ def _indefinite(name: str, finding: str) -> ValueError:
     return ValueError(
         f"{name} must be positive semidefinite: {finding}. It is no matrix of inner products; "
         "check how it was computed, or clip its negative eigenvalues."
+    )
+
+
+def pack_kernel_rows(
+    kernel: Kernel,
+    X: Any,
+    *,
+    fit_intercept: bool,
+    cache_size: float,
+    function: Callable[..., Any] | None = None,
+) -> GramRows | KernelRows:
+    """Pack training rows for a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : ndarray or CSR matrix
+        Features of the rows; the matrix of their inner products for a precomputed kernel.
+    fit_intercept : bool
+        Whether the kernel has a constant 1 added.
+    cache_size : float
+        Megabytes for kernel values: all of them if they fit, otherwise the recent ones.
+    function : callable, optional
+        The kernel, if it is a user's function.
+    """
+    bias = 1.0 if fit_intercept else 0.0
+    n_rows = X.shape[0]
+    n_inputs = n_rows + int(fit_intercept)
+    budget = int(cache_size * 2**20) // 8
+    if kernel.name == "precomputed":
+        gram = np.ascontiguousarray(X)
+        return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
+    if kernel.name == "poly":
+        check_polynomial(kernel, pack_rows(X, fit_intercept=False, compress=False).squares)
+    if n_rows**2 <= budget:
+        gram = gram_matrix(kernel, X, function)
+        return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
+    if kernel.name == "callable":
+        needed = int(np.ceil(8 * n_rows**2 / 2**20))
+        raise ValueError(
+            f"a kernel function needs all values of its {n_rows} training rows, {needed} MB, but "
+            f"cache_size={cache_size:g} allows less; use KernelFunction(function, cache_size="
+            f"{needed}), another kernel, or sklearn.kernel_approximation.Nystroem."
+        )
+    features = pack_rows(X.astype(np.float64, copy=False), fit_intercept=False, compress=False)
+    n_lines = min(n_rows, budget // n_rows)
+    squares = features.squares
+    norms = np.ones(n_rows)
+    if kernel.name != "rbf":
+        norms = (kernel.gamma * squares + kernel.coef0) ** kernel.degree
+    return KernelRows(
+        features,
+        RBF if kernel.name == "rbf" else POLY,
+        kernel.gamma,
+        kernel.degree,
+        kernel.coef0,
+        np.empty((n_lines, n_rows)),
+        np.full(n_lines, -1, np.int64),
+        True,
+        norms + bias,
+        bias,
+        n_inputs,
     )

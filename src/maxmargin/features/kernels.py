@@ -12,8 +12,7 @@ The one thing that differs for others is the norm: these are no orthogonal coord
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,11 +27,10 @@ from .._kernels.protocol import (
     score_rows,
 )
 from .._kernels.vector import add_scaled, copy, dot, sum_rows
-from .kernel_values import Kernel, check_polynomial, gram_matrix
-from .rows import COEFFICIENTS, DenseRows, SparseRows, pack_rows
+from .rows import COEFFICIENTS, DenseRows, SparseRows
 
 _UNKNOWN = np.inf  # a kernel value that was not needed yet
-_RBF, _POLY = 0, 1
+RBF, POLY = 0, 1
 _ROUNDING = 1e-14
 
 
@@ -102,68 +100,6 @@ class GivenScores(NamedTuple):
     n_inputs: int = 0
 
 
-def pack_kernel_rows(
-    kernel: Kernel,
-    X: Any,
-    *,
-    fit_intercept: bool,
-    cache_size: float,
-    function: Callable[..., Any] | None = None,
-) -> GramRows | KernelRows:
-    """Pack training rows for a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-    X : ndarray or CSR matrix
-        Features of the rows; the matrix of their inner products for a precomputed kernel.
-    fit_intercept : bool
-        Whether the kernel has a constant 1 added.
-    cache_size : float
-        Megabytes for kernel values: all of them if they fit, otherwise the recent ones.
-    function : callable, optional
-        The kernel, if it is a user's function.
-    """
-    bias = 1.0 if fit_intercept else 0.0
-    n_rows = X.shape[0]
-    n_inputs = n_rows + int(fit_intercept)
-    budget = int(cache_size * 2**20) // 8
-    if kernel.name == "precomputed":
-        gram = np.ascontiguousarray(X)
-        return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
-    if kernel.name == "poly":
-        check_polynomial(kernel, pack_rows(X, fit_intercept=False, compress=False).squares)
-    if n_rows**2 <= budget:
-        gram = gram_matrix(kernel, X, function)
-        return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
-    if kernel.name == "callable":
-        needed = int(np.ceil(8 * n_rows**2 / 2**20))
-        raise ValueError(
-            f"a kernel function needs all values of its {n_rows} training rows, {needed} MB, but "
-            f"cache_size={cache_size:g} allows less; use cache_size={needed}, a kernel by name, or "
-            "sklearn.kernel_approximation.Nystroem(kernel=...) before a linear model."
-        )
-    features = pack_rows(X.astype(np.float64, copy=False), fit_intercept=False, compress=False)
-    n_lines = min(n_rows, budget // n_rows)
-    squares = features.squares
-    norms = np.ones(n_rows)
-    if kernel.name != "rbf":
-        norms = (kernel.gamma * squares + kernel.coef0) ** kernel.degree
-    return KernelRows(
-        features,
-        _RBF if kernel.name == "rbf" else _POLY,
-        kernel.gamma,
-        kernel.degree,
-        kernel.coef0,
-        np.empty((n_lines, n_rows)),
-        np.full(n_lines, -1, np.int64),
-        True,
-        norms + bias,
-        bias,
-        n_inputs,
-    )
-
-
 # --- all values at hand ----------------------------------------------------------------------
 
 
@@ -199,7 +135,7 @@ def _used_rows(matrix, n_rows, used):
 @leaf
 def _apply_kernel(rows, row, others, values):
     """Turn inner products of the features of ``row`` and of ``others`` into kernel values."""
-    if rows.kind == _RBF:
+    if rows.kind == RBF:
         squares = rows.features.squares
         for p in range(values.shape[0]):
             square = squares[row] + squares[others[p]] - 2.0 * values[p]

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import first_unusable, refuse_times_and_texts, take_examples, unusable
+from .._validation import (
+    first_unusable,
+    is_plain_list,
+    is_text,
+    refuse_times_and_texts,
+    take_examples,
+    unusable,
+)
 
 PAIR_FEATURES = ("squared-difference", "absolute-difference")
 _REMEDY = (
@@ -48,7 +55,7 @@ class PackedPairs(NamedTuple):
 
 def check_pair_features(value: Any) -> None:
     """Refuse what neither names nor computes features of pairs."""
-    if not callable(value) and not (isinstance(value, str) and value in PAIR_FEATURES):
+    if not callable(value) and not (is_text(value) and value in PAIR_FEATURES):
         listed = ", ".join(repr(name) for name in PAIR_FEATURES)
         raise ValueError(
             f"pair_features must be one of {listed} or a function of two arrays of points; "
@@ -75,7 +82,7 @@ def pack_pairs(X: Any, pair_features: str | Callable[..., Any]) -> PackedPairs:
 
 def _take_example(example: Any, i: int, pair_features: str | Callable[..., Any]) -> np.ndarray:
     """Features of the pairs of one example."""
-    if isinstance(example, (tuple, list)) and len(example) == 2 and _are_points(example):
+    if is_plain_list(example) and len(example) == 2 and _are_points(example):
         left, right = (
             _numbers(points, f"X[{i}][{side}]", 2) for side, points in enumerate(example)
         )

@@ -17,7 +17,10 @@ import scipy.sparse as sp
 from .._validation import (
     check_rows_of_numbers,
     first_unusable,
+    has_length,
     is_array,
+    is_iterable,
+    is_mapping,
     is_text,
     refuse_times_and_texts,
     take_examples,
@@ -136,7 +139,7 @@ def _open_numbers(sequences: list) -> Sequences:
 def take_list(X: Any) -> list:
     """A non-empty list of sequences."""
     listed = take_examples(X, "sequence", _REMEDY, ndim=2)
-    if isinstance(listed[0], Mapping):
+    if is_mapping(listed[0]):
         raise ValueError(
             "X must be a list of sequences, but X[0] is a dict; if this is one sequence of "
             "feature dicts, wrap it in a list: [X]."
@@ -145,7 +148,7 @@ def take_list(X: Any) -> list:
 
 
 def _iterable(value: Any) -> bool:
-    return hasattr(value, "__iter__")
+    return is_iterable(value)
 
 
 # --- arrays ---------------------------------------------------------------------------------
@@ -265,7 +268,7 @@ def _take_dense(x: Any, i: int) -> np.ndarray:
 
 
 def _refuse_no_numbers(x: Any, i: int, dtype: np.dtype) -> None:
-    if any(isinstance(position, Mapping) for position in x):
+    if any(is_mapping(position) for position in x):
         raise ValueError(
             f"X[{i}] holds feature dicts, but X[0] is an array; describe all sequences in one way."
         )
@@ -353,7 +356,7 @@ class DictSequences(Sequences):
                     f"X[{i}] must be a list of feature dicts, as X[0] is; received "
                     f"{type(x).__name__}; describe all sequences in one way."
                 )
-        self.sequences = [x if hasattr(x, "__len__") else list(x) for x in sequences]
+        self.sequences = [x if has_length(x) else list(x) for x in sequences]
         self.columns = columns
         self._learned: Triplets | None = None
         self.n_features = len(columns.vocabulary)

@@ -6,10 +6,11 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
-from .._validation import check_integer, first_unusable, unusable
+from .._validation import check_integer, first_unusable, is_text, unusable
 from .graph import COUNT, TABLE, TREE
 
 TIES = ("full", "potts", "symmetric")
@@ -76,7 +77,7 @@ class FactorGraph:
     def __init__(
         self, features: Any, n_states: Any = 2, *, groups: Sequence[Hashable] | None = None
     ):
-        self.features = features if hasattr(features, "tocsr") else np.asarray(features)
+        self.features = features if sp.issparse(features) else np.asarray(features)
         if self.features.ndim not in (1, 2):
             raise ValueError(
                 "features must have shape (n_variables, n_features), or (n_features,) for a row "
@@ -302,7 +303,7 @@ def _tie_pattern(tie: Any, sizes: np.ndarray) -> np.ndarray:
     """Number of the weight that each entry of a table uses."""
     shape = tuple(int(k) for k in sizes)
     size = int(np.prod(shape))
-    if isinstance(tie, str):
+    if is_text(tie):
         if tie == "full":
             return np.arange(size, dtype=np.int32)
         if len(set(shape)) > 1:

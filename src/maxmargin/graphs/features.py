@@ -13,6 +13,9 @@ import scipy.sparse as sp
 from .._validation import (
     check_rows_of_numbers,
     first_unusable,
+    has_length,
+    is_iterable,
+    is_plain_list,
     refuse_times_and_texts,
     take_examples,
     unusable,
@@ -132,8 +135,8 @@ def _with_plain_groups(graphs: list[NodeGraph]) -> list[NodeGraph]:
 def _read_graph(x: Any, i: int) -> NodeGraph:
     if isinstance(x, FactorGraph):
         return _read_factor_graph(x, i)
-    if not isinstance(x, (tuple, list)) or len(x) not in (2, 3):
-        found = f"{type(x).__name__} of length {len(x)}" if hasattr(x, "__len__") else repr(x)
+    if not is_plain_list(x) or len(x) not in (2, 3):
+        found = f"{type(x).__name__} of length {len(x)}" if has_length(x) else repr(x)
         raise ValueError(f"X[{i}] must be a graph; received {found}; {_REMEDY}.")
     features = node_features(x[0], i)
     n = features.shape[0]
@@ -168,7 +171,7 @@ def node_features(x: Any, i: int) -> Any:
             numbers = matrix.dtype.kind in "fiub"
             matrix = matrix if numbers else matrix.astype(np.float64)
         except (TypeError, ValueError):
-            if hasattr(x, "__iter__"):
+            if is_iterable(x):
                 check_rows_of_numbers(x, f"X[{i}]", "node")  # names the place, if it can
             raise ValueError(
                 f"X[{i}] must hold node features as a matrix of real numbers; received "

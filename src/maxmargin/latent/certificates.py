@@ -81,7 +81,7 @@ def _miss(norm: float, gamma: float, beta: float) -> float:
 
 
 def _problem(model: Any, X: Any, y: Any) -> Any:
-    if not hasattr(model, "latent"):
+    if "latent" not in vars(model):
         raise TypeError(f"expected a LatentPredictor; received {type(model).__name__}.")
     check_is_fitted(model, "coef_")
     return model.latent.pack(X, y)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_usable
+from .._validation import check_usable, is_plain_list
 from ..structures.take import ragged
 from .kernels.matching import (
     MatchData,
@@ -70,14 +70,14 @@ def pack_matchings(
 
 def _sides(x: Any, where: str) -> list[tuple[np.ndarray, np.ndarray]]:
     """Points and descriptors of both sides."""
-    if not isinstance(x, (tuple, list)) or len(x) != 2:
+    if not is_plain_list(x) or len(x) != 2:
         raise ValueError(
             f"{where} must be a pair (left, right) of point sets; received {type(x).__name__}."
         )
     out = []
     for k, side in enumerate(x):
         place = f"{where}[{k}]"
-        parts = side if isinstance(side, (tuple, list)) and len(side) == 2 else (side, None)
+        parts = side if is_plain_list(side) and len(side) == 2 else (side, None)
         if parts[1] is not None and np.ndim(parts[0]) == 1:  # two points as a nested list
             parts = (side, None)
         points = _numbers(parts[0], place, 2)
@@ -152,11 +152,11 @@ class MatchProblem(LatentProblem):
         self._table: np.ndarray | None = None  # all permutations, once they are needed
 
     def take(self, examples: np.ndarray) -> MatchProblem:
-        data = self.data
+        data, packed = self.data, self.data._asdict()
         found: dict[str, Any] = {}
         for name in ("fixed", "moved"):
-            values = getattr(data, name)
-            indptr = np.append(getattr(data, f"{name}_start"), len(values))
+            values = packed[name]
+            indptr = np.append(packed[f"{name}_start"], len(values))
             places, after = ragged(indptr, examples)
             found |= {name: values[places], f"{name}_start": after[:-1]}
         part = data._replace(sizes=data.sizes[examples], **found)

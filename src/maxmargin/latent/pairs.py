@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import is_array
 from .kernels.pair_map import (
     complete_pairs,
     pair_ends,
@@ -48,7 +49,7 @@ def pack_pairs(structure: Sets, has_superset: bool, X: list, y: list | None) -> 
 def _all_bits(X: list, n: int) -> np.ndarray:
     """Bits of all inputs: arrays of integers at once, others one by one."""
     n_pairs = n * (n - 1) // 2
-    if all(isinstance(x, np.ndarray) and x.shape == (n_pairs,) for x in X):
+    if all(is_array(x) and x.shape == (n_pairs,) for x in X):
         table = np.array(X)
         if table.dtype.kind in "biu" and table.min() >= 0 and table.max() <= 1:
             return table.astype(np.uint8)

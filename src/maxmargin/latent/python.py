@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .._validation import check_usable
+from .._validation import check_methods, check_usable, is_array, method_of
 from .kernels.pair_map import worth
 from .problem import Found, LatentProblem, Random, Rows
 
@@ -24,19 +24,9 @@ def pack_python(
     structure: Any, latent: Any, superset: Any, X: list, y: list | None
 ) -> PythonLatentProblem:
     """Check the methods, the outputs, the latent spaces and the features."""
-    for what, thing, names in (
-        ("structure", structure, _SPACE_METHODS),
-        ("latent_space", latent, _LATENT_METHODS),
-    ):
-        if isinstance(thing, type):
-            raise TypeError(f"{what} must be an object; received the class {thing.__name__}.")
-        missing = [name for name in names if not callable(getattr(thing, name, None))]
-        if missing:
-            raise TypeError(
-                f"{what} must have the methods {', '.join(names)}; {type(thing).__name__} lacks "
-                f"{', '.join(missing)}."
-            )
-    if superset is not None and not callable(getattr(superset, "enumerate", None)):
+    check_methods("structure", structure, _SPACE_METHODS)
+    check_methods("latent_space", latent, _LATENT_METHODS)
+    if superset is not None and method_of(superset, "enumerate") is None:
         raise TypeError(f"superset must have the method enumerate; {superset!r} lacks it.")
     return PythonLatentProblem(structure, latent, superset, X, y)
 
@@ -48,9 +38,11 @@ class PythonLatentProblem(LatentProblem):
         self.structure, self.latent, self.superset, self.X = structure, latent, superset, X
         self.has_superset = superset is not None
         self.n_examples = len(X)
-        self.spaces = [
-            structure.for_input(x) if hasattr(structure, "for_input") else structure for x in X
-        ]
+        for_input = method_of(structure, "for_input") or (lambda x: structure)
+        self.spaces = [for_input(x) for x in X]
+        # What users may leave out; by default the listed latent variables do.
+        self._moves, self._draw_latent = method_of(latent, "moves"), method_of(latent, "draw")
+        self._complete = method_of(latent, "complete"), method_of(superset, "complete")
         self.hidden = [list(latent.enumerate(x)) for x in X]
         self.relaxed = [list(superset.enumerate(x)) for x in X] if superset else self.hidden
         for i, hidden in enumerate(self.hidden):
@@ -73,7 +65,7 @@ class PythonLatentProblem(LatentProblem):
         part = copy.copy(self)
         part.n_examples = len(examples)
         for name in ("X", "spaces", "hidden", "relaxed", "truth"):
-            values = getattr(self, name)
+            values = vars(self)[name]
             if values is not None:
                 setattr(part, name, [values[i] for i in examples])
         return part
@@ -125,8 +117,8 @@ class PythonLatentProblem(LatentProblem):
                 raise ValueError(
                     f"structure.moves leaves the space: for X[{i}] it gave {neighbour!r}; {error}"
                 ) from None
-        if hasattr(self.latent, "moves") and len(self.hidden[i]) <= _SMALL:
-            for h in self.latent.moves(self.X[i], self.hidden[i][0]):
+        if self._moves is not None and len(self.hidden[i]) <= _SMALL:
+            for h in self._moves(self.X[i], self.hidden[i][0]):
                 if not _among(h, self.hidden[i]):
                     raise ValueError(
                         f"latent_space.moves leaves the latent space: for X[{i}] it gave {h!r}, "
@@ -143,10 +135,9 @@ class PythonLatentProblem(LatentProblem):
         return vector
 
     def _best(self, i: int, output: Any, weights: np.ndarray, relaxed: bool) -> Any:
-        if not relaxed and hasattr(self.latent, "complete"):
-            return self.latent.complete(self.X[i], output, weights)
-        if relaxed and hasattr(self.superset, "complete"):
-            return self.superset.complete(self.X[i], output, weights)
+        complete = self._complete[int(relaxed)]
+        if complete is not None:
+            return complete(self.X[i], output, weights)
         candidates = self.relaxed[i] if relaxed else self.hidden[i]
         scores = [weights @ self._phi(i, output, h) for h in candidates]
         return candidates[int(np.argmax(scores))]
@@ -189,8 +180,8 @@ class PythonLatentProblem(LatentProblem):
         for t in range(how.n_samples):
             random = np.random.RandomState([how.seed % 2**32, i, t])
             output = self.spaces[i].draw(random)
-            if hasattr(self.latent, "draw"):
-                h = self.latent.draw(self.X[i], random)
+            if self._draw_latent is not None:
+                h = self._draw_latent(self.X[i], random)
             else:
                 h = self.hidden[i][random.randint(len(self.hidden[i]))]
             yield self._climb(i, output, h, weights) if how.greedy else (output, h)
@@ -204,9 +195,7 @@ class PythonLatentProblem(LatentProblem):
                 score = float(weights @ self._phi(i, other, h))
                 if score > value:
                     output, value = other, score
-            changes = (
-                self.latent.moves(self.X[i], h) if hasattr(self.latent, "moves") else self.hidden[i]
-            )
+            changes = self.hidden[i] if self._moves is None else self._moves(self.X[i], h)
             for other in changes:
                 score = float(weights @ self._phi(i, output, other))
                 if score > value:
@@ -230,6 +219,6 @@ class PythonLatentProblem(LatentProblem):
 
 def _among(value: Any, values: list) -> bool:
     """Membership also for arrays."""
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return any(np.array_equal(value, other) for other in values)
     return value in values

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_integer
+from .._validation import check_integer, is_array
 from ..solvers.base import Candidate, Solver
 from ..solvers.problem import NOTHING, Evaluation
 from .kernels.working_set import WorkingSet
@@ -70,7 +70,7 @@ class WorkingSetAscent(Solver):
         if isinstance(start, WorkingSet) and start.mass.shape == dual.mass.shape:
             dual = start
             weights = convex.weights_of(dual)
-        elif isinstance(start, np.ndarray):
+        elif is_array(start):
             weights = start.astype(np.float64)
         return WorkingSetState(
             weights, dual, 0, np.empty(0, np.int64), convex.truths, 0, np.inf, rng

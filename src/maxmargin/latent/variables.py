@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._validation import check_integer, check_number
+from .._validation import check_integer, check_number, is_list
 from .chain import pack_chains
 from .matching import pack_matchings
 from .pairs import pack_pairs
@@ -201,7 +201,7 @@ class Latent(BaseEstimator):
 def _examples(values: Any, name: str) -> list:
     if values is None:
         raise ValueError(f"requires {name} to be passed, but it is None")
-    if isinstance(values, (str, bytes, dict)) or not hasattr(values, "__len__"):
+    if not is_list(values):
         raise ValueError(
             f"{name} must be a list with one entry per example; received {type(values).__name__}."
         )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from .._validation import is_text
+from .._validation import is_mapping, is_text
 from ..tasks import VOID
 from ._markup import Html, join, scrolling, shorten, tag
 from ._style import N_COLOURS
@@ -40,7 +39,7 @@ def word_of(position: Any) -> str | None:
     """The word of a position, if its features tell: a dict, or a list of names."""
     if is_text(position):
         return position
-    if isinstance(position, Mapping):
+    if is_mapping(position):
         named = {name: value for name, value in position.items() if is_text(value)}
         texts = list(named.values())
     else:

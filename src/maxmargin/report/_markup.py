@@ -6,6 +6,8 @@ import html
 from collections.abc import Iterable
 from typing import Any
 
+from .._validation import is_text
+
 _VOID = frozenset({"meta", "link", "br", "col", "hr"})
 # Characters that turn the direction of text, or that no document may hold.
 _UNSEEN = dict.fromkeys((*range(8234, 8239), *range(8294, 8298)), "�")
@@ -31,7 +33,7 @@ def join(*parts: Any) -> Html:
     for part in parts:
         if part is None:
             continue
-        if isinstance(part, str) or not isinstance(part, Iterable):
+        if is_text(part) or not isinstance(part, Iterable):
             out.append(escape(part))
         else:
             out.append(join(*part))

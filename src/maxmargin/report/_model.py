@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .._validation import is_array
 from ..certificates import Certificate, summary
 from ._charts import Series, line_chart
 from ._markup import Html, count, escape, join, number, shorten, table, tag
@@ -82,7 +83,7 @@ def parameters(model: Any) -> Html:
 def _written(value: Any) -> str:
     if callable(value):
         return getattr(value, "__qualname__", type(value).__name__)
-    if isinstance(value, np.ndarray):
+    if is_array(value):
         return f"array of shape {value.shape}"
     return repr(value)
 

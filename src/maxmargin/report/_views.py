@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from ..estimators.values import Neighbors
 from ..tasks import VOID, Data, Outputs, Task
 from ._charts import HeatMap, heat_map
 from ._drawings import chip, graph, label_picture, picture, score_bars, word_box, word_of
@@ -270,7 +272,7 @@ class GridView(GraphView):
     """A label for each cell of a grid."""
 
     def _table_names(self) -> list[tuple[str, tuple[str, str]]]:
-        if self.model.directions == "shared":
+        if Neighbors.of(self.model.neighbors).directions == "shared":
             return [("Neighbours, in all directions", ("label", "neighbour"))]
         return [
             (f"Neighbours: {d.replace('-', ' and ')}", ("label", d))
@@ -299,4 +301,4 @@ def one(X: Any, i: int) -> Any:
 
 def dense(X: Any) -> np.ndarray:
     """A matrix as an array."""
-    return X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return X.toarray() if sp.issparse(X) else np.asarray(X)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_number
+from .._validation import check_choice, check_number, is_text
 from ._centre_kernel import bare_products, mix_bare, move_centre, movement
 from .base import Candidate, Solver, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
@@ -101,7 +101,7 @@ class Accelerated(Solver):
 
     def validate(self):
         check_inner(self.solver)
-        if isinstance(self.inertia, str):
+        if is_text(self.inertia):
             check_choice("inertia", self.inertia, ("auto",))
         else:
             check_number("inertia", self.inertia, at_least=0)
@@ -114,14 +114,14 @@ class Accelerated(Solver):
         found = self.solver.missing(problem)
         if not self.solver.visits_blocks:
             found = [*found, f"a solver that visits blocks: {self.solver!r} cannot be accelerated"]
-        if problem.in_kernel_space and not isinstance(self.inertia, str) and self.inertia > 0.0:
+        if problem.in_kernel_space and not is_text(self.inertia) and self.inertia > 0.0:
             found = [*found, "weights of features (kernel='linear', or inertia='auto')"]
         return found
 
     def init(self, problem, start, rng):
         inner = self.solver.init(problem, start, rng)
         weights = inner.weights
-        chosen = isinstance(self.inertia, str)
+        chosen = is_text(self.inertia)
         inertia = self.solver.default_inertia(problem) if chosen else self.inertia
         inertia = min(float(inertia), _MOST_INERTIA)
         inner = self.solver.started(problem.with_inertia(inertia), inner)
@@ -154,7 +154,7 @@ class Accelerated(Solver):
         else:
             state = _with_progress(state, self.solver.estimate(problem, inner, apart))
             damping = 0.0 if state.lowest == np.inf else damping
-            if own > 0.0 and ahead > 0.0:
+            if own * ahead > 0.0:  # a product of tiny squares may underflow
                 missing = momentum.cosine - product / np.sqrt(own * ahead)
                 inertia = _adapted_inertia(state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
@@ -194,6 +194,9 @@ class Accelerated(Solver):
         weights, *others = self.solver.point(problem, state.inner)
         return (self.settled(state), *others)
 
+    def mixed(self, problem, state, mean, share, at=None):
+        return self.solver.mixed(problem, state.inner, mean, share, self.settled(state))
+
     def evaluate(self, problem, state, point, dual_weights):
         return self.solver.evaluate(problem, state.inner, point, dual_weights)
 
@@ -227,6 +230,9 @@ class Accelerated(Solver):
 
     def adapted(self, problem):
         return self.solver.adapted(problem)
+
+    def gathered(self, problem, state):
+        return state._replace(inner=self.solver.gathered(problem, state.inner))
 
     def refreshed(self, problem, state):
         inner = self.solver.refreshed(problem, state.inner)

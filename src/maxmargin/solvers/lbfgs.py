@@ -23,18 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels.passes import inner_product
-from ._gradient_kernel import add_vector, gradient_of_range
+from .._validation import is_array
+from ._gradient_kernel import add_vector
 from .base import Solver
-from .problem import DualPoint, Evaluation, in_threads
+from .problem import DualPoint, Evaluation, mean_gradient
 
 _NONE = np.empty(0)
 
 # Pairs of steps and gradient changes that are remembered: ten, or what fits into a gigabyte.
 _MEMORY = 10
 _NUMBERS_IN_MEMORY = 1 << 27
-# Partial gradients, each over a fixed share of the examples: sums do not depend on the threads.
-_PARTS = 16
-_NUMBERS_IN_PARTS = 1 << 22
 # Wolfe's conditions: what share of the promised decrease, and of the slope's decline, is enough.
 _DECREASE = 1e-4
 _DECLINE = 0.9
@@ -124,26 +122,14 @@ class LbfgsState(NamedTuple):
         return _NONE
 
 
-def mean_loss(problem: Any, structure: Any, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean surrogate and its gradient."""
-    n, size = problem.n_examples, problem.n_weights
-    parts = min(max(_NUMBERS_IN_PARTS // size, 2), _PARTS, n)
-    bounds = np.unique(np.linspace(0, n, parts + 1).astype(np.int64))
-    shares = problem.sample_weight / problem.total_weight
+def _rounding(problem: Any, weights: np.ndarray) -> float:
+    """A bound on the rounding error of the mean loss: its terms are as large as the scores.
 
-    def work(first, last):
-        partial = np.zeros(size)
-        value = gradient_of_range(
-            problem.surrogate, structure, problem.rows, shares, weights, first, last, partial
-        )
-        return value, partial
-
-    loss, slopes = 0.0, np.zeros(size)
-    ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
-    for value, partial in in_threads(work, ranges, problem.n_threads):
-        loss += value
-        add_vector(slopes, partial, 1.0)
-    return loss, slopes
+    The entropy in a lower bound is the difference of such terms. In a first step that is far too
+    long the scores may be so large that nothing of it is left.
+    """
+    scores = np.sqrt(1.0 + problem.mean_square()) * np.sqrt(problem.squared_norm(weights))
+    return 32.0 * np.finfo(float).eps * float(scores)
 
 
 class LBFGS(Solver):
@@ -170,21 +156,21 @@ class LBFGS(Solver):
 
     def init(self, problem, start, rng):
         weights = np.zeros(problem.n_weights)
-        if isinstance(start, np.ndarray) and start.shape == weights.shape:
+        if is_array(start) and start.shape == weights.shape:
             weights = start.copy()
         at, bound = self._look(problem, weights, None)
         return LbfgsState(at, 0, (), _NONE, None, bound)
 
     def _look(self, problem, weights, bound: DualPoint | None):
         """Objective and gradient; their bound is taken in."""
-        loss, slopes = mean_loss(problem, problem.structure, weights)
+        loss, slopes = problem.mean_loss(weights)
         if problem.clamped is not None:
             # Both sums have the score of the truth, which cancels.
-            known, known_slopes = mean_loss(problem, problem.clamped, weights)
+            known, known_slopes = mean_gradient(problem, problem.clamped, weights)
             loss -= known
             add_vector(slopes, known_slopes, -1.0)
         else:
-            constant = loss - inner_product(slopes, weights)
+            constant = loss - inner_product(slopes, weights) - _rounding(problem, weights)
             new = DualPoint(constant, slopes * (-1.0 / problem.alpha))
             if bound is None:  # that of the truth: no loss, no slope
                 bound = DualPoint(0.0, np.zeros_like(slopes))

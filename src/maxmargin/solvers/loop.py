@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._progress import ProgressReporter
+from .._validation import is_switch
 from .interrupt import InterruptGuard
 from .problem import GLOBAL, LOCAL, NOTHING
 from .result import (
@@ -48,7 +49,7 @@ def heard_by_all(callbacks: Sequence[Callable[[Check], Any]], check: Check) -> b
     A callback stops by returning False, or ``np.False_``: what a comparison of numpy numbers gives.
     """
     answers = [callback(check) for callback in callbacks]
-    return not any(isinstance(answer, (bool, np.bool_)) and not answer for answer in answers)
+    return not any(is_switch(answer) and not answer for answer in answers)
 
 
 class Seen(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .._validation import is_name
+from .._validation import is_name, is_switch, is_text
 from ..graphs.soft import SoftAgreement
 from ..oracles.values import DoubleOracle, MirrorProx, Proximal
 from .acceleration import Accelerated
@@ -30,7 +30,7 @@ MOVED: dict[str, Any] = {
     "projection": "sinkhorn",
 }
 _ACTIVE = {"order": "active"}
-_OWN_DEFAULTS: dict[str, dict[str, Any]] = {
+OWN_DEFAULTS: dict[str, dict[str, Any]] = {
     "MulticlassClassifier": _ACTIVE,
     "OrdinalClassifier": _ACTIVE,
     "MultiLabelClassifier": _ACTIVE,
@@ -43,45 +43,10 @@ _FLAT = ("MulticlassClassifier", "OrdinalClassifier", "MultiLabelClassifier")
 _SOFT = ("agreement", "rho", "smoothing", "steps")
 
 
-def refuse_moved(
-    error: type[Exception], estimator: str, changed: Mapping[str, Any], params: Mapping[str, Any]
-) -> None:
-    """Refuse old parameters among those ``changed``, with their new spelling.
-
-    ``params`` are all parameters of the estimator, which the new spelling depends on.
-    """
-    names = [name for name in MOVED if name in changed]
-    if names:
-        given = {name: changed[name] for name in names}
-        solver = " ".join(repr(_translated(estimator, params, given)).split())
-        old = ", ".join(f"{name}={value!r}" for name, value in given.items())
-        raise error(f"{estimator}({old}) moved into the solver: write solver={solver}")
-
-
-def with_solver(cls: type, params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters for an estimator, those that moved into the solver as a solver."""
-    own = cls._get_param_names()  # type: ignore[attr-defined]
-    old = [name for name in MOVED if name in params and name not in own]
-    if not old or "solver" not in own:
-        return params
-    kept = {name: value for name, value in params.items() if name not in old}
-    return {**kept, "solver": translated(cls.__name__, params)}
-
-
-def translated(estimator: str, params: Mapping[str, Any]) -> Solver | str:
-    """The solver that the parameters of an estimator meant before they moved."""
-    own = {**MOVED, **_OWN_DEFAULTS.get(estimator, {})}
-    given = {
-        name: params[name]
-        for name, default in own.items()
-        if name in params and not (type(params[name]) is type(default) and params[name] == default)
-    }
-    return _translated(estimator, params, given)
-
-
-def _translated(estimator: str, params: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+def translated(estimator: str, params: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
+    """The solver that some parameters of an estimator meant before they moved."""
     solver = params.get("solver", "auto")
-    if isinstance(solver, str) and set(given) - {"check_every"}:
+    if is_text(solver) and set(given) - {"check_every"}:
         solver = _value(estimator, solver, params, given)
     every = given.get("check_every")
     return solver if every is None else Checked(solver, every)
@@ -89,7 +54,7 @@ def _translated(estimator: str, params: Mapping[str, Any], given: Mapping[str, A
 
 def _value(estimator: str, name: str, params: Mapping[str, Any], given: Mapping[str, Any]) -> Any:
     """A solver by its name, with old parameters."""
-    order = given.get("order", _OWN_DEFAULTS.get(estimator, MOVED).get("order", "permutation"))
+    order = given.get("order", OWN_DEFAULTS.get(estimator, MOVED).get("order", "permutation"))
     surrogate = params.get("surrogate", "max-margin")
     steps, rounds = _powers(given.get("average", True), params.get("kernel", "linear"))
     if name == "soft" or (name == "auto" and _has_graph(estimator, surrogate, params, given)):
@@ -117,7 +82,7 @@ def _value(estimator: str, name: str, params: Mapping[str, Any], given: Mapping[
 
 def _powers(average: Any, kernel: Any) -> tuple[float | None, float | None]:
     """Powers of the averages of steps and of rounds."""
-    if not isinstance(average, bool):
+    if not is_switch(average):
         return average, average
     linear = is_name(kernel, "linear")
     return (3.0, 8.0) if average and linear else (None, None)

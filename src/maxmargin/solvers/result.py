@@ -72,6 +72,30 @@ class Round(NamedTuple):
     seconds: float
 
 
+class Solved(NamedTuple):
+    """A convex problem of a fit with hidden parts that is done: all that the rounds need to know to
+    go on after an interruption as if it had been solved again.
+
+    ``checks`` are those that it added to the history, ``rng`` the random numbers after it,
+    ``seconds`` the time since the start of the fit. The last one of the best start has its
+    ``dual_state``.
+    """
+
+    weights: np.ndarray
+    primal: float
+    dual: float
+    gap: float
+    oracle_error: float
+    passes: float
+    oracle_calls: int
+    seconds: float
+    status: str
+    bounds: dict[str, float]
+    checks: list[Check]
+    rng: np.random.RandomState
+    dual_state: Any = None
+
+
 @dataclass
 class Result:
     """Weights with their certificate.

@@ -103,6 +103,7 @@ class _Run:
     def __init__(
         self, tol: float, least_fall: float, max_iter: int, check_every: int | None,
         callbacks: Sequence[Callable], each_round: bool, progress: tuple[int, int, str],
+        recorder: Any = None,
     ):  # fmt: skip
         self.tol = tol
         self.least_fall = least_fall
@@ -112,8 +113,9 @@ class _Run:
         self._callbacks = callbacks
         self._verbose, max_rounds, self._name = progress
         self.progress = ProgressReporter(self._verbose * each_round, max_rounds, self._name)
+        self.recorder = recorder
         self.began = time.perf_counter()
-        self.passes = 0.0  # of steppers that are done
+        self.passes = 0.0  # of solvers that are done
         self.oracle_calls = 0
         self.history: list[Check] = []
 
@@ -126,20 +128,41 @@ class _Run:
         self.progress.update(check)
         return heard_by_all(self._callbacks if callbacks is None else callbacks, check)
 
+    def known(self) -> Result | None:
+        """What a convex solver found before an interruption of the fit."""
+        solved = None if self.recorder is None else self.recorder.next_solved()
+        if solved is None:
+            return None
+        self.history += solved.checks
+        self.began = time.perf_counter() - solved.seconds
+        values = solved._asdict()
+        del values["checks"], values["rng"]
+        return Result(**values)
+
     def solve(self, stepper: Any, tol: float) -> Result:
         """Run a convex solver; its checks are counted from the start of the fit."""
+        recorder, first = self.recorder, len(self.history)
 
-        def hear(check: Check) -> bool:
-            if self.each_round and self.history:
-                return True
-            shifted = check._replace(
+        def shifted(check: Check) -> Check:
+            return check._replace(
                 passes=0.0 if self.each_round else self.passes + check.passes,
-                seconds=self.seconds(),
                 oracle_calls=self.oracle_calls + check.oracle_calls,
             )
-            return self.tell(shifted)
 
-        return run(
+        def hear(check: Check) -> bool:
+            check = check._replace(seconds=self.seconds())
+            if recorder is not None and not recorder.take(check):
+                return True
+            return bool(self.each_round and self.history) or self.tell(shifted(check))
+
+        if recorder is not None:
+            recorder.attach(stepper)
+            stepper = recorder
+            if recorder.replaying:
+                self.began = time.perf_counter() - recorder.before
+                most = (0 if first else 1) if self.each_round else None
+                self.history += map(shifted, recorder.history[:most])
+        found = run(
             stepper,
             tol=tol,
             max_iter=self.max_iter,
@@ -148,11 +171,15 @@ class _Run:
             verbose=0 if self.each_round else self._verbose,
             name=self._name,
         )
+        if recorder is not None:
+            recorder.verify(found)
+            recorder.keep_solved(found, self.history[first:], self.seconds())
+        return found
 
-    def retire(self, stepper: Any) -> None:
-        """Count the work of a stepper that is done."""
-        self.passes += stepper.oracle_calls / stepper.problem.n_examples
-        self.oracle_calls += stepper.oracle_calls
+    def retire(self, calls: int, n_examples: int) -> None:
+        """Count the work of a solver that is done."""
+        self.passes += calls / n_examples
+        self.oracle_calls += calls
 
 
 class _Descent:
@@ -168,15 +195,18 @@ class _Descent:
         self.rounds: list[Round] = []
         self.convex: Result | None = None  # the last problem, at the weights that were kept
         self._stepper: Any = None
+        self._calls = 0  # of oracles, by the solver of the completion in use
         self._tol = max(common.tol, _FIRST_TOL)
 
     def round(self) -> str | None:
         """One round; returns the status if it was the last one."""
         common, tol = self.common, self._tol
-        if self._stepper is None:
-            self._stepper = self.model.stepper(self.completion, self.dual_state)
-        found = common.solve(self._stepper, tol)
-        self.dual_state = found.dual_state
+        found = common.known()
+        if found is None:
+            if self._stepper is None:
+                self._stepper = self.model.stepper(self.completion, self.dual_state)
+            found = common.solve(self._stepper, tol)
+        self.dual_state, self._calls = found.dual_state, found.oracle_calls
         ended = found.status if found.status in (FAILED, INTERRUPTED, STOPPED, MAX_ITER) else None
         accepted, changed, fall = not found.primal > self.objective, False, np.inf
         with InterruptGuard() as guard:
@@ -202,7 +232,7 @@ class _Descent:
         before = self.objective
         self.weights, self.convex = found.weights, found
         changed, self.objective = self._complete(found.primal)
-        passes = self.common.passes + self._stepper.oracle_calls / self.model.problem.n_examples
+        passes = self.common.passes + self._calls / self.model.problem.n_examples
         values = (found.primal, found.dual, found.gap)
         self.rounds.append(Round(self.objective, *values, changed, passes, self.common.seconds()))
         return changed, before - self.objective
@@ -233,15 +263,14 @@ class _Descent:
         assert self.convex is not None
         common, convex = self.common, self.convex
         values = (self.objective, convex.dual, convex.gap, convex.oracle_error)
-        calls = common.oracle_calls + self._stepper.oracle_calls
+        calls = common.oracle_calls + self._calls
         check = Check(float(len(common.history)), common.seconds(), *values, calls)
         return common.tell(check, () if interrupted else None)
 
     def retire(self) -> None:
         """Done with the solver of this completion."""
-        if self._stepper is not None:
-            self.common.retire(self._stepper)
-            self._stepper = None
+        self.common.retire(self._calls, self.model.problem.n_examples)
+        self._stepper, self._calls = None, 0
 
     def result(self) -> Result:
         """The weights kept, with the certificate of the last convex problem."""
@@ -265,6 +294,7 @@ def run_rounds(
     verbose: int = 0,
     name: str = "maxmargin",
     dual_state: Any = None,
+    recorder: Any = None,
 ) -> Result:
     """Minimise L from some completions, and return the best that was found.
 
@@ -293,6 +323,9 @@ def run_rounds(
         kept, and a start ends after ``patience`` rounds without a better score.
     dual_state : optional
         Where the first round of every start begins.
+    recorder : Recorder, optional
+        Takes down the rounds and the state of the solver at work, see
+        :mod:`maxmargin.checkpoint`.
     check_every, callbacks, verbose, name
         As in :func:`maxmargin.solvers.loop.run`.
 
@@ -303,7 +336,7 @@ def run_rounds(
     """
     fall = _SMALL_FALL * tol if least_fall is None else least_fall
     progress = (verbose, max_rounds, name)
-    common = _Run(tol, fall, max_iter, check_every, callbacks, each_round, progress)
+    common = _Run(tol, fall, max_iter, check_every, callbacks, each_round, progress, recorder)
     best: Result | None = None
     best_rank = -np.inf
     objectives = []
@@ -320,6 +353,8 @@ def run_rounds(
             rank = -found.objective if validate is None else score
             if best is None or rank > best_rank:
                 best, best_rank = found, rank
+                if recorder is not None:
+                    recorder.keep_dual(found.dual_state)
             if found.status in (FAILED, INTERRUPTED, STOPPED):
                 best.status = found.status
                 break

@@ -1,4 +1,4 @@
-"""The k best labellings of chains, as far as masks allow."""
+"""The k best labellings of chains, as far as masks allow, and whether these allow any."""
 
 from __future__ import annotations
 
@@ -49,3 +49,29 @@ def best_labellings(structure, rows, weights, first, last, labels, values, count
         for place in range(counts[i]):
             for t in range(length):
                 labels[place, low + t] = found[place, t]
+
+
+@compiled
+def first_infeasible(indptr, transitions, first, last, allowed):
+    """Index of the first sequence that no labelling satisfies, or -1."""
+    n_labels = transitions.shape[0]
+    reach = np.empty(n_labels, np.bool_)
+    after = np.empty(n_labels, np.bool_)
+    for i in range(indptr.shape[0] - 1):
+        for position in range(indptr[i], indptr[i + 1]):
+            for k in range(n_labels):
+                after[k] = first[k]
+                if position > indptr[i]:
+                    after[k] = False
+                    for j in range(n_labels):
+                        if reach[j] and transitions[j, k]:
+                            after[k] = True
+                            break
+                if position == indptr[i + 1] - 1 and not last[k]:
+                    after[k] = False
+                if allowed.shape[0] > 0 and not allowed[position, k]:
+                    after[k] = False
+            reach[:] = after
+        if not reach.any():
+            return i
+    return -1

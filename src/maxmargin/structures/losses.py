@@ -36,6 +36,10 @@ class ZeroOneLoss(NamedTuple):
     costs: np.ndarray
     uniform: bool
 
+    def dense(self, n_classes: int) -> np.ndarray:
+        """The loss as a matrix, rows predicted and columns true."""
+        return (1.0 - np.eye(n_classes)) * self.costs
+
 
 class AbsoluteLoss(NamedTuple):
     """``costs[z] * |j - z|``."""
@@ -43,25 +47,23 @@ class AbsoluteLoss(NamedTuple):
     costs: np.ndarray
     uniform: bool
 
+    def dense(self, n_classes: int) -> np.ndarray:
+        """The loss as a matrix."""
+        labels = np.arange(n_classes, dtype=float)
+        return np.abs(labels[:, None] - labels) * self.costs
+
 
 class MatrixLoss(NamedTuple):
     """``matrix[j, z]``, with the costs already inside."""
 
     matrix: np.ndarray
 
+    def dense(self, n_classes: int) -> np.ndarray:
+        """The loss as a matrix."""
+        return self.matrix
+
 
 LabelLoss = ZeroOneLoss | AbsoluteLoss | MatrixLoss
-
-
-def dense_matrix(loss: LabelLoss, n_classes: int) -> np.ndarray:
-    """The loss as a matrix, rows predicted and columns true."""
-    if isinstance(loss, MatrixLoss):
-        return loss.matrix
-    labels = np.arange(n_classes)
-    distance = np.abs(labels[:, None] - labels[None, :]).astype(float)
-    if isinstance(loss, ZeroOneLoss):
-        distance = np.minimum(distance, 1.0)
-    return distance * loss.costs
 
 
 @implements(label_loss, ZeroOneLoss)

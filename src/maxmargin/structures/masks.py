@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._kernels.jit import compiled
+from .._validation import (
+    has_items,
+    has_length,
+    is_array,
+    is_iterable,
+    is_list,
+    is_mapping,
+    is_plain_list,
+    is_switch,
+    is_text,
+    is_unordered,
+)
 
 _SCHEMES = {
     # scheme: prefix -> what may come next within the same chunk; who may open a chunk; who may
@@ -45,14 +56,14 @@ def transition_masks(constraints: Any, classes: np.ndarray) -> TransitionMasks:
     free = TransitionMasks(np.ones((K, K), bool), np.ones(K, bool), np.ones(K, bool))
     if constraints is None:
         return free
-    if isinstance(constraints, str):
+    if is_text(constraints):
         if constraints not in _SCHEMES:
             raise ValueError(
                 f"constraints must be None, 'bio', 'bioes', a ({K}, {K}) matrix or a dict; "
                 f"received {constraints!r}."
             )
         return _scheme_masks(constraints, classes)
-    if isinstance(constraints, Mapping):
+    if is_mapping(constraints):
         return _forbid(constraints, classes, free)
     matrix = np.asarray(constraints)
     if matrix.shape != (K, K) or matrix.dtype != bool:
@@ -81,10 +92,10 @@ def _forbid(constraints: Mapping, classes: np.ndarray, free: TransitionMasks) ->
         return code[label]
 
     for where, listed in constraints.items():
-        if isinstance(listed, str) or not hasattr(listed, "__iter__"):
+        if not has_items(listed):
             raise ValueError(f"constraints[{where!r}] must be a list; received {listed!r}.")
     for pair in constraints.get("transitions", ()):
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        if not is_plain_list(pair) or len(pair) != 2:
             raise ValueError(
                 f"constraints['transitions'] must hold pairs (from, to); received {pair!r}."
             )
@@ -139,7 +150,7 @@ def allowed_positions(
         start, end = end, end + int(length)
         if entry is None:
             continue
-        if isinstance(entry, np.ndarray) and entry.ndim == 2:
+        if is_array(entry) and entry.ndim == 2:
             if entry.shape != (length, K) or entry.dtype != bool:
                 raise ValueError(
                     f"{name}[{i}] must be a bool array of shape ({length}, {K}), positions by "
@@ -172,7 +183,7 @@ def known_positions(partial_y: Any, lengths: np.ndarray, classes: np.ndarray) ->
 
 
 def _check_entries(entries: Any, lengths: np.ndarray, name: str) -> None:
-    if isinstance(entries, (str, Mapping)) or not hasattr(entries, "__len__"):
+    if not is_list(entries):
         raise ValueError(
             f"{name} must be a list with one entry for each sequence, None where nothing is said "
             f"about it; received {type(entries).__name__}."
@@ -185,7 +196,7 @@ def _check_entries(entries: Any, lengths: np.ndarray, name: str) -> None:
 
 
 def _check_length(entry: Any, length: int, i: int, name: str) -> None:
-    if isinstance(entry, (Mapping, set, frozenset)) or not hasattr(entry, "__len__"):
+    if is_unordered(entry) or not has_length(entry):
         raise ValueError(
             f"{name}[{i}] must have one entry for each of the {length} positions of X[{i}]; "
             f"received {entry!r}."
@@ -199,13 +210,13 @@ def _check_length(entry: Any, length: int, i: int, name: str) -> None:
 
 def _codes_of(labels: Any, code: dict, where: str) -> list[int]:
     """Codes of some labels that are allowed at one place."""
-    listed = [labels] if isinstance(labels, str) else labels
-    if not hasattr(listed, "__iter__"):
+    listed = [labels] if is_text(labels) else labels
+    if not is_iterable(listed):
         raise ValueError(f"{where} must be a list of labels or None; received {labels!r}.")
     codes = []
     for label in listed:
         # True is equal to 1: a row of a mask would be read as labels.
-        mask = isinstance(label, (bool, np.bool_)) and not any(type(k) is bool for k in code)
+        mask = is_switch(label) and not any(type(k) is bool for k in code)
         if mask:
             raise ValueError(f"{where} holds bools; pass the mask of a sequence as a numpy array.")
         try:
@@ -216,32 +227,6 @@ def _codes_of(labels: Any, code: dict, where: str) -> list[int]:
                 "it with classes= in training."
             ) from None
     return codes
-
-
-@compiled
-def first_infeasible(indptr, transitions, first, last, allowed):
-    """Index of the first sequence that no labelling satisfies, or -1."""
-    n_labels = transitions.shape[0]
-    reach = np.empty(n_labels, np.bool_)
-    after = np.empty(n_labels, np.bool_)
-    for i in range(indptr.shape[0] - 1):
-        for position in range(indptr[i], indptr[i + 1]):
-            for k in range(n_labels):
-                after[k] = first[k]
-                if position > indptr[i]:
-                    after[k] = False
-                    for j in range(n_labels):
-                        if reach[j] and transitions[j, k]:
-                            after[k] = True
-                            break
-                if position == indptr[i + 1] - 1 and not last[k]:
-                    after[k] = False
-                if allowed.shape[0] > 0 and not allowed[position, k]:
-                    after[k] = False
-            reach[:] = after
-        if not reach.any():
-            return i
-    return -1
 
 
 def first_violation(

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._validation import is_array
 from ..features.arcs import ArcRows
 from ..features.rows import DenseRows, SparseRows
 from .arborescence import Arborescence
@@ -29,7 +30,8 @@ class Packing(NamedTuple):
     to, one example after the other. ``ragged`` maps each array of offsets to the fields
     that it cuts into examples, ``longest`` a size to the offsets whose largest difference it is.
     ``rows`` are the offsets of the rows of features, None if there is one row per example.
-    ``inside`` is the field that holds everything.
+    ``inside`` is the field that holds everything. ``by_example`` tells of rows of features that
+    they are cut into examples, not into rows.
     """
 
     flat: tuple[str, ...] = ()
@@ -38,6 +40,7 @@ class Packing(NamedTuple):
     longest: Mapping[str, str] = {}
     rows: str | None = None
     inside: str | None = None
+    by_example: bool = False
 
 
 PACKINGS: dict[type, Packing] = {
@@ -73,7 +76,8 @@ PACKINGS: dict[type, Packing] = {
         ragged={
             "nodes_indptr": ("head_keys", "dependent_keys", "between_keys", "tags"),
             "rows_indptr": (),
-        }
+        },
+        by_example=True,
     ),
 }
 
@@ -94,18 +98,19 @@ def take(packed: Any, examples: np.ndarray) -> tuple[Any, np.ndarray]:
             f"{type(packed).__name__} cannot be cut into examples: maxmargin.structures.take does "
             "not know how it is packed, or, with a kernel, weights are coefficients of all rows."
         )
+    given = packed._asdict()
     if packing.inside is not None:
-        part, positions = take(getattr(packed, packing.inside), examples)
+        part, positions = take(given[packing.inside], examples)
         return packed._replace(**{packing.inside: part}), positions
-    fields = {name: _entries(getattr(packed, name), examples) for name in packing.flat}
+    fields = {name: _entries(given[name], examples) for name in packing.flat}
     for name, size in packing.tables.items():
-        columns = np.arange(getattr(packed, size))
+        columns = np.arange(given[size])
         places = np.asarray(examples)[:, None] * len(columns) + columns
-        fields[name] = _entries(getattr(packed, name), places.ravel())
+        fields[name] = _entries(given[name], places.ravel())
     positions = examples
     for name, cut in packing.ragged.items():
-        places, fields[name] = ragged(getattr(packed, name), examples)
-        fields |= {other: _entries(getattr(packed, other), places) for other in cut}
+        places, fields[name] = ragged(given[name], examples)
+        fields |= {other: _entries(given[other], places) for other in cut}
         positions = places if name == packing.rows else positions
     sizes = {name: int(np.diff(fields[at]).max()) for name, at in packing.longest.items()}
     return packed._replace(**fields, **sizes), positions
@@ -124,7 +129,7 @@ def take_problem(
     structure: Any, surrogate: Any, rows: Any, examples: np.ndarray
 ) -> tuple[Any, Any, Any]:
     """Structure, surrogate and rows of some examples."""
-    if any(isinstance(value, np.ndarray) for value in surrogate):
+    if any(is_array(value) for value in surrogate):
         raise TypeError(
             f"{type(surrogate).__name__} remembers answers for all examples, and has no subsets."
         )
@@ -134,5 +139,5 @@ def take_problem(
 
 def take_rows(rows: Any, positions: np.ndarray, examples: np.ndarray) -> Any:
     """Rows of features at some positions: those of some examples."""
-    by_example = isinstance(rows, ArcRows)
+    by_example = PACKINGS.get(type(rows), Packing()).by_example
     return take(rows, examples if by_example else positions)[0]

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from .._validation import is_array
 from .measures import Outputs
 
 _MOST_ROWS = 50_000  # that a baseline is trained on
@@ -28,30 +29,39 @@ def classify(rows: Any, codes: np.ndarray, others: Any) -> tuple[np.ndarray, str
     """
     model, note = _linear_svm(rows, codes)
     others = _matrix(others)
-    found = np.full(others.shape[0], model) if isinstance(model, int) else model.predict(others)
-    return np.asarray(found, np.int64), note
+    return np.asarray(model.predict(others), np.int64), note
 
 
 def decision_values(rows: Any, codes: np.ndarray, others: Any) -> tuple[np.ndarray, str]:
     """How much a linear SVM prefers code 1 to code 0, for other rows."""
     model, note = _linear_svm(rows, codes)
     others = _matrix(others)
-    if isinstance(model, int):
-        return np.zeros(others.shape[0]), note
     return model.decision_function(others), note
 
 
+class _Always(NamedTuple):
+    """A model of one code."""
+
+    code: int
+
+    def predict(self, rows: Any) -> np.ndarray:
+        return np.full(rows.shape[0], self.code)
+
+    def decision_function(self, rows: Any) -> np.ndarray:
+        return np.zeros(rows.shape[0])
+
+
 def _linear_svm(rows: Any, codes: np.ndarray) -> tuple[Any, str]:
-    """A trained model, or the only code that there is."""
+    """A trained model; one that knows a single code, if there is no other."""
     from sklearn.svm import LinearSVC
 
     rows = _matrix(rows)
     used, note = _some(np.flatnonzero(codes >= 0))
     present = np.unique(codes[used])
     if len(present) < 2:
-        return int(present[0]) if len(present) else 0, note
+        return _Always(int(present[0]) if len(present) else 0), note
     # The primal form is the faster one for dense rows, if there are more of them than features.
-    dual = len(used) <= rows.shape[1] or not isinstance(rows, np.ndarray)
+    dual = len(used) <= rows.shape[1] or not is_array(rows)
     with _quiet():
         return LinearSVC(random_state=0, dual=dual).fit(rows[used], codes[used]), note
 

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite
 
 from .._labels import as_label_array
+from .._validation import is_plain_list
 from .base import Task, Trivial, n_rows
 from .measures import Measure, Outputs, accuracy, balanced_accuracy, macro_f1
 
@@ -21,7 +22,7 @@ def take_labels(y: Any, n_rows: int) -> np.ndarray:
         raise ValueError("requires y to be passed, but the target y is None")
     if sp.issparse(y):
         raise ValueError("y must be a dense sequence of labels; received a sparse matrix.")
-    if isinstance(y, (list, tuple)):
+    if is_plain_list(y):
         labels = as_label_array(y)
     else:
         labels = column_or_1d(y, warn=True)

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, place_in_sequences, plain
+from .._validation import is_array, is_frame, is_plain_list
 from ..structures.multilabel import HIDDEN
 from .base import Data, PairTable, Task, Trivial, n_rows
 from .baselines import Baseline, classify
@@ -52,10 +53,10 @@ def read_label_sets(y: Any, n_rows: int, hidden: bool | str = False) -> LabelSet
         raise ValueError("requires y to be passed, but the target y is None")
     if sp.issparse(y):
         found = _from_matrix(_dense_indicator(y, hidden), SPARSE)
-    elif isinstance(y, (list, tuple)):
+    elif is_plain_list(y):
         found = _from_list(list(y), hidden)
     else:
-        names = y.columns if hasattr(y, "columns") else None
+        names = y.columns if is_frame(y) else None
         array = y if np.ma.isMaskedArray(y) else np.asarray(y)
         if array.ndim == 1 and array.dtype == object:
             found = _from_list(array.tolist(), hidden)
@@ -197,7 +198,7 @@ def _all_zero_or_one(rows: list[Any], also: tuple = ()) -> bool:
 
 
 def _check_collection(row: Any, i: int) -> None:
-    is_matrix = isinstance(row, np.ndarray) and row.ndim != 1
+    is_matrix = is_array(row) and row.ndim != 1
     if not isinstance(row, (set, frozenset, list, tuple, np.ndarray)) or is_matrix:
         raise ValueError(
             f"y[{i}] must be a set, list or tuple of labels; received {row!r}. A single label is "

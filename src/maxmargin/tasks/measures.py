@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..metrics.spans import find_spans
+
 # Code of a true part that is not known: it does not count. Not a plain int, which numpy would cast
 # to the type of the codes beside it.
 VOID = np.int64(np.iinfo(np.int64).min)
@@ -191,34 +193,24 @@ def macro_f1(truth: Outputs, found: Outputs) -> Measure:
 
 # --- spans ----------------------------------------------------------------------------------
 
-_SPAN_MARKS = ("B-", "I-", "E-", "S-")
+SPAN_MARKS = ("B-", "I-", "E-", "S-")
 
 
 def are_spans(labels: Iterable[str]) -> bool:
     """Whether labels mark spans: O, and B-X, I-X, also E-X and S-X."""
     names = set(labels)
-    return "O" in names and all(name == "O" or name[:2] in _SPAN_MARKS for name in names)
+    return "O" in names and all(name == "O" or name[:2] in SPAN_MARKS for name in names)
 
 
-def spans_of(labels: Sequence[str]) -> set[tuple[int, int, str]]:
-    """Spans (first, last, type) of the labels B-X, I-X, E-X, S-X and O."""
-    found, start, kind, before = set(), 0, "", "O"
-    for t, label in enumerate([*labels, "O"]):
-        mark, _, name = label.partition("-")
-        if kind and (mark in "OBS" or before in "ES" or name != kind):
-            found.add((start, t - 1, kind))
-            kind = ""
-        if mark != "O" and not kind:
-            start, kind = t, name
-        before = mark
-    return found
-
-
-def span_f1(truth: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> Measure:
-    """F1 of whole spans, pooled over all sequences."""
+def span_scores(truth: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[Measure]:
+    """Precision, recall and F1 of whole spans, pooled over all sequences, as conlleval does."""
     counts = []
     for a, b in zip(truth, found, strict=True):
-        true, other = spans_of(a), spans_of(b)
-        counts.append((len(true & other), (len(true) + len(other)) / 2))
-    gained, possible = np.array(counts, float).T
-    return Measure("span F1", gained, possible)
+        true, predicted = set(find_spans(a)), set(find_spans(b))
+        counts.append((len(true & predicted), len(true), len(predicted)))
+    right, n_true, n_predicted = np.array(counts, float).T
+    return [
+        Measure("span precision", right, n_predicted),
+        Measure("span recall", right, n_true),
+        Measure("span F1", right, (n_true + n_predicted) / 2),
+    ]

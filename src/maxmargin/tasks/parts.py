@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from .._labels import as_label_array
-from .._validation import is_array
+from .._validation import has_items, has_length, is_array, is_plain_list, is_unordered
 from ..features.sequences import open_sequences, take_list
 from .base import PairTable, Task, n_rows
 from .measures import (
@@ -19,14 +19,14 @@ from .measures import (
     balanced_accuracy,
     exact_match,
     macro_f1,
-    span_f1,
+    span_scores,
 )
 from .unknown import find_hidden, is_void
 
 
 def spell_out(y: Any, sequences: Sequence) -> Any:
     """The same labels, where None in place of the labels of a sequence hides all of them."""
-    if not isinstance(y, (list, tuple)) or not any(labels is None for labels in y):
+    if not is_plain_list(y) or not any(labels is None for labels in y):
         return y
     if len(y) != len(sequences):
         return y  # said elsewhere
@@ -42,7 +42,7 @@ def flatten_labels(
     """Labels of all positions, and the number of labels of each sequence."""
     if y is None:
         raise ValueError(f"y is None; expected a list with the labels of each {unit}.")
-    if isinstance(y, (str, bytes, Mapping, set, frozenset)) or not hasattr(y, "__iter__"):
+    if is_unordered(y) or not has_items(y):
         raise ValueError(
             f"y must be a list with the labels of each {unit}; received {type(y).__name__}."
         )
@@ -53,7 +53,7 @@ def flatten_labels(
             "labels for each."
         )
     for i, labels in enumerate(y):
-        if isinstance(labels, (Mapping, set, frozenset)) or not hasattr(labels, "__len__"):
+        if is_unordered(labels) or not has_length(labels):
             raise ValueError(
                 f"y[{i}] must be a sequence of labels, one for each {part} of X[{i}]; "
                 f"received {labels!r}."
@@ -115,7 +115,7 @@ class SequenceTask(PartsTask):
         if truth.counted.all() and are_spans(names[code] for code in np.unique(truth.codes)):
             spelt = [[[names[code] for code in part] for part in outputs.split()]
                      for outputs in (truth, found)]  # fmt: skip
-            measures.append(span_f1(*spelt))
+            measures += span_scores(*spelt)
         return measures
 
     def pairs(self) -> list[PairTable]:

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, find_classes, plain
-from .._validation import check_listed, is_array
-from ..metrics import kendall_taus
+from .._validation import check_listed, has_items, is_array, is_frame, outside
+from ..metrics.rankings import kendall_taus
 from .base import Data, Task, Trivial, n_rows
 from .baselines import Baseline, regress
 from .matchings import as_integers, first_difference
@@ -35,7 +35,7 @@ class RankingFormat(NamedTuple):
 
 def take_rows(y: Any, n_rows: int) -> list:
     """One row per ranking, all of the same length."""
-    y = y.to_numpy() if hasattr(y, "columns") else y
+    y = y.to_numpy() if is_frame(y) else y
     if sp.issparse(y):
         raise ValueError(f"y must be an array, one ranking per row; received {type(y).__name__}.")
     check_listed("y", y, "an array of shape (n_examples, n_items), one ranking per row")
@@ -73,7 +73,7 @@ def read_rankings(
     """
     rows = take_rows(y, n_rows)
     n_items = len(rows[0])
-    names = known.items if known is not None else _take_items(items, n_items)
+    names = known.items if known is not None else _take_items(items)
     if names is not None and len(names) != n_items:
         what = "items has" if known is None else "the model was fitted on"
         raise ValueError(f"y[0] ranks {n_items} items, but {what} {len(names)}.")
@@ -108,14 +108,14 @@ def warn_if_orderings(positions: np.ndarray, found: RankingFormat, items: Any) -
         f"ordering it would put item {row[0]} first. Say which with y_format='ranks' or "
         "y_format='orderings'.",
         UserWarning,
-        stacklevel=4,  # the caller of a fit that is all or nothing
+        stacklevel=outside(),
     )
 
 
-def _take_items(items: Any, n_items: int) -> np.ndarray | None:
+def _take_items(items: Any) -> np.ndarray | None:
     if items is None:
         return None
-    if isinstance(items, (str, bytes)) or not hasattr(items, "__iter__"):
+    if not has_items(items):
         raise ValueError(f"items must be a sequence of names; received {items!r}.")
     listed = list(items)
     if len(set(listed)) != len(listed):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._labels import as_label_array, plain
-from .._validation import is_array, is_integer, outside
+from .._validation import is_array, is_integer, is_iterable, is_nan, outside
 
 
 def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.ndarray:
@@ -38,7 +38,7 @@ def find_hidden(labels: Any, declared: Any, hidden: bool | str = True) -> np.nda
 
 
 def _find_marks(labels: Any, declared: Any) -> np.ndarray:
-    ordinary = [] if declared is None or not hasattr(declared, "__iter__") else list(declared)
+    ordinary = [] if declared is None or not is_iterable(declared) else list(declared)
     array = as_label_array(labels)
     if array.dtype.kind in "iu":
         minus = array == -1
@@ -94,4 +94,4 @@ def hidden_entries(array: Any) -> np.ndarray:
 
 
 def _is_nan(value: Any) -> bool:
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+    return is_nan(value)

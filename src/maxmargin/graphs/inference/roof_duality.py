@@ -10,10 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._kernels.jit import compiled, inner, leaf
-from ..graph import Graphs
-from .max_flow import load_network, make_network, run_flow
-from .plan import BINARY, PAIRWISE, Plan, list_examples, make_plan
+from ..._kernels.jit import inner, leaf
+from .max_flow import load_network, run_flow
 
 
 class Relaxed(NamedTuple):
@@ -113,47 +111,3 @@ def largest_shape(plan):
         n_variables = max(n_variables, plan.variables[s + 1] - plan.variables[s])
         n_pairs = max(n_pairs, plan.pairs[s + 1] - plan.pairs[s])
     return n_variables, n_pairs
-
-
-@compiled
-def _relax_all(plan, examples, unary, tables, unary_out, tables_out, values):
-    n_variables, n_pairs = largest_shape(plan)
-    net = make_network(n_variables, n_pairs, 2)
-    halves = np.empty(n_variables, np.int8)
-    fixed = np.full(n_variables, -1, np.int8)
-    for m in range(len(examples.shape)):
-        states = slice(examples.state[m], examples.state[m + 1])
-        entries = slice(examples.entry[m], examples.entry[m + 1])
-        values[m] = relax_example(
-            plan, examples.shape[m], unary[states], tables[entries], fixed, net, halves,
-            unary_out[states], tables_out[entries],
-        )  # fmt: skip
-
-
-def roof_duality(
-    graphs: Graphs, unary: np.ndarray, tables: np.ndarray, plan: Plan | None = None
-) -> Relaxed:
-    """Relaxation of binary pairwise graphs over the local polytope, solved exactly.
-
-    Parameters
-    ----------
-    graphs : Graphs
-        Every variable has two states; tables are over one or two variables; no counts.
-    unary, tables : arrays of float
-        Scores of the states of all examples, and of the entries of their tables.
-    plan : Plan, optional
-        ``make_plan(graphs)``, to save its time when called often.
-    """
-    plan = make_plan(graphs) if plan is None else plan
-    wanted = PAIRWISE | BINARY
-    bad = np.flatnonzero((plan.traits[graphs.shape] & wanted) != wanted)
-    if len(bad):
-        raise ValueError(
-            f"graph {bad[0]}: roof duality needs variables with two states and tables over at most "
-            'two of them, and no counts; use method="lp".'
-        )
-    unary = np.ascontiguousarray(unary, dtype=np.float64)
-    tables = np.ascontiguousarray(tables, dtype=np.float64)
-    found = Relaxed(np.empty_like(unary), np.empty_like(tables), np.empty(len(graphs.shape)))
-    _relax_all(plan, list_examples(graphs), unary, tables, *found)
-    return found

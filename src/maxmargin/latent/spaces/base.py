@@ -6,6 +6,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from ..._validation import has_items, is_mapping
+
 # Outputs that may be listed.
 MOST_OUTPUTS = 5_000_000
 
@@ -27,7 +29,7 @@ def check_count(count: int, space: Any) -> None:
 
 
 def as_list(y: Any, where: str) -> list:
-    if isinstance(y, (str, bytes, dict)) or not hasattr(y, "__iter__"):
+    if is_mapping(y) or not has_items(y):
         raise ValueError(f"{where} must be a list; received {y!r}.")
     return list(y)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..._validation import check_integer
+from ..._validation import check_integer, has_length, is_plain_list
 from ..kernels.space_moves import (
     ACYCLIC,
     SUBSET,
@@ -277,7 +277,7 @@ class Arborescence(_Graphs):
     def to_set(self, y: Any, where: str = "y") -> np.ndarray:
         n = self._check_nodes()
         items = as_list(y, where)
-        if items and all(hasattr(item, "__len__") for item in items):
+        if items and all(has_length(item) for item in items):
             edges = self._edges(items, where)
         else:
             edges = self._from_parents(items, where)
@@ -409,7 +409,7 @@ class DAG(_Graphs):
 
     def _at_once(self, outputs: list) -> np.ndarray | None:
         n, width = self.n_nodes, self._bare().width
-        if not all(isinstance(y, (list, tuple)) and len(y) <= width for y in outputs):
+        if not all(is_plain_list(y) and len(y) <= width for y in outputs):
             return None
         counts = np.array([len(y) for y in outputs])
         pairs = _integers(list(itertools.chain.from_iterable(outputs)), (counts.sum(), 2))

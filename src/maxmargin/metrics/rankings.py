@@ -72,7 +72,7 @@ def ranks_of_orderings(orderings: Any, items: Any = None) -> np.ndarray:
     >>> ranks_of_orderings([["b", "c", "a"]])
     array([[3, 1, 2]])
     """
-    from .tasks.rankings import read_rankings
+    from ..tasks.rankings import read_rankings
 
     positions, _ = read_rankings(orderings, len(orderings), "orderings", items)
     return positions.astype(np.int64) + 1

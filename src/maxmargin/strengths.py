@@ -1,0 +1,144 @@
+"""Values for the parameter ``alpha``: a number, a multiple of "auto", or cross-validation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._validation import check_integer, check_number, is_integer, is_name
+from ._values import Value
+
+if TYPE_CHECKING:
+    from .paths import Path
+
+__all__ = ["CrossValidated", "Fixed", "Strength", "TimesAuto", "strengths_of"]
+
+# Strengths that an integer grid spans, as multiples of what alpha="auto" means.
+_STRONGEST, _WEAKEST = 1e3, 1e-2
+
+
+class Strength(Value):
+    """A strength of regularisation; short forms are numbers, "auto" and "cv"."""
+
+    needs_path = False  # whether it is chosen by the scores along a path
+
+    @classmethod
+    def from_short(cls, given: Any) -> Any:
+        names = {"auto": TimesAuto, "cv": CrossValidated}
+        for name, strength in names.items():
+            if is_name(given, name):
+                return strength()
+        return Fixed(given)
+
+    def alpha_for(self, auto: float) -> float:
+        """The strength, where "auto" means ``auto``."""
+        raise NotImplementedError
+
+    def walk(self, model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> Path:
+        """The path from which the strength is chosen."""
+        raise NotImplementedError
+
+
+class Fixed(Strength):
+    """A number."""
+
+    def __init__(self, alpha: Any):
+        self.alpha = alpha
+
+    def validate(self) -> None:
+        check_number("alpha", self.alpha, above=0)
+
+    def alpha_for(self, auto: float) -> float:
+        return float(self.alpha)
+
+
+class TimesAuto(Strength):
+    """A value for ``alpha``: a multiple of what ``alpha="auto"`` means for the training data.
+
+    Parameters
+    ----------
+    factor : float, default=1.0
+        2 is twice as strong a regularisation, C = 1/2.
+    """
+
+    def __init__(self, factor: float = 1.0):
+        self.factor = factor
+
+    def validate(self) -> None:
+        check_number("alpha.factor", self.factor, above=0)
+
+    def alpha_for(self, auto: float) -> float:
+        return float(self.factor) * auto
+
+
+class CrossValidated(Strength):
+    """A value for ``alpha``: choose it by cross-validation along a path; ``alpha="cv"`` by default.
+
+    In each fold the fits go from strong to weak regularisation, every one from the dual solution of
+    the one before. The path ends where the mean score does not rise any more.
+    The best mean score is chosen, of equal ones the strongest regularisation, and the model is
+    trained on all data. Folds run in ``n_jobs`` threads of the estimator; the result is the same.
+
+    Parameters
+    ----------
+    grid : int or array of floats, default=20
+        Number of strengths, from 1000 to 0.01 times what ``alpha="auto"`` means, or the values of
+        alpha themselves.
+    cv : int or splitter of scikit-learn, default=5
+        A number of folds is shuffled by ``random_state`` of the estimator, and stratified for
+        labels of single examples.
+    scoring : str or callable, optional
+        A name such as "span_f1" (see :func:`maxmargin.metrics.get_scorer`), or a callable
+        ``scorer(estimator, X, y)``. By default the estimator's ``score``.
+    tol : float, default=0.1
+        Relative gap at which fits of the folds end; never below ``tol`` of the estimator.
+    patience : int, default=3
+        Number of strengths after which the path ends if the mean score did not rise by a quarter of
+        its standard error over the folds.
+    """
+
+    needs_path = True
+
+    def __init__(
+        self, grid: Any = 20, cv: Any = 5, scoring: Any = None, tol: float = 0.1, patience: int = 3
+    ):
+        self.grid = grid
+        self.cv = cv
+        self.scoring = scoring
+        self.tol = tol
+        self.patience = patience
+
+    def validate(self) -> None:
+        strengths_of(self.grid, "alpha.grid")
+        check_number("alpha.tol", self.tol, at_least=0)
+        check_integer("alpha.patience", self.patience, 1)
+        if is_integer(self.cv):
+            check_integer("alpha.cv", self.cv, 2)
+        if self.scoring is not None:
+            from .metrics import get_scorer  # scikit-learn's measures take time to import
+
+            get_scorer(self.scoring)
+
+    def walk(self, model: Any, X: Any, y: Any, fit_params: dict[str, Any]) -> Path:
+        from .paths import path  # scikit-learn's splitters take time to import
+
+        return path(
+            model, X, y, grid=self.grid, cv=self.cv, scoring=self.scoring, tol=self.tol,
+            patience=self.patience, n_jobs=model.get_params(deep=False).get("n_jobs"), **fit_params,
+        )  # fmt: skip
+
+
+def strengths_of(grid: Any, name: str) -> list:
+    """Values for ``alpha``, the strongest first."""
+    if is_integer(grid):
+        n = check_integer(name, grid, 1)
+        factors = np.geomspace(_STRONGEST, _WEAKEST, n) if n > 1 else np.ones(1)
+        return [TimesAuto(float(factor)) for factor in factors]
+    values = np.atleast_1d(np.asarray(grid))
+    if values.ndim != 1 or not len(values) or values.dtype.kind not in "fiu":
+        raise ValueError(
+            f"{name} must be the number of strengths, or a list of values of alpha; received "
+            f"{grid!r}."
+        )
+    return sorted({check_number(name, float(value), above=0) for value in values}, reverse=True)

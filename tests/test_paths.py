@@ -1,0 +1,166 @@
+"""Strengths of regularisation: paths from strong to weak, and alpha by cross-validation."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from maxmargin import (
+    CrossValidated,
+    GridLabeler,
+    LabelRanker,
+    MulticlassClassifier,
+    MultiLabelClassifier,
+    SequenceLabeler,
+    TimesAuto,
+    load,
+    path,
+    save,
+)
+
+rng = np.random.default_rng(0)
+CENTRES = rng.normal(size=(3, 4))
+Y = np.repeat(["a", "b", "c"], 20)
+X = CENTRES[np.repeat(range(3), 20)] + rng.normal(size=(60, 4))
+LABELS = [list(rng.choice(["O", "B-X"], 3)) for _ in range(24)]
+SEQUENCES = [np.array([[word != "O", 1.0] for word in y]) + rng.normal(0, 0.3, (3, 2))
+             for y in LABELS]  # fmt: skip
+
+
+def test_points_of_a_path_agree_with_separate_fits_up_to_their_gaps():
+    folds = KFold(3, shuffle=True, random_state=0)
+    model = MulticlassClassifier(tol=1e-8, max_iter=5000, random_state=0)
+    found = path(model, X, Y, grid=[1.0, 0.1, 0.01], cv=folds, tol=0.0)
+    assert found.strengths == [1.0, 0.1, 0.01] and np.allclose(found.alphas, found.strengths)
+    for k, (train, test) in enumerate(folds.split(X)):
+        for j, alpha in enumerate(found.strengths):
+            alone = clone(model).set_params(alpha=alpha).fit(X[train], Y[train])
+            assert found.relative_gaps[j, k] <= 1e-8 * (1 + 1e-9)
+            assert found.scores[j, k] == alone.score(X[test], Y[test])
+
+
+def test_results_do_not_depend_on_the_number_of_threads():
+    model = MulticlassClassifier(random_state=0)
+    one, two = (path(model, X, Y, grid=4, cv=3, n_jobs=jobs) for jobs in (1, 2))
+    for name in ("alphas", "scores", "relative_gaps", "n_iter"):
+        assert np.array_equal(getattr(one, name), getattr(two, name))
+
+
+def test_alpha_by_cross_validation():
+    model = MulticlassClassifier(alpha="cv", random_state=0).fit(X, Y)
+    found = path(MulticlassClassifier(random_state=0), X, Y, patience=3)
+    assert model.alpha == "cv" and np.array_equal(model.cv_results_["mean_test_score"],
+                                                  found.scores.mean(axis=1))  # fmt: skip
+    best = found.best_strength
+    assert best.factor == found.strengths[int(np.argmax(found.scores.mean(axis=1)))].factor
+    alone = MulticlassClassifier(alpha=best, random_state=0).fit(X, Y)
+    assert model.alpha_ == alone.alpha_ == best.factor / len(X)
+    assert np.array_equal(model.coef_, alone.coef_) and model.gap_ == alone.gap_
+    assert model.status_ == "converged" and model.gap_ <= model.tol * model.primal_
+    assert min(model.cv_results_["rank_test_score"]) == 1
+    model.set_params(alpha="auto").fit(X, Y)
+    assert model.alpha_ == 1 / len(X) and "cv_results_" not in vars(model)
+
+
+def test_the_path_ends_where_scores_stop_rising():
+    whole = path(MulticlassClassifier(random_state=0), X, Y, grid=12, cv=3)
+    short = path(MulticlassClassifier(random_state=0), X, Y, grid=12, cv=3, patience=2)
+    n = len(short.strengths)
+    assert 3 <= n < 12 and np.array_equal(short.scores, whole.scores[:n])
+    means = short.scores.mean(axis=1)
+    assert max(means[-2:]) <= max(means[:-2]) + 0.25 * whole.scores.std(axis=1).max()
+
+
+def test_the_path_does_not_end_before_scores_change():
+    """The strongest regularisation gives the same constant prediction twice."""
+    sets = np.column_stack([Y == "a", Y == "b"]).astype(int)
+    model = MultiLabelClassifier(random_state=0)
+    whole = path(model, X, sets, grid=12, cv=3)
+    means = whole.scores.mean(axis=1)
+    assert np.all(means[:2] == means[0]) and means.max() > means[0] + 0.1
+    short = path(model, X, sets, grid=12, cv=3, patience=1)
+    assert short.scores.mean(axis=1).max() > means[0]
+
+
+def test_sequences_scored_by_spans():
+    alpha = CrossValidated(grid=3, cv=2, scoring="span_f1")
+    model = SequenceLabeler(alpha=alpha, random_state=0).fit(SEQUENCES, LABELS)
+    wanted = path(SequenceLabeler(random_state=0), SEQUENCES, LABELS, grid=3, cv=2,
+                  scoring="span_f1", patience=3)  # fmt: skip
+    assert np.array_equal(model.cv_results_["mean_test_score"], wanted.scores.mean(axis=1))
+    assert 0.5 < wanted.scores.max() <= 1.0
+
+
+def test_sample_weights_are_split_with_the_folds():
+    weights = rng.uniform(0.5, 2.0, len(X))
+    train, test = np.arange(0, len(X), 2), np.arange(1, len(X), 2)
+    model = MulticlassClassifier(tol=1e-6, random_state=0)
+    found = path(model, X, Y, grid=[0.1], cv=[(train, test)], tol=0, sample_weight=weights)
+    model.set_params(alpha=0.1).fit(X[train], Y[train], sample_weight=weights[train])
+    assert found.scores[0, 0] == model.score(X[test], Y[test])
+    assert found.relative_gaps[0, 0] == model.gap_ / model.primal_
+
+
+def test_other_outputs():
+    alpha = CrossValidated(grid=2, cv=2)
+    sets = np.column_stack([Y == "a", Y != "b"]).astype(int)
+    ranks = np.argsort(np.argsort(X[:, :3], axis=1), axis=1) + 1
+    grids = [rng.normal(size=(2, 2, 1)) for _ in range(8)]
+    for model, features, outputs in [
+        (MultiLabelClassifier(alpha=alpha, random_state=0), X, sets),
+        (LabelRanker(alpha=alpha, y_format="ranks", random_state=0), X, ranks),
+        (GridLabeler(alpha=alpha, tol=0.5, random_state=0), grids, [g[..., 0] > 0 for g in grids]),
+    ]:
+        model.fit(features, outputs)
+        assert model.cv_results_["param_alpha"].shape == (2,)
+        assert model.alpha_ in model.cv_results_["param_alpha"] * _share(features)
+
+
+def _share(examples):
+    """How "auto" of all examples compares with that of a half."""
+    return (len(examples) // 2) / len(examples)
+
+
+def test_a_model_with_a_chosen_alpha_is_saved(tmp_path):
+    model = MulticlassClassifier(alpha=CrossValidated(grid=3, cv=2), random_state=0).fit(X, Y)
+    save(model, tmp_path / "model.mm")
+    again = load(tmp_path / "model.mm")
+    assert np.array_equal(again.predict(X), model.predict(X)) and again.alpha_ == model.alpha_
+    assert again.alpha.get_params() == model.alpha.get_params()
+    assert again.cv_results_.keys() == model.cv_results_.keys()
+
+
+def test_values_are_searched_printed_and_cloned():
+    model = MulticlassClassifier(alpha=CrossValidated(cv=3)).set_params(alpha__cv=4)
+    assert model.alpha.cv == 4 and "CrossValidated(cv=4)" in repr(model)
+    assert clone(model).alpha.cv == 4
+    assert MulticlassClassifier(alpha=TimesAuto(10)).fit(X, Y).alpha_ == 10 / len(X)
+
+
+@pytest.mark.parametrize(
+    "alpha, message",
+    [
+        (CrossValidated(grid=0), "alpha.grid must be an integer >= 1; received 0"),
+        (CrossValidated(grid=[]), "alpha.grid must be the number of strengths, or a list"),
+        (CrossValidated(grid=["a"]), "alpha.grid must be the number of strengths, or a list"),
+        (CrossValidated(grid=[1.0, -1.0]), "alpha.grid must be a finite number > 0; received -1"),
+        (CrossValidated(cv=1), "alpha.cv must be an integer >= 2; received 1"),
+        (CrossValidated(cv=100), "cv=100 folds need as many examples; X has 60"),
+        (CrossValidated(scoring="f"), "scoring='f' is not known"),
+        (CrossValidated(tol=-1), "alpha.tol must be a finite number >= 0"),
+        (CrossValidated(patience=0), "alpha.patience must be an integer >= 1"),
+        (TimesAuto(0), "alpha.factor must be a finite number > 0"),
+        ("best", "alpha must be a finite number > 0"),
+    ],
+)
+def test_what_cannot_be_chosen_is_refused(alpha, message):
+    with pytest.raises(ValueError, match=message):
+        MulticlassClassifier(alpha=alpha).fit(X, Y)
+
+
+def test_a_class_that_a_fold_lacks_and_a_grid_of_one_value():
+    y = Y.copy()
+    y[0] = "z"
+    model = MulticlassClassifier(alpha=CrossValidated(grid=[0.1], cv=3), random_state=0).fit(X, y)
+    assert model.alpha_ == 0.1 and "z" in model.classes_
+    assert model.cv_results_["mean_test_score"].shape == (1,)

@@ -1,0 +1,102 @@
+"""Probabilities of spans and samples of sequences, against enumeration."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from maxmargin import SequenceLabeler
+from maxmargin.metrics import find_spans
+
+rng = np.random.default_rng(0)
+BIO = ["O", "B-X", "I-X", "B-Y", "I-Y"]
+BIOES = ["O", "B-X", "I-X", "E-X", "S-X"]
+
+
+def fit(labels, y=None, **params):
+    y = y or [list(rng.choice(labels, 5)) for _ in range(12)] + [[label] for label in labels]
+    X = [rng.normal(size=(len(each), 3)) for each in y]
+    return SequenceLabeler("crf", alpha=0.5, random_state=0, **params).fit(X, y)
+
+
+def every_labelling(model, x, allowed=None):
+    """All labellings and their probabilities."""
+    labellings = [list(y) for y in itertools.product(model.classes_, repeat=len(x))]
+    given = None if allowed is None else [allowed] * len(labellings)
+    logs = model.log_likelihood([x] * len(labellings), labellings, allowed=given)
+    return labellings, np.exp(logs)
+
+
+@pytest.mark.parametrize("labels, length", [(BIO, 4), (BIOES, 4), (BIO, 1)])
+def test_probabilities_of_spans_are_those_of_all_labellings_that_have_them(labels, length):
+    model = fit(labels)
+    for _ in range(4):
+        x = 2.0 * rng.normal(size=(length, 3))
+        allowed = rng.random((length, len(labels))) < 0.8
+        allowed[:, 0] = True
+        for mask in (None, allowed):
+            given = None if mask is None else [mask]
+            (found,) = model.predict_spans([x], allowed=given)
+            assert [span[:3] for span in found] == find_spans(model.predict([x], allowed=given)[0])
+            labellings, shares = every_labelling(model, x, mask)
+            assert shares.sum() == pytest.approx(1.0)
+            for span in found:
+                has = [span[:3] in find_spans(labelling) for labelling in labellings]
+                assert span.probability == pytest.approx(shares[has].sum(), abs=1e-12)
+
+
+def test_every_possible_span_has_its_probability():
+    from maxmargin.estimators._spans import SpanLabels, span_probabilities
+
+    for labels in (BIO, BIOES):
+        model = fit(labels)
+        x = rng.normal(size=(3, 3))
+        labellings, shares = every_labelling(model, x)
+        sums = model._sums([x], None, None)[1][0]
+        names = [str(label) for label in model.classes_]
+        for labelling in labellings:
+            for span in span_probabilities(sums, SpanLabels(names), labelling):
+                has = [span[:3] in find_spans(other) for other in labellings]
+                assert span.probability == pytest.approx(shares[has].sum(), abs=1e-12)
+
+
+def test_samples_have_the_probabilities_of_the_model():
+    model = fit(["O", "B-X"])
+    x = rng.normal(size=(3, 3))
+    labellings, shares = every_labelling(model, x)
+    (drawn,) = model.sample([x], 4000, random_state=0)
+    counts = {tuple(labelling): 0 for labelling in labellings}
+    for labelling in drawn:
+        counts[tuple(labelling)] += 1
+    error = np.array(list(counts.values())) / 4000 - shares
+    assert np.abs(error).max() < 4 * np.sqrt(0.25 / 4000)
+    again = model.sample([x], 2, random_state=0)[0]
+    assert all((a == b).all() for a, b in zip(again, drawn[:2]))
+
+
+def test_constraints_hold_in_samples_and_spans():
+    y = [["B-X", "I-X", "O"], ["B-Y", "I-Y", "I-Y"], ["O", "B-X", "B-Y"]]
+    model = fit(BIO, y, constraints="bio")
+    X = [rng.normal(size=(6, 3)) for _ in range(5)]
+    for drawn in model.sample(X, 20, random_state=1):
+        for labelling in drawn:
+            for before, label in zip(["O", *labelling], labelling):
+                assert label[0] != "I" or before[1:] == label[1:]
+    assert all(0 < span.probability <= 1 for spans in model.predict_spans(X) for span in spans)
+
+
+def test_kernels_and_dicts():
+    y = [["B-X", "O"], ["O", "B-X"], ["O", "O"]]
+    words = [[{"word": label} for label in labels] for labels in y]
+    model = SequenceLabeler("crf", alpha=0.1, random_state=0).fit(words, y)
+    (found,) = model.predict_spans(words[:1])
+    marginal = model.predict_marginals(words[:1])[0][0, list(model.classes_).index("B-X")]
+    assert found[0][:3] == (0, 1, "X") and found[0].probability == pytest.approx(marginal)
+
+
+def test_labels_without_spans_are_refused():
+    model = fit(["NOUN", "VERB"])
+    with pytest.raises(ValueError, match="predict_spans needs labels O, B-TYPE.*'NOUN'"):
+        model.predict_spans([np.zeros((2, 3))])
+    with pytest.raises(ValueError, match="n_samples must be an integer >= 1"):
+        model.sample([np.zeros((2, 3))], 0)
