@@ -106,11 +106,12 @@ def _chains(repeats: int, n: int, length: int, n_labels: int) -> list[Line]:
     values = [loss().item() for loss in losses.values()]
     assert max(values) - min(values) <= 1e-3 * abs(values[0]), values
 
+    leaves = [emissions, *ours.parameters(), *theirs.parameters()]
+
     def step(loss):
         def work():
-            emissions.grad = None
-            ours.zero_grad()
-            theirs.zero_grad()
+            for leaf in leaves:
+                leaf.grad = None
             loss().backward()
 
         return work
@@ -131,7 +132,7 @@ def _chains(repeats: int, n: int, length: int, n_labels: int) -> list[Line]:
     steps = alternate(repeats, sides)
     sides = {name: _timed(without_gradients(answer)) for name, answer in decoders.items()}
     decodings = alternate(repeats, sides)
-    inputs = [emissions, tags, mask, parts, *ours.parameters(), *theirs.parameters()]
+    inputs = [*leaves, tags, mask, parts]
     memory = alternate(1, {
         name: lambda _, loss=loss: _saved_bytes(loss, inputs) for name, loss in losses.items()
     })  # fmt: skip
