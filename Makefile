@@ -8,6 +8,7 @@ PY := $(VENV)/bin/python
 BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
+RAY := $(VENV)/.installed-ray
 TORCH := $(VENV)/.installed-torch
 # Most modules of the dependencies are never imported: Python compiles to bytecode what is, once.
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
@@ -19,7 +20,7 @@ TORCH_VERSION := 2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo wheel test test-all test-torch test-oldest test-portable bench docs lint format clean
+.PHONY: help demo wheel test test-torch test-ray test-all test-oldest test-portable bench docs lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -33,6 +34,9 @@ wheel: $(DEV)  ## build a wheel with prebuilt kernels, so that a first fit compi
 
 test: $(DEV)  ## run the tests, but for those marked slow
 	@$(PY) tests/run.py -m "not slow" $(ARGS)
+
+test-ray: $(RAY)  ## run the tests on a Ray cluster of this machine
+	@$(PY) -m pytest -q tests/ray_cluster.py $(ARGS)
 
 test-all: $(DEV)  ## run all tests
 	@$(PY) tests/run.py $(ARGS)
@@ -103,6 +107,11 @@ $(DEV): pyproject.toml | $(PY)
 	@echo "installing maxmargin and its development tools into $(VENV) (about a minute, mostly downloads)"
 	@$(PIP) -e '.[dev,io,plot,bench,lp,cli,parquet]'
 	@touch $@ $(BASE)
+
+$(RAY): pyproject.toml $(DEV) | $(PY)
+	@echo "installing Ray into $(VENV) (about a minute, mostly downloads)"
+	@$(PIP) -e '.[ray]'
+	@touch $@
 
 $(DOCS): pyproject.toml $(BASE) | $(PY)
 	@echo "installing what the documentation needs into $(VENV) (about a minute, mostly downloads)"

@@ -27,6 +27,7 @@ NAMES = (
     "ewt",
     "latent",
     "memory",
+    "scale",
     "torch",
 )
 

@@ -397,12 +397,12 @@ def answer(oracle, surrogate, structure, i, scores, work, labels, mu):
     _must_be_compiled("answer")
 
 
-def respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, out):
+def respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
     """The answer for a step from mu; what the oracle remembers of block i may change.
 
     Writes ``out``; returns the gap at mu, and whether ``out`` is the exact maximum over the whole
     block: otherwise it is the end of the line to search. With a gap of 0 or less there is nothing
-    to gain, and ``out`` is not used.
+    to gain, and ``out`` is not used. ``room`` is scratch: numbers, and the labels of an output.
     """
     _must_be_compiled("respond")
 

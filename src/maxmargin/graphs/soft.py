@@ -24,13 +24,13 @@ import numpy as np
 
 from .._validation import check_choice, check_integer, check_number, is_name, is_text
 from ..solvers._centre_kernel import mix_in
-from ..solvers.base import Candidate, Momentum, check_power
+from ..solvers.base import Candidate, Momentum, check_power, expected_gap
 from ..solvers.frank_wolfe import BlockAscent
 from ..solvers.problem import DualPoint, Evaluation
 from ._soft_check import mix_messages, slots_of_states, write_messages
-from ._soft_kernel import soft_steps, start_beliefs
+from ._soft_kernel import MeanMessages, Progress, soft_steps, start_beliefs
 from .graph import COUNT, TREE, Graphs
-from .kernels.agreement import Beliefs, Penalty
+from .kernels.agreement import Beliefs, Penalty, make_room
 from .problem import GraphProblem
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
@@ -137,16 +137,23 @@ class SoftAgreement(BlockAscent):
         self.certify = certify
 
     momentum = Momentum(damping=0.8)
+    repairs_dual = True
+    evaluates = False  # type: ignore[assignment]  # it keeps an average of its own
 
     def missing(self, problem):
         if problem.traits.graph:
             return []
         return ["a factor graph: labels that interact (other edges, or solver='auto')"]
 
+    def missing_in_parts(self):
+        if self.agreement != "soft":
+            return []
+        return ["agreement='multipliers' or 'annealed': parts differ in what softness costs"]
+
     def adapted(self, problem):
-        """Exact steps need one number per Potts table only."""
+        """Exact steps need one number per Potts table only, and less code."""
         exact = self.smoothing == 0.0 and self.steps == "exact"
-        return problem.with_short_potts() if exact else problem
+        return problem.for_exact_steps() if exact else problem
 
     def default_inertia(self, problem):
         """Inertia in proportion to the curvature of an example, features of all its parts."""
@@ -163,8 +170,7 @@ class SoftAgreement(BlockAscent):
         n = problem.n_examples
         none = np.empty(0)
         weights = problem.weights_of(start)
-        slots = np.empty_like(start.variables)
-        slots_of_states(graphs, slots)
+        slots = slots_of_states(graphs)
         return SoftState(
             weights, start, 0, np.empty(0, np.int64), np.zeros(n), none, none, 0, 0, rng,
             kappa=self._first_kappa(problem), residuals=np.zeros(n), squares=np.zeros(n),
@@ -196,17 +202,19 @@ class SoftAgreement(BlockAscent):
         return 1.0 / float(self.rho)
 
     def _penalty(self, problem, state) -> Penalty:
-        return Penalty(state.kappa, float(self.smoothing), problem.max_min, self.steps == "exact")
+        return Penalty(
+            float(state.kappa), float(self.smoothing), problem.max_min, self.steps == "exact",
+            self.agreement == "multipliers", int(self.rounds),
+        )  # fmt: skip
 
     def _visit(self, problem, state, visits):
-        matrix, factor = problem.split(state.weights)
         # In other orders an example may be visited twice in a round, or not at all.
         share = self._share(state) if self.order == "permutation" else 0.0
         soft_steps(
-            problem.graphs, problem.rows, problem.features, problem.truth, problem.costs,
-            problem.scales, self._penalty(problem, state), self.rounds,
-            self.agreement == "multipliers", visits.order, visits.draws, visits.tree, state.gaps,
-            state.residuals, matrix, factor, state.dual, share, state.mean_messages, state.squares,
+            problem.data(), problem.split(state.weights), state.dual,
+            self._penalty(problem, state), visits,
+            Progress(state.gaps, state.residuals, state.squares),
+            MeanMessages(float(share), state.mean_messages), make_room(problem.graphs),
         )  # fmt: skip
         return state
 
@@ -281,6 +289,24 @@ class SoftAgreement(BlockAscent):
             points.append((state.mean_weights, state.mean_messages))
         return points
 
+    def point(self, problem, state):
+        return (state.weights, self.messages(problem, state))
+
+    def own_mean(self, state):
+        return (state.mean_messages,) if state.mean_mass else None
+
+    def evaluate(self, problem, state, point, dual_weights):
+        """The hard primal at weights and messages, or at better messages."""
+        weights, messages = point
+        value = problem.primal(weights, messages)
+        if problem.can_tighten and state.calls:
+            messages = problem.tightened(weights, messages, _SWEEPS)
+            value = min(value, problem.primal(weights, messages))
+        return Evaluation(value, -np.inf, 0.0)
+
+    def dual_point(self, problem, state):
+        return problem.hard_dual(state.dual)
+
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[SoftState, list[Candidate]]:
@@ -326,13 +352,7 @@ class SoftAgreement(BlockAscent):
 
     def estimate(self, problem, state, apart=0.0):
         """The gap, if it goes on falling as between the last two checks."""
-        if len(state.trace) < 3:
-            return np.inf
-        (before, old), (then, new) = state.trace[-2:]
-        now = state.calls / problem.n_examples
-        if not new < old or then <= before:
-            return np.inf
-        return new * (new / old) ** ((now - then) / (then - before))
+        return expected_gap(state.trace, state.calls / problem.n_examples)
 
     def bounds(self, problem, state):
         """What is certified, by name.
