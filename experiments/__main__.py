@@ -21,6 +21,22 @@ NAMES = (
 )
 
 
+# Packages beyond the dependencies, with the extra that brings them: (module, extra).
+_PLOT = (("matplotlib", "plot"),)
+NEEDS = {
+    name: _PLOT
+    for name in (
+        "line_search",
+        "figure1",
+        "figure2",
+        "figure3",
+        "extensions",
+        "ewt",
+        "hidden_letters",
+    )  # fmt: skip
+}
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run one experiment; its own options follow its name."""
     words = sys.argv[1:] if arguments is None else arguments

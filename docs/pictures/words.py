@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 from maxmargin import SequenceLabeler, datasets_made
 
 matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 WORDS = 3
 LENGTH = 8

@@ -121,6 +121,19 @@ def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+class Missing:
+    """A method that other estimators have: the error of its absence says what to call instead."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        remedy = "it has no likelihood; decision_function or decode give scores"
+        if hasattr(owner, "predict_marginals"):
+            remedy = "write predict_marginals, with surrogate='crf' if probabilities are wanted"
+        raise AttributeError(f"{owner.__name__} has no {self._name}: {remedy}.")
+
+
 @with_parameters
 class StructuredEstimator(BaseEstimator):
     """Base of the estimators, with the parameters that all have."""
@@ -143,6 +156,9 @@ class StructuredEstimator(BaseEstimator):
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
+
+    predict_proba = Missing()
+    predict_log_proba = Missing()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

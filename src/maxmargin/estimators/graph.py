@@ -24,6 +24,7 @@ from ._docs import UNPROVEN, documented
 from ._graph_counts import check_truth, implied, without_known
 from ._graph_data import (
     HIDDEN,
+    PARTS,
     LabelledGraphs,
     check_kept,
     check_labels_of_kinds,
@@ -248,7 +249,9 @@ class GraphLabeler(KernelModel, HiddenNodes):
         loss = np.where(data.truth >= 0, costs[data.truth], 0.0)
         if node_weight is not None:
             node_weight = self._flat(node_weight, data.graphs, "node_weight")
-            loss = loss * flatten_position_weights(node_weight, sizes, self._unit, "node")
+            loss = loss * flatten_position_weights(
+                node_weight, sizes, self._unit, PARTS[self._unit]
+            )
         return loss / np.repeat(np.maximum(1, data.n_kept()), sizes)
 
     def _problem(
@@ -306,7 +309,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         graphs = self._read(X)
         width = graphs[0].features.shape[1]
         self._check_kernel_width(width)
-        self._check_width(width, "node features")
+        self._check_width(width, f"{PARTS[self._unit]} features")
         self._kinds().check(graphs)
         return graphs
 

@@ -89,6 +89,7 @@ class Matrix:
     feature_names: list[str] | None = None
     label_names: list | None = None
     y_format: str | None = None
+    is_numbered: bool = False  # columns have the numbers of the file, from 0 or from 1
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

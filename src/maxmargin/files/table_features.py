@@ -56,8 +56,8 @@ def _no_number(table: Table, row: int, text: str, name: str) -> FileError:
 
 def _missing(table: Table, row: int, name: str) -> FileError:
     return FileError(
-        f"{place(table, row, name)}: the value is missing; fill it, or leave the row or "
-        "the column (--drop) out"
+        f"{place(table, row, name)}: the value is missing; fill it, use --missing drop or mean, or "
+        "leave the column out (--drop)"
     )
 
 

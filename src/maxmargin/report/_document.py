@@ -62,8 +62,8 @@ class Report:
         self,
         model: Any,
         *,
-        X_train: Any,
-        y_train: Any,
+        X_train: Any = None,
+        y_train: Any = None,
         X_test: Any = None,
         y_test: Any = None,
         task: str | None = None,
@@ -79,9 +79,10 @@ class Report:
         ----------
         model : fitted estimator
             Of this package; or a pipeline or a search that ends with one.
-        X_train, y_train : data that it was trained on
+        X_train, y_train : optional
+            Data that it was trained on; without them the report has no baselines.
         X_test, y_test : optional
-            New data. Without them the scores are those of the training data, and the report says
+            New data; needed if there are no training data. Without them the scores are those of the training data, and the report says
             so.
         task : str, optional
             "multiclass", "sequence", ...: what the estimator is for, if a program wants to be
