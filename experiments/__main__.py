@@ -23,18 +23,8 @@ NAMES = (
 
 # Packages beyond the dependencies, with the extra that brings them: (module, extra).
 _PLOT = (("matplotlib", "plot"),)
-NEEDS = {
-    name: _PLOT
-    for name in (
-        "line_search",
-        "figure1",
-        "figure2",
-        "figure3",
-        "extensions",
-        "ewt",
-        "hidden_letters",
-    )  # fmt: skip
-}
+_DRAWN = ("line_search", "figure1", "figure2", "figure3", "extensions", "ewt", "hidden_letters")
+NEEDS = dict.fromkeys(_DRAWN, _PLOT)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -25,8 +25,8 @@ def fill_missing(
     names : sequence of str
         Columns of features.
     how : {"error", "drop", "mean"}
-        Leave the table as it is, so that they are refused later; leave out rows that have them, with
-        a warning that counts them; put the mean of the column in their place.
+        Leave the table as it is, so that they are refused later; leave out rows that have them,
+        with a warning that counts them; put the mean of the column in their place.
     means : dict, optional
         Means of the training data; by default those of the columns.
 

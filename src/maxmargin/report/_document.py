@@ -82,8 +82,8 @@ class Report:
         X_train, y_train : optional
             Data that it was trained on; without them the report has no baselines.
         X_test, y_test : optional
-            New data; needed if there are no training data. Without them the scores are those of the training data, and the report says
-            so.
+            New data; needed if there are no training data. Without them the scores are those of
+            the training data, and the report says so.
         task : str, optional
             "multiclass", "sequence", ...: what the estimator is for, if a program wants to be
             sure; "other" treats outputs as values that are equal or not.
