@@ -253,8 +253,8 @@ def _fit_line(name: str, done: float, parts: list[str], width: int, marks: tuple
     while len(kept) > 1 and len(name) + 3 + _SHORTEST_BAR + len("  ".join(kept)) > width:
         kept.pop()
     text = "  ".join(kept)
-    room = min(width - len(name) - 3 - len(text), _LONGEST_BAR)
-    if room < _SHORTEST_BAR:
+    free = min(width - len(name) - 3 - len(text), _LONGEST_BAR)
+    if free < _SHORTEST_BAR:
         return text[: max(width, 0)]
-    full = min(max(round(done * room), 0), room)
-    return f"{name}  {marks[0] * full}{marks[1] * (room - full)} {text}"
+    full = min(max(round(done * free), 0), free)
+    return f"{name}  {marks[0] * full}{marks[1] * (free - full)} {text}"

@@ -1,4 +1,4 @@
-"""Docstring parts that the front doors share, so that they say the same thing once."""
+"""Docstring parts that the estimators share."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ UNPROVEN = """
 HIDDEN_ATTRIBUTES = """\
     objective_ : float
         Only after a fit with hidden labels: the objective with hidden labels at their best. Then
-        ``primal_``, ``dual_`` and ``gap_`` are those of the last convex problem, an upper bound of
+        ``primal_``, ``dual_`` and ``gap_`` are those of the last convex problem, an upper bound on
         the objective in which hidden labels are fixed; ``gap_`` tells how well that was solved, and
         nothing about other completions. ``status_`` is "stationary" instead of "converged".
     rounds_ : list of Round

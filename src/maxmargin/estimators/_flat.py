@@ -1,4 +1,4 @@
-"""Estimators whose output is one label: arrays in, one label a row out."""
+"""Estimators whose output is one label: arrays in, one label per row out."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         return self.classes
 
     def _make_loss(self, n_classes: int) -> LabelLoss:
-        """The loss of the estimator for so many classes."""
+        """The loss of the estimator for a number of classes."""
         if not is_text(self.loss):
             return MatrixLoss(check_loss_matrix(self.loss, n_classes))
         if self.loss != self._loss_name:

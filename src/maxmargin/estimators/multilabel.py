@@ -85,7 +85,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     If the edges have cycles, the maximum is relaxed to the local polytope: distributions over
     labels and pairs of labels that agree with each other. The relaxed objective is an upper bound
-    of the exact one, and the certificate is that of the relaxed problem.
+    on the exact one, and the certificate is that of the relaxed problem.
 
     Without edges the labels share nothing but alpha, the solver and its certificate; with signs
     ``s_l`` (1 present, -1 absent), S is a sum over labels::
@@ -167,7 +167,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         ----------
         X : array or sparse matrix of shape (n_examples, n_features)
         y : array or sparse matrix of shape (n_examples, n_labels), or list of collections
-            Zeros and ones (or bools), a column a label; or, for each example, a set, list or
+            Zeros and ones (or bools), a column per label; or, for each example, a set, list or
             tuple of hashable labels. Labels that all or no examples have are allowed.
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
@@ -367,7 +367,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         return self.decode(X, partial_y=partial_y).labels
 
     def decode(self, X: Any, *, partial_y: Any = None) -> Decoded:
-        """Labels of each example with their scores, and upper bounds of the best scores.
+        """Labels of each example with their scores, and upper bounds on the best scores.
 
         Parameters
         ----------

@@ -320,7 +320,7 @@ class SparseSequences(Sequences):
         indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         data = np.concatenate([x.data for x in part])
         indices = np.concatenate([x.indices for x in part])
-        if len(data) != indptr[-1]:  # some matrices have room behind their last entry
+        if len(data) != indptr[-1]:  # some matrices have spare capacity after their last entry
             data = np.concatenate([x.data[: x.indptr[-1]] for x in part])
             indices = np.concatenate([x.indices[: x.indptr[-1]] for x in part])
         joined = Triplets(data, indices.astype(np.int32, copy=False), indptr)

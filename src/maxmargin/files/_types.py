@@ -78,7 +78,7 @@ def _text_of(value: float) -> str:
 class Matrix:
     """A matrix of numbers, dense or CSR, and labels beside it.
 
-    ``y`` is one label an example, an indicator matrix with a column a label, a matrix of rankings
+    ``y`` is one label per example, an indicator matrix with a column per label, a matrix of rankings
     (``y_format``), or None where the file has no labels.
     """
 

@@ -291,7 +291,7 @@ def _learn_matrix(data: Matrix, task: str, choices: Choices) -> Prepared:
     recipe["feature_names"] = data.feature_names and data.feature_names[first:]
     y = data.y
     if y is not None and (task == "multilabel") != (np.ndim(y) == 2) and task != "ranking":
-        found = "sets of labels" if np.ndim(y) == 2 else "one label an example"
+        found = "sets of labels" if np.ndim(y) == 2 else "one label per example"
         raise FileError(f"{data.path}: holds {found}, which does not go with task {task}")
     if task == "multilabel" and y is not None:
         recipe["label_names"] = data.label_names or [str(k) for k in range(y.shape[1])]

@@ -142,7 +142,7 @@ def certificate(model: Any) -> Html | None:
     ]  # fmt: skip
     if found.oracle_error > 1e-9 * abs(found.primal):
         error = number(found.oracle_error, 2)
-        words.append(tag("p", f"Of the gap, {error} may be due to the bounds of an inexact oracle; "
+        words.append(tag("p", f"Of the gap, {error} may be due to an inexact oracle; "
                          "passes do not close that part."))  # fmt: skip
     if fitted.get("bounds_"):
         relaxed = (

@@ -342,7 +342,7 @@ def card(title: str, content: Html | None, width: str) -> Html | None:
 
 
 def choose(right: np.ndarray, n: int) -> list[int]:
-    """Examples to show: half of them wrong where there are so many, spread over the data."""
+    """Examples to show: half of them wrong if there are enough, spread over the data."""
     wrong, fine = np.flatnonzero(~right), np.flatnonzero(right)
     n_wrong = min(len(wrong), max(n - len(fine), (n + 1) // 2))
     n_fine = min(len(fine), n - n_wrong)
