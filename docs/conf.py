@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
 from pathlib import Path
@@ -38,14 +39,28 @@ autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 autodoc_typehints = "none"
-autodoc_default_options = {"members": True, "inherited-members": False}
+# Inherited methods are asked for by the template of classes: a default here would win over it.
+autodoc_default_options = {"members": True}
+
+# From simple to special.
+EXAMPLES = (
+    "sequences", "multiclass_max_min", "ordinal", "probabilities", "multilabel", "rankings",
+    "grids", "matching", "trees", "certificates", "hidden_labels", "consistency", "own_structure",
+    "own_latent",
+)  # fmt: skip
+
+
+def order_of_example(filename):
+    """Place of an example in the gallery; one that is not listed is an error."""
+    return EXAMPLES.index(Path(filename).stem)
+
 
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
     "ignore_pattern": r"__init__\.py",
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": order_of_example,
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
@@ -84,10 +99,20 @@ def _formula(translator, node):
 
 def _skip_routing(app, what, name, member, skip, options):
     """Leave out what scikit-learn adds to every estimator: its text refers to its own pages."""
-    return True if name.endswith("_request") or name == "get_metadata_routing" else None
+    theirs = name.endswith("_request") or name in ("get_metadata_routing", "set_output")
+    return True if theirs else None
+
+
+def _link_gallery(app, docname, source):
+    """Links to files of examples open their pages in the gallery, and others stay in the build."""
+    up = "../" * docname.count("/")
+    source[0] = re.sub(
+        r"\]\((?:\.\./)+examples/(\w+)\.py\)", rf"]({up}auto_examples/\1.rst)", source[0]
+    )
 
 
 def setup(app):
-    """Formulas as text, and no methods that route metadata."""
+    """Formulas as text, no methods that route metadata, links to the gallery."""
+    app.connect("source-read", _link_gallery)
     app.connect("autodoc-skip-member", _skip_routing)
     app.add_html_math_renderer("as_written", (_inline_formula, None), (_formula, None))

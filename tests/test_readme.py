@@ -142,3 +142,10 @@ def test_example_belongs_to_the_gallery(path):
     title, line = re.match(r'"""\n(.+)\n(=+)\n', text).groups()
     assert len(title) == len(line)
     assert "plt.show()" in text
+
+
+def test_gallery_lists_every_example():
+    """From simple to special, in the settings of the documentation."""
+    settings = (REPOSITORY / "docs/conf.py").read_text(encoding="utf-8")
+    listed = re.search(r"^EXAMPLES = \((.*?)\)", settings, flags=re.MULTILINE | re.DOTALL).group(1)
+    assert sorted(re.findall(r'"(\w+)"', listed)) == [path.stem for path in EXAMPLES]

@@ -83,7 +83,7 @@ def check_random_state(state: Mapping[str, Any]) -> None:
         raise ValueError("the saved normal number of a RandomState is none")
 
 
-# --- pools: pieces of one array, each with a start, a capacity, and a count of entries in use -------
+# --- pools: pieces of one array, each with a start, a capacity, and a count of entries in use ---
 
 
 def check_pool(

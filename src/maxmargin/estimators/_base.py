@@ -239,7 +239,7 @@ class StructuredEstimator(BaseEstimator):
         refuse_missing(self.solver, outline, type(self).__name__)
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
-        """``alpha``, where "auto" is C = 1 for a loss summed over that number of positions per example."""
+        """``alpha``, where "auto" is C = 1 for a loss summed over the positions of an example."""
         return self._strength.alpha_for(positions / total_weight)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:

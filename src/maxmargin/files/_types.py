@@ -78,8 +78,8 @@ def _text_of(value: float) -> str:
 class Matrix:
     """A matrix of numbers, dense or CSR, and labels beside it.
 
-    ``y`` is one label per example, an indicator matrix with a column per label, a matrix of rankings
-    (``y_format``), or None where the file has no labels.
+    ``y`` is one label per example, an indicator matrix with a column per label, a matrix of
+    rankings (``y_format``), or None where the file has no labels.
     """
 
     form: ClassVar[str] = "matrix"
