@@ -99,7 +99,7 @@ def test_projection_onto_all_counts_against_a_convex_solver(n, counts):
     rng = np.random.RandomState(0)
     graph = with_counts(rng, n, counts, edges=False)
     packed, _ = pack_graphs([graph], plan_layout([graph]))
-    room = make_count_room(packed)
+    room = make_count_room(packed, 0)
     for spread in (0.01, 0.3):
         x = np.clip(0.4 + spread * rng.randn(n), 0.0, 1.0)
         out = np.column_stack([1.0 - x, x]).ravel()

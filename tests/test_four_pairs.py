@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from maxmargin._kernels.jit import compiled
-from maxmargin.graphs.kernels.agreement import NEGLIGIBLE
+from maxmargin.graphs.kernels.agreement import NEGLIGIBLE, Beliefs, Penalty
 from maxmargin.graphs.kernels.four_pairs import LANES, move_four
 
 LEFT, RIGHT = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])  # states of the four entries
@@ -14,9 +14,9 @@ LEFT, RIGHT = np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])  # states of the fo
 
 @compiled
 def four(tables, eta, implied, weights, values, kappa, scale, augmented, most, enough):
-    return move_four(
-        tables, 4, eta, implied, 8, weights, 2, values, kappa, scale, augmented, most, enough
-    )
+    beliefs = Beliefs(values, tables, implied, eta)
+    penalty = Penalty(kappa, 0.0, False, True, augmented, 1)
+    return move_four(beliefs, 4, 8, weights, 2, values, penalty, scale, most, enough)
 
 
 def move(mass, eta, weights, own, kappa, scale, most):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -234,6 +235,33 @@ def test_reshape():
     same(shaped(x, 4, 3), shaped.py_func(x, 4, 3))
     with pytest.raises(ValueError, match="total size"):
         shaped(x, 3, 5)
+
+
+@compiled
+def mass_of(trails):
+    return trails.one.mass[0] + trails.other.mass[0]
+
+
+class Trails(NamedTuple):
+    one: Trail
+    other: Trail
+
+
+Trails.__module__ = Trail.__module__  # as one of the package
+
+
+@needs_support
+def test_arguments_are_read_and_let_go():
+    one, other = trail(), trail(2.0)
+    arrays = (one.mass, one.correction, other.mass)
+    before = [sys.getrefcount(array) for array in arrays]
+    for _ in range(3):
+        assert mass_of(Trails(one, other)) == 10.0
+    assert [sys.getrefcount(array) for array in arrays] == before
+    assert mass_of(Trails(one, other._replace(mass=other.mass[1:]))) == 11.0
+    with pytest.raises(ValueError, match="size mismatch"):
+        [found] = mass_of.overloads.values()
+        found.entry_point(tuple.__new__(Trails, (one,)))
 
 
 PLAIN = """

@@ -9,13 +9,20 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from maxmargin import (
+    RBF,
+    EarlyStopping,
+    GridLabeler,
+    HammingLoss,
+    Hidden,
     MulticlassClassifier,
+    Neighbors,
     OrdinalClassifier,
     SequenceLabeler,
     StructuredPredictor,
@@ -248,3 +255,22 @@ def test_missing_skops_names_the_extra(tmp_path, monkeypatch):
     model = make_pipeline(StandardScaler()).fit(problem()[0])
     with pytest.raises(ImportError, match=r"Saving a Pipeline needs skops.*maxmargin\[io\]"):
         save(model, tmp_path / "model")
+
+
+def test_values_of_parameters_are_saved(tmp_path):
+    costs = 1.0 - np.eye(3)
+    given = {
+        "loss": HammingLoss(costs, normalize=False), "hidden": Hidden(2), "kernel": RBF(0.5),
+        "early_stopping": EarlyStopping(0.5, 2),
+    }  # fmt: skip
+    model = SequenceLabeler(tol=0.1, random_state=0, classes=["B-NP", "I-NP", "O"], **given)
+    X = [np.eye(3)[: len(labels)] for labels in CHUNKS]
+    save(model.fit(X, CHUNKS), tmp_path / "model")
+    again = load(tmp_path / "model")
+    for name, value in given.items():
+        assert repr(getattr(again, name)) == repr(value)
+    np.testing.assert_array_equal(again.loss.costs, costs)
+    assert clone(again).get_params()["early_stopping__n_iter_no_change"] == 2
+    grid = GridLabeler(neighbors=Neighbors(8, directions="shared"), random_state=0)
+    save(grid.fit([np.eye(3)], [np.eye(3, dtype=int)]), tmp_path / "grid")
+    assert repr(load(tmp_path / "grid").neighbors) == repr(grid.neighbors)

@@ -279,7 +279,7 @@ def test_early_stopping_keeps_the_best_weights_on_held_out_data():
     model = endless(early_stopping=EarlyStopping(0.5, 3))
     model.fit(X, Y)
     assert model.status_ == "early_stopped"
-    train, held_out = model._split(40, np.random.RandomState(0))
+    train, held_out = model._split(np.arange(40), np.random.RandomState(0))
     assert len(train) == len(held_out) == 20 and not set(train) & set(held_out)
     scores = [check.validation_score for check in model.history_]
     assert scores == sorted(scores)  # the best so far
@@ -294,7 +294,7 @@ def test_early_stopping_of_sequences():
         alpha=1e-6, tol=0.0, early_stopping=EarlyStopping(0.4, 2), random_state=0,
     ).fit(SEQUENCES, LABELS)  # fmt: skip
     assert model.status_ == "early_stopped"
-    _, held_out = model._split(5, np.random.RandomState(0))
+    _, held_out = model._split(np.arange(5), np.random.RandomState(0))
     score = model.score([SEQUENCES[i] for i in held_out], [LABELS[i] for i in held_out])
     assert score == model.history_[-1].validation_score
 

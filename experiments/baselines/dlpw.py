@@ -19,7 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from experiments.baselines.dlpw_kernel import dlpw_steps
+from maxmargin.graphs._tighten_kernel import make_answers
 from maxmargin.graphs.graph import TABLE
+from maxmargin.graphs.kernels.agreement import make_room
 from maxmargin.graphs.problem import GraphProblem
 from maxmargin.solvers.problem import Evaluation
 
@@ -80,10 +82,10 @@ class DLPW(PermutedPasses):
     def _visit(self, order: np.ndarray) -> None:
         problem = self.problem
         dlpw_steps(
-            problem.graphs, problem.rows, problem.features, problem.truth, problem.costs,
-            self._factors, problem.alpha, self.rate, float(problem.n_examples), self.temperature,
-            self.sweeps, order, self.oracle_calls, self.messages, *problem.split(self._stored),
-            self._scale,
+            problem.data(), self._factors, problem.alpha, self.rate, float(problem.n_examples),
+            self.temperature, self.sweeps, order, self.oracle_calls, self.messages,
+            problem.split(self._stored), self._scale, make_room(problem.graphs),
+            make_answers(problem.graphs),
         )  # fmt: skip
         if self._scale[0] < 1e-100:
             self._stored *= self._scale[0]

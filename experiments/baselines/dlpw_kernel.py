@@ -6,8 +6,7 @@ import numpy as np
 
 from experiments.baselines.lp_kernel import add_answer
 from maxmargin._kernels.jit import compiled, leaf
-from maxmargin.graphs._soft_kernel import make_room
-from maxmargin.graphs._tighten_kernel import make_answers, minimise_messages, score_example
+from maxmargin.graphs._tighten_kernel import minimise_messages, score_example
 
 
 @leaf
@@ -61,34 +60,28 @@ def respond_to_messages(graphs, m, unary, tables, messages, temperature, places)
 
 @compiled
 def dlpw_steps(
-    graphs, rows, features, truth, costs, factors, alpha, rate, delay, temperature, sweeps, order,
-    n_before, messages, matrix, factor_weights, scale,
+    data, factors, alpha, rate, delay, temperature, sweeps, order, n_before, messages, weights,
+    scale, room, answers,
 ):  # fmt: skip
     """Visit examples: some sweeps over their messages, then a gradient step of the weights.
 
     The weights are ``scale[0]`` times what is stored, so that shrinking them costs nothing.
     """
-    room = make_room(graphs)
-    states, entries = make_answers(graphs)
-    most = room.values.shape[0]
-    work, best, total = np.empty(2 * most), np.empty(most), np.empty(most)
+    graphs = data.graphs
+    states, entries = answers.states, answers.entries
     for count in range(order.shape[0]):
         m = order[count]
         k = graphs.first_state[m + 1] - graphs.first_state[m]
         e = graphs.first_entry[m + 1] - graphs.first_entry[m]
         unary, tables = states[0, :k], entries[0, :e]
-        score_example(
-            graphs, rows, features, truth, costs, matrix, factor_weights, m, scale[0], room, unary,
-            tables,
-        )  # fmt: skip
+        score_example(data, weights, m, scale[0], room, unary, tables)
         for _ in range(sweeps):
-            minimise_messages(
-                graphs, m, unary, tables, messages, temperature, work, best, total, room.places
-            )
+            minimise_messages(graphs, m, unary, tables, messages, temperature, room)
         respond_to_messages(graphs, m, unary, tables, messages, temperature, room.places)
         share = min(0.5, rate / (n_before + count + delay))  # alpha times the step
         scale[0] *= 1.0 - share
         amount = share * factors[m] / (alpha * scale[0])
         add_answer(
-            graphs, rows, features, truth, m, unary, tables, amount, matrix, factor_weights, room
-        )
+            graphs, data.rows, data.features, data.truth, m, unary, tables, amount, weights.unary,
+            weights.factor, room,
+        )  # fmt: skip

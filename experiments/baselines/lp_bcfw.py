@@ -17,9 +17,10 @@ import numpy as np
 from experiments.baselines.bcfw import BlockStepper
 from experiments.baselines.lp_kernel import roof_steps, step_towards, total_loss
 from experiments.baselines.lp_oracles import make_oracle
-from maxmargin.graphs._soft_kernel import true_beliefs
+from maxmargin.graphs.graph import GraphWeights
 from maxmargin.graphs.kernels.agreement import Beliefs
 from maxmargin.graphs.problem import GraphProblem
+from maxmargin.graphs.truth import set_true_beliefs
 from maxmargin.solvers._bcfw_kernel import weight_of
 from maxmargin.solvers.problem import Evaluation
 
@@ -63,7 +64,7 @@ class LPBlockFrankWolfe(BlockStepper):
         implied = np.zeros(int(graphs.first_message[-1]))
         states, entries = int(graphs.first_state[-1]), int(graphs.first_entry[-1])
         beliefs = Beliefs(np.zeros(states), np.zeros(entries), implied, np.empty(0))
-        true_beliefs(graphs, self.problem.truth, beliefs)
+        set_true_beliefs(graphs, self.problem.truth, beliefs)
         self.oracle.compress(beliefs.tables)
         return beliefs._replace(implied=np.empty(0))  # the marginals agree: nothing to keep
 
@@ -72,14 +73,14 @@ class LPBlockFrankWolfe(BlockStepper):
 
     def _visit(self, order, draws) -> None:
         problem = self.problem
-        means = problem.split(self.averaged) if len(self.averaged) else (np.empty((0, 0)),) * 2
+        none = GraphWeights(np.empty((0, 0)), np.empty((0, 0)))
+        means = problem.split(self.averaged) if len(self.averaged) else none
         weights, spare = problem.split(self.weights), problem.split(self._spare)
         if self.oracle.is_compiled:
             roof_steps(
-                problem.graphs, self.oracle.plan, problem.rows, problem.features, problem.truth,
-                problem.costs, problem.scales, order, self.gaps, *weights,
-                self.dual_state.variables, self.dual_state.tables, *means, self.power, self._mass,
-                self.oracle_calls, *spare,
+                problem.data(), self.oracle.plan, order, self.gaps, weights,
+                self.dual_state.variables, self.dual_state.tables, means, self.power, self._mass,
+                self.oracle_calls, spare, self.oracle.room, self.oracle.answers,
             )  # fmt: skip
         else:
             for count, m in enumerate(order):

@@ -11,8 +11,8 @@ import numpy as np
 from maxmargin._kernels.jit import compiled, leaf
 from maxmargin._kernels.protocol import add_row, clear_rows, score_rows
 from maxmargin.graphs._soft_check import concave_part
-from maxmargin.graphs._soft_kernel import add_factor_block, make_room
-from maxmargin.graphs._tighten_kernel import make_answers, score_example
+from maxmargin.graphs._soft_kernel import add_factor_block
+from maxmargin.graphs._tighten_kernel import score_example
 from maxmargin.graphs.graph import COUNT
 from maxmargin.graphs.inference.max_flow import make_network
 from maxmargin.graphs.inference.roof_duality import largest_shape, relax_example
@@ -180,12 +180,10 @@ def total_loss(graphs, variables, truth, costs, sample_weight):
 
 
 @compiled
-def roof_values(
-    graphs, plan, rows, features, truth, costs, matrix, factor_weights, first, last, values
-):
+def roof_values(data, plan, weights, first, last, values, room, answers):
     """Maxima of the relaxation minus the score of the truth, of examples ``first`` to ``last``."""
-    room = make_room(graphs)
-    states, entries = make_answers(graphs)
+    graphs = data.graphs
+    states, entries = answers.states, answers.entries
     n_variables, n_pairs = largest_shape(plan)
     net = make_network(n_variables, n_pairs, 2)
     halves = np.empty(n_variables, np.int8)
@@ -193,10 +191,7 @@ def roof_values(
     for m in range(first, last):
         k = graphs.first_state[m + 1] - graphs.first_state[m]
         e = graphs.first_entry[m + 1] - graphs.first_entry[m]
-        right = score_example(
-            graphs, rows, features, truth, costs, matrix, factor_weights, m, 1.0, room,
-            states[0, :k], entries[0, :e],
-        )  # fmt: skip
+        right = score_example(data, weights, m, 1.0, room, states[0, :k], entries[0, :e])
         values[m] = -right + relax_example(
             plan, graphs.shape[m], states[0, :k], entries[0, :e], fixed, net, halves,
             states[1, :k], entries[1, :e],
@@ -205,12 +200,13 @@ def roof_values(
 
 @compiled
 def roof_steps(
-    graphs, plan, rows, features, truth, costs, scales, order, gaps, matrix, factor_weights,
-    variables, tables, mean, mean_factors, power, mass, n_before, spare, spare_factors,
+    data, plan, order, gaps, weights, variables, tables, mean, power, mass, n_before, spare, room,
+    answers,
 ):  # fmt: skip
     """Visit the examples in ``order``: ask for the optimum of the relaxation, and step to it."""
-    room = make_room(graphs)
-    states, entries = make_answers(graphs)
+    graphs = data.graphs
+    scales = data.scales
+    states, entries = answers.states, answers.entries
     n_variables, n_pairs = largest_shape(plan)
     net = make_network(n_variables, n_pairs, 2)
     halves = np.empty(n_variables, np.int8)
@@ -224,32 +220,30 @@ def roof_steps(
         first, last = graphs.first_state[m], graphs.first_state[m + 1]
         begin, end = graphs.first_entry[m], graphs.first_entry[m + 1]
         k, e = last - first, end - begin
-        score_example(
-            graphs, rows, features, truth, costs, matrix, factor_weights, m, 1.0, room,
-            states[0, :k], entries[0, :e],
-        )  # fmt: skip
+        score_example(data, weights, m, 1.0, room, states[0, :k], entries[0, :e])
         relax_example(
             plan, graphs.shape[m], states[0, :k], entries[0, :e], fixed, net, halves,
             states[1, :k], entries[1, :e],
         )  # fmt: skip
         gaps[m] = step_towards(
-            graphs, rows, features, scales[m], m, states[0, :k], entries[0, :e], states[1, :k],
-            entries[1, :e], variables[first:last], tables[begin:end], matrix, factor_weights,
-            mean, mean_factors, before, spare, spare_factors, room,
+            graphs, data.rows, data.features, scales[m], m, states[0, :k], entries[0, :e],
+            states[1, :k], entries[1, :e], variables[first:last], tables[begin:end], weights.unary,
+            weights.factor, mean.unary, mean.factor, before, spare.unary, spare.factor, room,
         )  # fmt: skip
 
 
 @compiled
 def roof_subgradient_steps(
-    graphs, plan, rows, features, truth, costs, factors, alpha, order, n_before, matrix,
-    factor_weights, late, late_factors,
-):  # fmt: skip
+    data, plan, factors, alpha, order, n_before, weights, late, room, answers
+):
     """Add the subgradients of the examples in ``order``; returns the sum of the answers' losses.
 
     ``w_t = sums / (alpha t)``; ``late`` gets ``t - 1`` times the change at step t.
     """
-    room = make_room(graphs)
-    states, entries = make_answers(graphs)
+    graphs = data.graphs
+    rows = data.rows
+    features, truth, costs = data.features, data.truth, data.costs
+    states, entries = answers.states, answers.entries
     n_variables, n_pairs = largest_shape(plan)
     net = make_network(n_variables, n_pairs, 2)
     halves = np.empty(n_variables, np.int8)
@@ -262,10 +256,7 @@ def roof_subgradient_steps(
         k = graphs.first_state[m + 1] - graphs.first_state[m]
         e = graphs.first_entry[m + 1] - graphs.first_entry[m]
         shrink = 1.0 / (alpha * t) if t > 0 else 0.0
-        score_example(
-            graphs, rows, features, truth, costs, matrix, factor_weights, m, shrink, room,
-            states[0, :k], entries[0, :e],
-        )  # fmt: skip
+        score_example(data, weights, m, shrink, room, states[0, :k], entries[0, :e])
         answer, answer_tables = states[1, :k], entries[1, :e]
         relax_example(
             plan, graphs.shape[m], states[0, :k], entries[0, :e], fixed, net, halves, answer,
@@ -273,11 +264,11 @@ def roof_subgradient_steps(
         )  # fmt: skip
         total += factors[m] * answer_loss(graphs, answer, truth, costs, m)
         add_answer(
-            graphs, rows, features, truth, m, answer, answer_tables, factors[m], matrix,
-            factor_weights, room,
+            graphs, rows, features, truth, m, answer, answer_tables, factors[m],
+            weights.unary, weights.factor, room,
         )  # fmt: skip
         add_answer(
-            graphs, rows, features, truth, m, answer, answer_tables, factors[m] * t, late,
-            late_factors, room,
+            graphs, rows, features, truth, m, answer, answer_tables, factors[m] * t,
+            late.unary, late.factor, room,
         )  # fmt: skip
     return total

@@ -23,11 +23,11 @@ from scipy.sparse import coo_array
 from experiments.baselines.lp_kernel import roof_values
 from maxmargin._optional import require
 from maxmargin._validation import check_choice
-from maxmargin.graphs._soft_kernel import make_room
 from maxmargin.graphs._tighten_kernel import make_answers, score_example
 from maxmargin.graphs.graph import Graphs
 from maxmargin.graphs.inference.linear_program import LinearProgram
 from maxmargin.graphs.inference.plan import BINARY, PAIRWISE, Plan, make_plan
+from maxmargin.graphs.kernels.agreement import make_room
 from maxmargin.graphs.problem import GraphProblem
 from maxmargin.solvers.problem import for_groups
 
@@ -48,18 +48,15 @@ class Oracle:
         self.problem = problem
         self.plan = make_plan(problem.graphs)
         self.room = make_room(problem.graphs)
-        self.states, self.entries = make_answers(problem.graphs)
+        self.answers = make_answers(problem.graphs)
+        self.states, self.entries = self.answers
 
     def score(self, weights: np.ndarray, m: int, shrink: float = 1.0) -> tuple[float, Any, Any]:
         """Score of the truth, and the scores of states and tables with the loss added."""
         p, g = self.problem, self.problem.graphs
-        matrix, factor = p.split(weights)
         unary = self.states[0, : g.first_state[m + 1] - g.first_state[m]]
         tables = self.entries[0, : g.first_entry[m + 1] - g.first_entry[m]]
-        right = score_example(
-            g, p.rows, p.features, p.truth, p.costs, matrix, factor, m, shrink, self.room, unary,
-            tables,
-        )  # fmt: skip
+        right = score_example(p.data(), p.split(weights), m, shrink, self.room, unary, tables)
         return right, unary, tables
 
     def answer(
@@ -94,12 +91,11 @@ class RoofDuality(Oracle):
     def values(self, weights: np.ndarray) -> np.ndarray:
         """Value of the surrogate of each example."""
         p = self.problem
-        matrix, factor = p.split(weights)
-        values = np.empty(p.n_examples)
+        data, parts, values = p.data(p.shared_rows), p.split(weights), np.empty(p.n_examples)
         for_groups(
             lambda first, last: roof_values(
-                p.graphs, self.plan, p.shared_rows, p.features, p.truth, p.costs, matrix, factor,
-                first, last, values,
+                data, self.plan, parts, first, last, values, make_room(p.graphs),
+                make_answers(p.graphs),
             ),
             p.n_examples,
             p.n_threads,

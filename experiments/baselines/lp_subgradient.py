@@ -44,8 +44,8 @@ class LPSubgradient(PermutedPasses):
         sums, late = problem.split(self.sums), problem.split(self.late)
         if self.oracle.is_compiled:
             self._loss += roof_subgradient_steps(
-                problem.graphs, self.oracle.plan, problem.rows, problem.features, problem.truth,
-                problem.costs, self._factors, problem.alpha, order, self.oracle_calls, *sums, *late,
+                problem.data(), self.oracle.plan, self._factors, problem.alpha, order,
+                self.oracle_calls, sums, late, self.oracle.room, self.oracle.answers,
             )  # fmt: skip
             return
         for t, m in enumerate(order, start=self.oracle_calls):

@@ -274,5 +274,5 @@ def _warn_left_out(labels: list) -> None:
         f"class_weight leaves out {listed}{more}, which get the weight 1; name every class to be "
         "sure of its weight.",
         UserWarning,
-        stacklevel=5,  # the caller of a fit that is all or nothing
+        stacklevel=outside(),
     )

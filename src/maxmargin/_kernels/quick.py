@@ -1,7 +1,10 @@
 """Numba's own look-ups, faster: the same answers, found once.
 
 - A statement is asked for its variables by each of a dozen analyses of a function.
-- The type of ``a + b`` for two numbers is found anew for each ``+``, by trying what is known.
+- Where variables live is worked out after each pass over a function, and used after the last.
+- The types of ``a + b`` for two numbers and of ``a[k]`` are found anew each time, by trying what is
+  known.
+- LLVM is asked for the size of the same types again and again.
 - An implementation of a generic function is compiled again for each kind of caller, though its own
   options say how (:mod:`.jit`).
 """
@@ -11,7 +14,9 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from numba.core import ir, types
+from numba.core import ir, transforms, types
+from numba.core.base import BaseContext
+from numba.core.postproc import PostProcessor, VariableLifetime
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
 
@@ -20,6 +25,9 @@ _BUILT_ON = {
     ir.Inst: ("_rec_list_vars", "list_vars"),
     BaseFunction: ("get_call_type",),
     _OverloadFunctionTemplate: ("_get_impl", "_build_impl"),
+    PostProcessor: ("run",),
+    BaseContext: ("get_abi_sizeof",),
+    transforms: ("canonicalize_cfg",),
 }
 
 
@@ -34,8 +42,9 @@ _NUMBERS = (types.Number, types.Boolean)
 # Arithmetic and comparisons: what implements them does not depend on the options of the caller.
 _NAMES = "add sub mul truediv floordiv mod lt le gt ge eq ne and_ or_ xor lshift rshift"
 _OPERATORS = {getattr(operator, name) for name in _NAMES.split()} | {
-    operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
+    operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, bool,
 }  # fmt: skip
+_ELEMENTS = {operator.getitem, operator.setitem}
 _found: dict[Any, Any] = {}
 
 
@@ -65,9 +74,19 @@ def _variables(self, value):
 _call_type = BaseFunction.get_call_type
 
 
+def _is_plain(key, args):
+    """Whether these are numbers, or the element of an array and perhaps its new value."""
+    if key in _ELEMENTS:
+        if type(args[0]) is not types.Array or not isinstance(args[1], types.Integer):
+            return False
+        args = args[2:]
+    elif key not in _OPERATORS:
+        return False
+    return all(isinstance(arg, _NUMBERS) for arg in args)
+
+
 def _remembered_call_type(self, context, args, kws):
-    known = not kws and self.typing_key in _OPERATORS
-    if not known or not all(isinstance(arg, _NUMBERS) for arg in args):
+    if kws or not _is_plain(self.typing_key, args):
         return _call_type(self, context, args, kws)
     key = (self, args)
     found = _found.get(key)
@@ -87,8 +106,37 @@ def _one_implementation(self, args, kws):
     return self._build_impl(key, args, kws) if found is None else found
 
 
+_process = PostProcessor.run
+
+
+def _process_lazily(self, emit_dels=False, extend_lifetimes=False):
+    """Variables are looked at when somebody asks where they live; generators ask at once."""
+    if emit_dels or self.func_ir.is_generator:
+        _process(self, emit_dels, extend_lifetimes)
+        return
+    self.func_ir.blocks = transforms.canonicalize_cfg(self.func_ir.blocks)
+    self.func_ir.variable_lifetime = VariableLifetime(self.func_ir.blocks)
+    self.func_ir.generator_info = None
+
+
+_size = BaseContext.get_abi_sizeof
+_sizes: dict[Any, int] = {}
+
+
+def _remembered_size(self, kind):
+    text = str(kind)
+    if "%" in text:  # a type whose text is a name, and says nothing about its size
+        return _size(self, kind)
+    found = _sizes.get((self, text))
+    if found is None:
+        found = _sizes[self, text] = _size(self, kind)
+    return found
+
+
 def install() -> None:
     """Have numba use these."""
+    PostProcessor.run = _process_lazily
+    BaseContext.get_abi_sizeof = _remembered_size
     _OverloadFunctionTemplate._get_impl = _one_implementation
     ir.Inst._rec_list_vars = _variables
     BaseFunction.get_call_type = _remembered_call_type

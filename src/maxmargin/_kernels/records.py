@@ -46,7 +46,25 @@ SUPPORTED = has_all(_BUILT_ON)
 
 
 class Record(types.NamedTuple):
-    """Type of the NamedTuples of this package."""
+    """Type of the NamedTuples of this package.
+
+    It is looked up often, and has dozens of members: its hash is remembered.
+    """
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = super().__hash__()
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or super().__eq__(other)
+
+    def __reduce__(self) -> tuple:
+        function, (*first, state) = super().__reduce__()
+        state = {name: value for name, value in state.items() if name != "_hash"}
+        return function, (*first, state)
 
     @property
     def mangling_args(self) -> tuple[str, tuple]:
@@ -155,7 +173,8 @@ class RecordModel(DataModel):
         if self.words:
             cgutils.raw_memcpy(builder, to, value, ir.Constant(_WORD, self.words), 8, align=8)
 
-    def _place(self, builder, value, position):
+    def place(self, builder, value, position):
+        """Where a member is."""
         offset = self.offsets[position]
         if offset == 0:
             return value
@@ -167,9 +186,9 @@ class RecordModel(DataModel):
         if isinstance(member, RecordModel):
             if isinstance(origin(value), ir.Argument):
                 with builder.goto_entry_block():
-                    return self._place(builder, value, position)
-            return self._place(builder, value, position)
-        place = self._place(builder, value, position)
+                    return self.place(builder, value, position)
+            return self.place(builder, value, position)
+        place = self.place(builder, value, position)
         kind = member.get_data_type()
         data = builder.load(builder.bitcast(place, kind.as_pointer()))
         return data if kind == member.get_value_type() else member.from_data(builder, data)
@@ -178,7 +197,7 @@ class RecordModel(DataModel):
         """A new one of these members."""
         found = self.slot(builder)
         for position, (member, value) in enumerate(zip(self.members, values, strict=True)):
-            place = self._place(builder, found, position)
+            place = self.place(builder, found, position)
             if isinstance(member, RecordModel):
                 member.copy(builder, place, value)
             else:

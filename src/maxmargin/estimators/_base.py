@@ -27,6 +27,7 @@ from .._validation import (
     is_array,
     is_switch,
     is_text,
+    outside,
 )
 from ..solvers.auto import refuse_missing
 from ..solvers.base import check_inner
@@ -275,8 +276,7 @@ class StructuredEstimator(BaseEstimator):
         result = self._run(stepper, settings, validate)
         self._keep_certificate(result, stepper.problem)
         if result.status == FAILED:
-            # stacklevel: the caller of a fit that is all or nothing
-            warn_failure(type(self).__name__, result.primal, result.dual, stacklevel=4)
+            warn_failure(type(self).__name__, result.primal, result.dual)
         if result.status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not converge in {settings.max_iter} passes: relative "
@@ -284,7 +284,7 @@ class StructuredEstimator(BaseEstimator):
                 f"{result.primal:.6g}, dual {result.dual:.6g}). Increase max_iter or alpha, scale "
                 "the features, or accept the gap with a larger tol.",
                 ConvergenceWarning,
-                stacklevel=4,  # the caller of a fit that is all or nothing
+                stacklevel=outside(),
             )
         return result
 
@@ -365,12 +365,12 @@ class StructuredEstimator(BaseEstimator):
             self._dual = (problem.signature(), result.dual_state)
 
 
-def warn_failure(name: str, primal: float, dual: float, stacklevel: int) -> None:
+def warn_failure(name: str, primal: float, dual: float) -> None:
     """Warn of a fit whose numbers cannot be trusted beyond a point."""
     warnings.warn(
         f"{name} failed: numbers overflowed or contradicted each other. The weights are the best "
         f"ones before that (primal {primal:.6g}, dual {dual:.6g}). Scale the features, or increase "
         "alpha.",
         ConvergenceWarning,
-        stacklevel=stacklevel + 1,
+        stacklevel=outside(),
     )

@@ -120,7 +120,7 @@ class HiddenLabels(StructuredEstimator):
         self.rounds_ = list(result.rounds)
         self.start_objectives_ = np.array(result.objectives)
         if status == FAILED:
-            warn_failure(type(self).__name__, self.primal_, self.dual_, outside())
+            warn_failure(type(self).__name__, self.primal_, self.dual_)
         if status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not reach a stationary point in {settings.max_iter} "

@@ -208,7 +208,7 @@ class LatentPredictor(BaseEstimator):
             solved = self.gap_ <= self.tol * abs(self.primal_)
             self.status_ = CONVERGED if solved else MAX_ITER
         if self.status_ == FAILED:
-            warn_failure(type(self).__name__, self.primal_, self.dual_, stacklevel=3)
+            warn_failure(type(self).__name__, self.primal_, self.dual_)
         self.history_ = result.history
         self.n_iter_ = max(1, round(result.history[-1].passes))
         self.n_searches_ = problem.n_searches

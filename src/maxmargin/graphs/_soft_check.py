@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._kernels.jit import compiled, leaf, seldom
+from .._kernels.jit import implements, leaf, seldom
 from .._kernels.protocol import score_rows
 from .._kernels.simplex import clipped_difference, project
-from ._soft_kernel import make_room, mix_example
-from .graph import COUNT, TABLE, TREE
+from ._soft_kernel import mix_example
+from .graph import COUNT, TABLE, TREE, BinaryGraphs, Graphs, PairGraphs
 from .kernels.agreement import factor_row, max_min_value, score_factor, subtract_messages
 from .kernels.global_factors import best_count, best_in_tree
 from .kernels.potts import best_potts
 
 
-@compiled
+@leaf
+@seldom
 def write_messages(graphs, beliefs, kappa, out):
     """Messages of all slots."""
     for m in range(graphs.shape.shape[0]):
@@ -29,23 +30,19 @@ def write_messages(graphs, beliefs, kappa, out):
                 out[at + j] = beliefs.eta[at + j] + kappa * off
 
 
-@compiled
+@leaf
+@seldom
 def mix_messages(graphs, beliefs, kappa, share, mean, squares):
     """``mean += share * (messages - mean)``; ``squares`` gets the squared norms of the messages."""
     for m in range(graphs.shape.shape[0]):
         squares[m] = mix_example(graphs, beliefs, kappa, share, m, mean)
 
 
-@compiled
-@seldom
-def slots_of_states(graphs, out):
+def slots_of_states(graphs):
     """Number of factors that hold the variable of each state."""
-    for m in range(graphs.shape.shape[0]):
-        s = graphs.shape[m]
-        for a in range(graphs.variables[s], graphs.variables[s + 1]):
-            at = graphs.first_state[m] + graphs.state_at[a]
-            for j in range(graphs.n_states[a]):
-                out[at + j] = graphs.held_at[a + 1] - graphs.held_at[a]
+    held = np.repeat(np.diff(graphs.held_at), graphs.n_states).astype(float)
+    ends = np.concatenate([[0], np.cumsum(graphs.n_states, dtype=np.int64)])[graphs.variables]
+    return np.concatenate([held[ends[s] : ends[s + 1]] for s in graphs.shape])
 
 
 @leaf
@@ -83,23 +80,44 @@ def _smooth_max_min(theta, cost, sigma, work, answer):
     return total - cost * largest
 
 
-@compiled
-@seldom
-def evaluate_graphs(
-    graphs, rows, features, truth, costs, sample_weight, max_min, sigma, messages, matrix,
-    factor_weights, first, last, sums,
-):  # fmt: skip
-    """Sums over some examples: ``[sum s_m S_m, sum s_m |delta_m|^2]``.
+def variable_value(graphs, theta, cost, max_min, sigma, room):
+    """Maximum of a variable's block; ``theta`` has the loss added unless it is a max-min one."""
 
-    S_m is the surrogate of the relaxed problem at these weights and messages: an upper bound of its
+
+@implements(variable_value, (PairGraphs, BinaryGraphs))
+def _plain_variable_value(graphs, theta, cost, max_min, sigma, room):
+    if max_min and cost > 0.0:
+        return max_min_value(theta, cost, room.work)
+    top = theta[0]
+    for j in range(1, theta.shape[0]):
+        top = max(top, theta[j])
+    return top
+
+
+@implements(variable_value, Graphs)
+def _any_variable_value(graphs, theta, cost, max_min, sigma, room):
+    k = theta.shape[0]
+    if max_min and sigma > 0.0 and cost > 0.0:
+        return _smooth_max_min(theta, cost, sigma, room.work, room.answer[:k])
+    if max_min and cost > 0.0:
+        return max_min_value(theta, cost, room.work)
+    return _smooth_maximum(theta, sigma, room.theta[:k], room.work, room.answer[:k])
+
+
+@leaf
+@seldom
+def evaluate_graphs(data, weights, messages, max_min, sigma, ends, sums, room):
+    """Sums over the examples from ``ends[0]`` to ``ends[1]``:
+    ``[sum s_m S_m, sum s_m |delta_m|^2]``.
+
+    S_m is the surrogate of the relaxed problem at these weights and messages: an upper bound on its
     value at the best messages.
     """
-    room = make_room(graphs)
-    size = max(room.table.shape[0], room.values.shape[0])
-    scaled, answer, work = np.empty(size), np.empty(size), np.empty(2 * size)
+    graphs, rows = data.graphs, data.rows  # here, because each mention of a NamedTuple is a copy
+    truth, costs = data.truth, data.costs
     sums[:] = 0.0
-    for m in range(first, last):
-        if sample_weight[m] == 0.0:
+    for m in range(ends[0], ends[1]):
+        if data.sample_weight[m] == 0.0:
             continue
         s = graphs.shape[m]
         base, end = graphs.variables[s], graphs.variables[s + 1]
@@ -109,7 +127,7 @@ def evaluate_graphs(
         for a in range(base, end):
             row = graphs.first_row[m] + graphs.row_step[a]
             if row != before:
-                score_rows(rows, matrix, row, row + 1, room.scores)
+                score_rows(rows, weights.unary, row, row + 1, room.scores)
                 before = row
             k, column = graphs.n_states[a], graphs.column[a]
             v = graphs.first_variable[m] + a - base
@@ -121,66 +139,114 @@ def evaluate_graphs(
                 at = shift + graphs.message_at[graphs.held[h]]
                 for j in range(k):
                     theta[j] += messages[at + j]
-            if max_min and sigma > 0.0 and costs[v] > 0.0:
-                total += _smooth_max_min(theta, costs[v], sigma, work, answer[:k])
-            elif max_min and costs[v] > 0.0:
-                total += max_min_value(theta, costs[v], work)
-            else:
+            if not max_min:
                 for j in range(k):
                     if j != truth[v]:
                         theta[j] += costs[v]
-                total += _smooth_maximum(theta, sigma, scaled[:k], work, answer[:k])
-        if sigma == 0.0 and graphs.binary_pairs[s] and features.shape[1] == 1:
-            total += _binary_pairs_maxima(graphs, truth, messages, factor_weights, m)
-        for f in range(graphs.factors[s], graphs.factors[s + 1]):
-            if sigma == 0.0 and graphs.binary_pairs[s] and features.shape[1] == 1:
-                break
-            begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
-            at = 0
-            for z in range(begin, stop):
-                place = shift + graphs.message_at[z]
-                for j in range(graphs.n_states[base + graphs.scope[z]]):
-                    room.delta[at] = messages[place + j]
-                    at += 1
-            if graphs.kind[f] == COUNT:
-                gain = room.node[: stop - begin]
-                for r in range(stop - begin):
-                    gain[r] = room.delta[2 * r] - room.delta[2 * r + 1]
-                    total -= room.delta[2 * r]
-                total += best_count(gain, graphs.low[f], graphs.high[f])
-                continue
-            if graphs.potts[f] and sigma == 0.0:
-                row = features[factor_row(graphs, m, f)]
-                score = 0.0
-                for p in range(row.shape[0]):
-                    score += row[p] * factor_weights[p, graphs.factor_column[f]]
-                total += best_potts(score, room.delta[: at // 2], room.delta[at // 2 : at])
-                variables = graphs.first_variable[m]
-                same = (
-                    truth[variables + graphs.scope[begin]]
-                    == truth[variables + graphs.scope[begin + 1]]
-                )
-                total -= score if same else 0.0
-                continue
-            score_factor(graphs, features, factor_weights, m, f, room.columns, room.table)
-            if graphs.kind[f] == TREE:
-                total += best_in_tree(
-                    graphs, m, f, room.delta, room.table, room.node, room.pointer, room.places
-                )
-                for z in range(begin, stop):
-                    if graphs.parent[z] >= 0:
-                        total -= room.table[_true_pair(graphs, truth, m, f, z)]
-                continue
-            e = _true_entry(graphs, truth, m, f)
-            total -= room.table[e]
-            size = graphs.n_entries[f]
-            subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
-            total += _smooth_maximum(room.theta[:size], sigma, scaled[:size], work, answer[:size])
+            total += variable_value(graphs, theta, costs[v], max_min, sigma, room)
+        total += factors_value(graphs, data, weights.factor, messages, sigma, m, room)
         square = 0.0
         for at in range(shift, graphs.first_message[m + 1]):
             square += messages[at] * messages[at]
-        sums[0] += sample_weight[m] * total
-        sums[1] += sample_weight[m] * square
+        sums[0] += data.sample_weight[m] * total
+        sums[1] += data.sample_weight[m] * square
+
+
+def factors_value(graphs, data, weights, messages, sigma, m, room):
+    """Sum of the maxima of all factors of an example, minus the score of the truth there."""
+
+
+@implements(factors_value, BinaryGraphs)
+def _binary_value(graphs, data, weights, messages, sigma, m, room):
+    return _binary_pairs_maxima(graphs, data.truth, messages, weights, m)
+
+
+@implements(factors_value, PairGraphs)
+def _pairs_value(graphs, data, weights, messages, sigma, m, room):
+    s = graphs.shape[m]
+    base, shift = graphs.variables[s], graphs.first_message[m]
+    total = 0.0
+    for f in range(graphs.factors[s], graphs.factors[s + 1]):
+        z = graphs.scope_at[f]
+        k = graphs.n_states[base + graphs.scope[z]]
+        q = graphs.n_states[base + graphs.scope[z + 1]]
+        at, next_at = shift + graphs.message_at[z], shift + graphs.message_at[z + 1]
+        left, right = messages[at : at + k], messages[next_at : next_at + q]
+        if graphs.potts[f]:
+            total += _potts_value(graphs, data.features, data.truth, weights, m, f, left, right)
+            continue
+        score_factor(graphs, data.features, weights, m, f, room.columns, room.table)
+        total -= room.table[_true_entry(graphs, data.truth, m, f)]
+        best = -np.inf
+        for a in range(k):
+            for b in range(q):
+                best = max(best, room.table[a * q + b] - left[a] - right[b])
+        total += best
+    return total
+
+
+@implements(factors_value, Graphs)
+def _any_value(graphs, data, weights, messages, sigma, m, room):
+    s = graphs.shape[m]
+    truth = data.truth
+    if sigma == 0.0 and graphs.binary_pairs[s] and data.features.shape[1] == 1:
+        return _binary_pairs_maxima(graphs, truth, messages, weights, m)
+    total = 0.0
+    for f in range(graphs.factors[s], graphs.factors[s + 1]):
+        begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
+        at = _copy_messages(graphs, messages, m, f, room.delta)
+        if graphs.kind[f] == COUNT:
+            gain = room.node[: stop - begin]
+            for r in range(stop - begin):
+                gain[r] = room.delta[2 * r] - room.delta[2 * r + 1]
+                total -= room.delta[2 * r]
+            total += best_count(gain, graphs.low[f], graphs.high[f])
+            continue
+        if graphs.potts[f] and sigma == 0.0:
+            left, right = room.delta[: at // 2], room.delta[at // 2 : at]
+            total += _potts_value(graphs, data.features, truth, weights, m, f, left, right)
+            continue
+        score_factor(graphs, data.features, weights, m, f, room.columns, room.table)
+        if graphs.kind[f] == TREE:
+            total += best_in_tree(
+                graphs, m, f, room.delta, room.table, room.node, room.pointer, room.places
+            )
+            for z in range(begin, stop):
+                if graphs.parent[z] >= 0:
+                    total -= room.table[_true_pair(graphs, truth, m, f, z)]
+            continue
+        total -= room.table[_true_entry(graphs, truth, m, f)]
+        size = graphs.n_entries[f]
+        subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
+        total += _smooth_maximum(
+            room.theta[:size], sigma, room.table[:size], room.work, room.answer[:size]
+        )
+    return total
+
+
+@leaf
+def _copy_messages(graphs, messages, m, f, out):
+    """Copy the messages of a factor, one variable after another; returns their number."""
+    base = graphs.variables[graphs.shape[m]]
+    at = 0
+    for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
+        place = graphs.first_message[m] + graphs.message_at[z]
+        for j in range(graphs.n_states[base + graphs.scope[z]]):
+            out[at] = messages[place + j]
+            at += 1
+    return at
+
+
+@leaf
+def _potts_value(graphs, features, truth, weights, m, f, left, right):
+    """Maximum of a Potts table minus the score of the truth."""
+    row = features[factor_row(graphs, m, f)]
+    score = 0.0
+    for p in range(row.shape[0]):
+        score += row[p] * weights[p, graphs.factor_column[f]]
+    at, z = graphs.first_variable[m], graphs.scope_at[f]
+    same = truth[at + graphs.scope[z]] == truth[at + graphs.scope[z + 1]]
+    return best_potts(score, left, right) - (score if same else 0.0)
 
 
 @leaf
@@ -251,7 +317,7 @@ def certain(belief, truth, max_min):
     return largest
 
 
-@compiled
+@leaf
 @seldom
 def soft_dual_sums(graphs, beliefs, truth, costs, sample_weight, max_min, sigma, kappa, sums):
     """``[sum s_m (H_m - sigma/2 |mu|^2), sum s_m (|delta_m|^2 - |eta_m|^2)]``."""

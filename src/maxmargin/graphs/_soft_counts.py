@@ -43,15 +43,10 @@ class CountRoom(NamedTuple):
 
 
 @inner
-def make_count_room(graphs):
-    """Scratch for the largest graph; a single number each where no graph has a count."""
-    variables, factors = 1, 1
-    for f in range(graphs.kind.shape[0]):
-        if graphs.kind[f] == COUNT:
-            for s in range(graphs.variables.shape[0] - 1):
-                variables = max(variables, graphs.variables[s + 1] - graphs.variables[s])
-                factors = max(factors, graphs.factors[s + 1] - graphs.factors[s])
-            break
+def make_count_room(graphs, s):
+    """Scratch for a graph of shape s."""
+    variables = graphs.variables[s + 1] - graphs.variables[s]
+    factors = graphs.factors[s + 1] - graphs.factors[s]
     return CountRoom(
         np.empty(variables), np.empty(variables), np.empty(variables), np.empty(variables),
         np.empty(factors), np.empty(factors), np.empty(factors), np.empty(factors),
@@ -254,7 +249,8 @@ def _try_newton(graphs, s, room, violation, off):
 
 
 @leaf
-def _has_counts(graphs, s):
+def has_counts(graphs, s):
+    """Whether a graph of shape s has counts."""
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
         if graphs.kind[f] == COUNT:
             return True
@@ -268,7 +264,7 @@ def project_counts(graphs, s, out, room):
     Returns the largest violation that is left, in units of rounding: at most 1 unless the steps
     ran out, which only counts that overlap can cause.
     """
-    if not _has_counts(graphs, s):
+    if not has_counts(graphs, s):
         return 0.0
     base = graphs.variables[s]
     for a in range(base, graphs.variables[s + 1]):

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from .._kernels.jit import compiled, leaf, seldom
+from .._kernels.jit import implements, inner, leaf, seldom
 from .._kernels.protocol import add_row
 from ._soft_check import certain
-from ._soft_counts import ROUNDING, make_count_room, project_counts
-from ._soft_kernel import add_factor_block, add_potts_block, is_short, make_room
-from .graph import COUNT, TABLE
+from ._soft_counts import ROUNDING, has_counts, make_count_room, project_counts
+from ._soft_kernel import add_factor_block, add_potts_block
+from .graph import COUNT, TABLE, BinaryGraphs, Graphs, PairGraphs
+from .kernels.agreement import is_short
+
+
+def put_within_counts(graphs, truth, m, out):
+    """Move the beliefs of an example's variables to the nearest ones within all its counts."""
+
+
+@implements(put_within_counts, (PairGraphs, BinaryGraphs), allocates=True)
+def _without_counts(graphs, truth, m, out):
+    return
+
+
+@implements(put_within_counts, Graphs, allocates=True)
+def _put_within_counts(graphs, truth, m, out):
+    s = graphs.shape[m]
+    if has_counts(graphs, s) and project_counts(graphs, s, out, make_count_room(graphs, s)) > 1.0:
+        _go_to_truth(graphs, truth, m, out)
 
 
 @leaf
-def _agree(graphs, beliefs, truth, m, counts, out):
-    """Average of each variable's own belief and what its factors imply, within all counts."""
+def _agree(graphs, beliefs, m, out):
+    """Average of each variable's own belief and what its factors imply."""
     s = graphs.shape[m]
     base = graphs.variables[s]
     first, shift = graphs.first_state[m], graphs.first_message[m]
@@ -33,8 +48,6 @@ def _agree(graphs, beliefs, truth, m, counts, out):
             total += out[at + j]
         for j in range(k):
             out[at + j] /= total
-    if project_counts(graphs, s, out, counts) > 1.0:
-        _go_to_truth(graphs, truth, m, out)
 
 
 @leaf
@@ -105,14 +118,6 @@ def fit_table(graphs, m, f, mass, wanted, sums, places, out):
     base = graphs.variables[graphs.shape[m]]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
     size = graphs.n_entries[f]
-    if size == 4 and end - begin == 2 and graphs.n_states[base + graphs.scope[begin]] == 2:
-        a, b = wanted[1], wanted[3]
-        both = min(max(mass[3], max(0.0, a + b - 1.0)), min(a, b))
-        out[3] = both
-        out[2] = a - both
-        out[1] = b - both
-        out[0] = max(0.0, 1.0 - a - b + both)
-        return
     for e in range(size):
         out[e] = max(mass[e], 0.0)
     skip = 0
@@ -157,48 +162,102 @@ def _fit_potts(mass, first, second):
 
 
 @leaf
-def _fit_edge(mass, k, child, parent, out):
-    """The same for one edge of a tree, k states each."""
+def _fit_binary(mass, wanted, out):
+    """The table of two binary variables with the wanted marginals, both in state 1 as near as
+    possible to ``mass``."""
+    a, b = wanted[1], wanted[3]
+    both = min(max(mass[3], max(0.0, a + b - 1.0)), min(a, b))
+    out[3] = both
+    out[2] = a - both
+    out[1] = b - both
+    out[0] = max(0.0, 1.0 - a - b + both)
+
+
+@leaf
+def _fit_pair(mass, first, second, lacks, out):
+    """As :func:`fit_table` for a pair of variables; ``lacks`` is scratch, one a state."""
+    k, q = first.shape[0], second.shape[0]
     for i in range(k):
         total = 0.0
-        for j in range(k):
-            total += mass[i * k + j]
-        factor = child[i] / total if total > child[i] else 1.0
-        for j in range(k):
-            out[i * k + j] = mass[i * k + j] * factor
+        for j in range(q):
+            out[i * q + j] = max(mass[i * q + j], 0.0)
+            total += out[i * q + j]
+        if total > first[i]:
+            for j in range(q):
+                out[i * q + j] *= first[i] / total
     lack = 0.0
-    for j in range(k):
+    for j in range(q):
         total = 0.0
         for i in range(k):
-            total += out[i * k + j]
-        if total > parent[j]:
+            total += out[i * q + j]
+        if total > second[j]:
             for i in range(k):
-                out[i * k + j] *= parent[j] / total
+                out[i * q + j] *= second[j] / total
         else:
-            lack += parent[j] - total
+            lack += second[j] - total
     if lack <= 1e-300:
         return
     for i in range(k):
-        missing = child[i]
-        for j in range(k):
-            missing -= out[i * k + j]
-        # Columns are read before this row is written, so the lack of each is still to be found.
-        out[k * k + i] = max(0.0, missing)
-    for j in range(k):
-        missing = parent[j]
+        lacks[i] = first[i]
+        for j in range(q):
+            lacks[i] -= out[i * q + j]
+    for j in range(q):
+        missing = second[j]
         for i in range(k):
-            missing -= out[i * k + j]
+            missing -= out[i * q + j]
         missing = max(0.0, missing) / lack
         for i in range(k):
-            out[i * k + j] += missing * out[k * k + i]
+            out[i * q + j] += missing * max(0.0, lacks[i])
 
 
-@compiled
+def fit_factor(graphs, m, f, mass, room):
+    """Table(s) of a factor with exactly the marginals ``room.delta``, near ``mass``: into
+    ``room.table``."""
+
+
+@implements(fit_factor, BinaryGraphs)
+def _fit_binary_factor(graphs, m, f, mass, room):
+    _fit_binary(mass, room.delta, room.table)
+
+
+@implements(fit_factor, PairGraphs)
+def _fit_pair_factor(graphs, m, f, mass, room):
+    _fit_pair_table(graphs, m, f, mass, room)
+
+
+@leaf
+def _fit_pair_table(graphs, m, f, mass, room):
+    base, z = graphs.variables[graphs.shape[m]], graphs.scope_at[f]
+    k = graphs.n_states[base + graphs.scope[z]]
+    q = graphs.n_states[base + graphs.scope[z + 1]]
+    if k == 2 and q == 2:
+        _fit_binary(mass, room.delta, room.table)
+    else:
+        _fit_pair(mass, room.delta[:k], room.delta[k : k + q], room.node, room.table)
+
+
+@implements(fit_factor, Graphs)
+def _fit_any_factor(graphs, m, f, mass, room):
+    begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
+    if graphs.kind[f] == TABLE and stop - begin == 2:
+        _fit_pair_table(graphs, m, f, mass, room)
+        return
+    if graphs.kind[f] == TABLE:
+        fit_table(graphs, m, f, mass, room.delta, room.node, room.places, room.table)
+        return
+    k = graphs.n_states[graphs.variables[graphs.shape[m]] + graphs.scope[begin]]
+    for z in range(begin, stop):
+        r, parent = z - begin, graphs.parent[z]
+        if parent >= 0:
+            at = graphs.edge_entry[z]
+            child = room.delta[r * k : (r + 1) * k]
+            above = room.delta[parent * k : (parent + 1) * k]
+            _fit_pair(mass[at : at + k * k], child, above, room.node, room.table[at : at + k * k])
+
+
+@inner
 @seldom
-def repair_graphs(
-    graphs, rows, features, truth, costs, sample_weight, scales, beliefs, max_min, matrix,
-    factor_weights,
-):  # fmt: skip
+def repair_graphs(data, weights, beliefs, max_min, room):
     """Add the weights of beliefs that agree, near the given ones; return ``sum s_m H_m`` of them.
 
     The repaired beliefs are in the local polytope: a feasible point of the dual without penalty.
@@ -206,21 +265,18 @@ def repair_graphs(
     to a few units in the last place per summand. This changes the value returned by as many units
     per weight that scores them, as the rounding of its own sums does.
     """
-    room = make_room(graphs)
-    most = 1
-    for m in range(graphs.shape.shape[0]):
-        most = max(most, graphs.first_state[m + 1] - graphs.first_state[m])
-    agreed = np.empty(most)
-    counts = make_count_room(graphs)
-    edge = np.empty(room.table.shape[0] + room.values.shape[0])
-    change = np.zeros(graphs.n_columns)
+    graphs, rows = data.graphs, data.rows  # here, because each mention of a NamedTuple is a copy
+    truth = data.truth
+    agreed, change = room.sums, room.change
     total = 0.0
     for m in range(graphs.shape.shape[0]):
-        if scales[m] == 0.0:
+        scale = data.scales[m]
+        if scale == 0.0:
             continue
         s = graphs.shape[m]
         base, end = graphs.variables[s], graphs.variables[s + 1]
-        _agree(graphs, beliefs, truth, m, counts, agreed)
+        _agree(graphs, beliefs, m, agreed)
+        put_within_counts(graphs, truth, m, agreed)
         a = base
         concave = 0.0
         while a < end:
@@ -229,44 +285,38 @@ def repair_graphs(
             while a < end and graphs.row_step[a] == step:
                 v = graphs.first_variable[m] + a - base
                 k, at = graphs.n_states[a], graphs.state_at[a]
-                concave += costs[v] * (1.0 - certain(agreed[at : at + k], truth[v], max_min))
+                concave += data.costs[v] * (1.0 - certain(agreed[at : at + k], truth[v], max_min))
                 for j in range(k):
                     change[graphs.column[a] + j] -= agreed[at + j]
                 change[graphs.column[a] + truth[v]] += 1.0
                 a += 1
-            add_row(rows, matrix, graphs.first_row[m] + step, change, scales[m])
-        total += sample_weight[m] * concave
+            add_row(rows, weights.unary, graphs.first_row[m] + step, change, scale)
+        total += data.sample_weight[m] * concave
         for f in range(graphs.factors[s], graphs.factors[s + 1]):
-            if graphs.kind[f] == COUNT:
-                continue
-            begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
-            first = graphs.first_mass[m] + graphs.mass_at[f]
-            mass = beliefs.tables[first : first + graphs.n_mass[f]]
-            at = 0
-            for z in range(begin, stop):
-                v = base + graphs.scope[z]
-                for j in range(graphs.n_states[v]):
-                    room.delta[at] = agreed[graphs.state_at[v] + j]
-                    at += 1
-            if is_short(graphs, f):
-                fitted = _fit_potts(mass[0], room.delta[: at // 2], room.delta[at // 2 : at])
-                add_potts_block(graphs, features, truth, factor_weights, scales[m], m, f, fitted)
-                continue
-            if graphs.kind[f] == TABLE:
-                fit_table(graphs, m, f, mass, room.delta, room.node, room.places, room.table)
-            else:
-                k = graphs.n_states[base + graphs.scope[begin]]
-                for z in range(begin, stop):
-                    r, parent = z - begin, graphs.parent[z]
-                    if parent >= 0:
-                        pair = graphs.edge_entry[z]
-                        child = room.delta[r * k : (r + 1) * k]
-                        above = room.delta[parent * k : (parent + 1) * k]
-                        _fit_edge(mass[pair : pair + k * k], k, child, above, edge)
-                        for e in range(k * k):
-                            room.table[pair + e] = edge[e]
-            size = graphs.n_entries[f]
-            add_factor_block(
-                graphs, features, truth, factor_weights, scales[m], m, f, room.table[:size]
-            )
+            _add_fitted(data, weights.factor, beliefs, m, f, agreed, room)
     return total
+
+
+@leaf
+def _add_fitted(data, weights, beliefs, m, f, agreed, room):
+    """Add the weights of a factor whose marginals are those of the variables."""
+    graphs = data.graphs
+    if graphs.kind[f] == COUNT:
+        return
+    base = graphs.variables[graphs.shape[m]]
+    first = graphs.first_mass[m] + graphs.mass_at[f]
+    mass = beliefs.tables[first : first + graphs.n_mass[f]]
+    at = 0
+    for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
+        v = base + graphs.scope[z]
+        for j in range(graphs.n_states[v]):
+            room.delta[at] = agreed[graphs.state_at[v] + j]
+            at += 1
+    features, truth, scale = data.features, data.truth, data.scales[m]
+    if is_short(graphs, f):
+        fitted = _fit_potts(mass[0], room.delta[: at // 2], room.delta[at // 2 : at])
+        add_potts_block(graphs, features, truth, weights, scale, m, f, fitted)
+        return
+    fit_factor(graphs, m, f, mass, room)
+    size = graphs.n_entries[f]
+    add_factor_block(graphs, features, truth, weights, scale, m, f, room.table[:size])

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from .._kernels.jit import compiled, inner, leaf
+from .._kernels.jit import implements, leaf
 from .._kernels.protocol import score_rows
 from ._soft_check import _true_entry, _true_pair
-from ._soft_kernel import make_room
-from .graph import COUNT, TABLE
+from .graph import COUNT, TABLE, BinaryGraphs, Graphs, PairGraphs
 from .kernels.agreement import score_factor
 
 
 @leaf
-def score_example(
-    graphs, rows, features, truth, costs, matrix, factor_weights, m, shrink, room, unary, tables
-):
+def score_example(data, weights, m, shrink, room, unary, tables):
     """Write the scores of an example, of ``shrink`` times the weights, with the loss added.
 
     Returns the score of the truth.
     """
+    graphs = data.graphs
+    truth, costs = data.truth, data.costs
     s = graphs.shape[m]
     base = graphs.variables[s]
     right = 0.0
@@ -28,7 +29,7 @@ def score_example(
         step = graphs.row_step[a]
         if step != before:
             row = graphs.first_row[m] + step
-            score_rows(rows, matrix, row, row + 1, room.scores)
+            score_rows(data.rows, weights.unary, row, row + 1, room.scores)
             before = step
         v = graphs.first_variable[m] + a - base
         at, column = graphs.state_at[a], graphs.column[a]
@@ -41,7 +42,7 @@ def score_example(
             continue
         at, size = graphs.entry_at[f], graphs.n_entries[f]
         table = tables[at : at + size]
-        score_factor(graphs, features, factor_weights, m, f, room.columns, table)
+        score_factor(graphs, data.features, weights.factor, m, f, room.columns, table)
         if shrink != 1.0:
             for e in range(size):
                 table[e] *= shrink
@@ -54,14 +55,18 @@ def score_example(
     return right
 
 
-@inner
-def make_answers(graphs):
-    """Scores and answers, states and tables, of the largest example: two rows each."""
-    states, entries = 1, 1
-    for m in range(graphs.shape.shape[0]):
-        states = max(states, graphs.first_state[m + 1] - graphs.first_state[m])
-        entries = max(entries, graphs.first_entry[m + 1] - graphs.first_entry[m])
-    return np.empty((2, states)), np.empty((2, entries))
+class Answers(NamedTuple):
+    """Scores and answers of an example, states and tables: two rows each."""
+
+    states: np.ndarray
+    entries: np.ndarray
+
+
+def make_answers(graphs) -> Answers:
+    """Room for those of the largest example."""
+    states = int(np.diff(graphs.first_state).max(initial=1))
+    entries = int(np.diff(graphs.first_entry).max(initial=1))
+    return Answers(np.empty((2, states)), np.empty((2, entries)))
 
 
 @leaf
@@ -93,26 +98,46 @@ def _best_of_other_potts(score, messages, out):
         out[j] = max(score - messages[j], -second if j == place else -lowest)
 
 
+def best_of_others(graphs, m, z, table, messages, temperature, room):
+    """Maxima of a table minus all messages but those of slot z, over the states of z: into
+    ``room.answer``."""
+
+
+@implements(best_of_others, (PairGraphs, BinaryGraphs))
+def _best_of_pair_graphs(graphs, m, z, table, messages, temperature, room):
+    _best_of_pair(graphs, m, z, table, messages, temperature, room)
+
+
 @leaf
-def _best_of_others(graphs, m, z, table, messages, temperature, work, places, out):
-    """Maxima of a table minus all messages but those of slot z, over the states of z."""
+def _best_of_pair(graphs, m, z, table, messages, temperature, room):
+    f = graphs.slot_factor[z]
+    base, start = graphs.variables[graphs.shape[m]], graphs.first_message[m]
+    begin = graphs.scope_at[f]
+    k = graphs.n_states[base + graphs.scope[z]]
+    work, out = room.work, room.answer
+    other = 2 * begin + 1 - z
+    at = start + graphs.message_at[other]
+    n = graphs.n_states[base + graphs.scope[other]]
+    if graphs.potts[f] and temperature == 0.0:
+        _best_of_other_potts(table[0], messages[at : at + n], out[:n])
+        return
+    for j in range(k):
+        for b in range(n):
+            entry = j * n + b if z == begin else b * k + j
+            work[b] = table[entry] - messages[at + b]
+        out[j] = _soft_maximum(work, n, temperature)
+
+
+@implements(best_of_others, Graphs)
+def _best_of_any(graphs, m, z, table, messages, temperature, room):
     f = graphs.slot_factor[z]
     base, start = graphs.variables[graphs.shape[m]], graphs.first_message[m]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
-    k = graphs.n_states[base + graphs.scope[z]]
     if end - begin == 2:
-        other = begin + end - 1 - z
-        at = start + graphs.message_at[other]
-        n = graphs.n_states[base + graphs.scope[other]]
-        if graphs.potts[f] and temperature == 0.0:
-            _best_of_other_potts(table[0], messages[at : at + n], out[:n])
-            return
-        for j in range(k):
-            for b in range(n):
-                entry = j * n + b if z == begin else b * k + j
-                work[b] = table[entry] - messages[at + b]
-            out[j] = _soft_maximum(work, n, temperature)
+        _best_of_pair(graphs, m, z, table, messages, temperature, room)
         return
+    k = graphs.n_states[base + graphs.scope[z]]
+    work, out, places = room.work, room.answer, room.places
     size = graphs.n_entries[f]
     for y in range(begin, end):
         places[y - begin] = 0
@@ -142,7 +167,7 @@ def _best_of_others(graphs, m, z, table, messages, temperature, work, places, ou
 
 
 @leaf
-def minimise_messages(graphs, m, unary, tables, messages, temperature, work, best, total, places):
+def minimise_messages(graphs, m, unary, tables, messages, temperature, room):
     """One sweep: for each variable the best messages of all its factors, the others fixed.
 
     With ``best_c`` the maxima of a factor over its other variables, the variable and its N factors
@@ -150,6 +175,7 @@ def minimise_messages(graphs, m, unary, tables, messages, temperature, work, bes
     """
     s = graphs.shape[m]
     start = graphs.first_message[m]
+    best, total = room.answer, room.values
     for a in range(graphs.variables[s], graphs.variables[s + 1]):
         k, at = graphs.n_states[a], graphs.state_at[a]
         begin, end = graphs.held_at[a], graphs.held_at[a + 1]
@@ -159,7 +185,7 @@ def minimise_messages(graphs, m, unary, tables, messages, temperature, work, bes
             z = graphs.held[h]
             first = graphs.entry_at[graphs.slot_factor[z]]
             table = tables[first : first + graphs.n_entries[graphs.slot_factor[z]]]
-            _best_of_others(graphs, m, z, table, messages, temperature, work, places, best)
+            best_of_others(graphs, m, z, table, messages, temperature, room)
             place = start + graphs.message_at[z]
             for j in range(k):
                 messages[place + j] = best[j]
@@ -170,26 +196,15 @@ def minimise_messages(graphs, m, unary, tables, messages, temperature, work, bes
                 messages[place + j] -= total[j] / (1.0 + end - begin)
 
 
-@compiled
-def tighten_messages(
-    graphs, rows, features, truth, costs, sample_weight, matrix, factor_weights, sweeps, first,
-    last, messages,
-):  # fmt: skip
+@leaf
+def tighten_messages(data, weights, messages, sweeps, ends, room, answers):
     """Lower the primal value at fixed weights: some sweeps over the messages of some examples."""
-    room = make_room(graphs)
-    states, entries = make_answers(graphs)
-    most = room.values.shape[0]
-    work, best, total = np.empty(2 * most), np.empty(most), np.empty(most)
-    for m in range(first, last):
-        if sample_weight[m] == 0.0:
+    graphs = data.graphs
+    for m in range(ends[0], ends[1]):
+        if data.sample_weight[m] == 0.0:
             continue
-        unary = states[0, : graphs.first_state[m + 1] - graphs.first_state[m]]
-        tables = entries[0, : graphs.first_entry[m + 1] - graphs.first_entry[m]]
-        score_example(
-            graphs, rows, features, truth, costs, matrix, factor_weights, m, 1.0, room, unary,
-            tables,
-        )  # fmt: skip
+        unary = answers.states[0, : graphs.first_state[m + 1] - graphs.first_state[m]]
+        tables = answers.entries[0, : graphs.first_entry[m + 1] - graphs.first_entry[m]]
+        score_example(data, weights, m, 1.0, room, unary, tables)
         for _ in range(sweeps):
-            minimise_messages(
-                graphs, m, unary, tables, messages, 0.0, work, best, total, room.places
-            )
+            minimise_messages(graphs, m, unary, tables, messages, 0.0, room)

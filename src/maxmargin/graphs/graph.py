@@ -12,7 +12,7 @@ For every place of a variable in a factor (a *slot*) there is a message, one num
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -105,3 +105,35 @@ class Graphs(NamedTuple):
     def n_variables(self) -> int:
         """Variables of all examples."""
         return int(self.first_variable[-1])
+
+
+class PairGraphs(Graphs):
+    """Graphs whose factors are tables over two variables, for exact steps.
+
+    Kernels are compiled by the class of the graphs: code for other kinds of factors, and for other
+    steps, only where these may occur.
+    """
+
+
+class BinaryGraphs(Graphs):
+    """The same where, besides, ``binary_pairs`` holds for all shapes and features are constant."""
+
+
+class GraphData(NamedTuple):
+    """Packed graphs, their features and the truth; for each example its weight, and the curvature
+    ``s_i / (alpha W)`` of a unit feature."""
+
+    graphs: Graphs
+    rows: Any  # features of the variables
+    features: np.ndarray  # of the factors
+    truth: np.ndarray
+    costs: np.ndarray
+    sample_weight: np.ndarray
+    scales: np.ndarray
+
+
+class GraphWeights(NamedTuple):
+    """Weights, a row for each input: of the states of variables, and of the entries of tables."""
+
+    unary: np.ndarray
+    factor: np.ndarray

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .factor_graph import FactorBlock, FactorGraph
-from .graph import COUNT, TABLE, TREE, Graphs
+from .graph import COUNT, TABLE, TREE, BinaryGraphs, Graphs, PairGraphs
 
 
 class Layout(NamedTuple):
@@ -264,6 +264,20 @@ def assemble(
         n_columns=n_columns,
         n_factor_columns=n_factor_columns,
     )
+
+
+def for_exact_steps(graphs: Graphs, constant: bool) -> Graphs:
+    """The same graphs for exact steps: short Potts tables, and the class that says most.
+
+    ``constant`` says that the factors have no features but the constant one.
+    """
+    graphs = with_short_potts(graphs)
+    pairs = (graphs.kind == TABLE) & (np.diff(graphs.scope_at) == 2)
+    if constant and graphs.binary_pairs.all():
+        return BinaryGraphs(*graphs)
+    if pairs.all() and not (constant and graphs.binary_pairs.any()):
+        return PairGraphs(*graphs)
+    return graphs
 
 
 def with_short_potts(graphs: Graphs) -> Graphs:

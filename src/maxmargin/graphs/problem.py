@@ -24,10 +24,10 @@ from ..surrogates.max_min import MaxMin
 from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
 from ._soft_repair import repair_graphs
-from ._tighten_kernel import tighten_messages
-from .graph import COUNT, TABLE, Graphs
-from .kernels.agreement import Beliefs
-from .packing import with_short_potts
+from ._tighten_kernel import make_answers, tighten_messages
+from .graph import COUNT, TABLE, GraphData, Graphs, GraphWeights
+from .kernels.agreement import Beliefs, make_room
+from .packing import for_exact_steps
 
 
 class GraphProblem(TrainingProblem):
@@ -83,11 +83,19 @@ class GraphProblem(TrainingProblem):
         shared = bool((rows < np.diff(self.graphs.first_variable)).any())
         return "active" if shared else "permutation"
 
-    def with_short_potts(self) -> GraphProblem:
-        """The same problem, for beliefs that keep one number of a Potts table."""
+    def for_exact_steps(self) -> GraphProblem:
+        """The same problem for exact steps: beliefs keep one number of a Potts table, and kernels
+        have code for the factors that there are."""
         changed = copy.copy(self)
-        changed.graphs = with_short_potts(self.graphs)
+        changed.graphs = for_exact_steps(self.graphs, self.features.shape[1] == 1)
         return changed
+
+    def data(self, rows: Any = None) -> GraphData:
+        """What kernels read; ``rows`` are those for all threads, if given."""
+        return GraphData(
+            self.graphs, self.rows if rows is None else rows, self.features, self.truth, self.costs,
+            self.sample_weight, self.scales,
+        )  # fmt: skip
 
     def with_truth(self, truth: np.ndarray) -> GraphProblem:
         """The same problem with other true states."""
@@ -135,11 +143,11 @@ class GraphProblem(TrainingProblem):
         total += float(counts @ plain) * float(squares[0]) + float(squares[1:].sum())
         return total / self.n_examples
 
-    def split(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def split(self, weights: np.ndarray) -> GraphWeights:
         """Weights of the variables and of the factors, as matrices (views)."""
         matrix = weights[: self.n_unary].reshape(self.rows.n_inputs, self.graphs.n_columns)
         shape = (self.features.shape[1], self.graphs.n_factor_columns)
-        return matrix, weights[self.n_unary :].reshape(shape)
+        return GraphWeights(matrix, weights[self.n_unary :].reshape(shape))
 
     def signature(self) -> bytes:
         """Hash of the output spaces: beliefs are feasible wherever it agrees."""
@@ -152,10 +160,7 @@ class GraphProblem(TrainingProblem):
     def weights_of(self, beliefs: Beliefs) -> np.ndarray:
         """``w(mu)``, from scratch."""
         weights = np.zeros(self.n_weights)
-        matrix, factor = self.split(weights)
-        add_beliefs(
-            self.graphs, self.rows, self.features, self.truth, self.scales, beliefs, matrix, factor
-        )
+        add_beliefs(self.data(), self.split(weights), beliefs, np.empty(self.graphs.n_columns))
         return weights
 
     def squared_norm(self, weights: np.ndarray) -> float:
@@ -176,15 +181,14 @@ class GraphProblem(TrainingProblem):
         self, weights: np.ndarray, messages: np.ndarray, *, rho: float = 0.0, sigma: float = 0.0
     ) -> float:
         """Hard primal at weights and messages; with ``rho`` or ``sigma`` the soft, smoothed one."""
-        matrix, factor = self.split(weights)
+        data, parts = self.data(self.shared_rows), self.split(weights)
+        if sigma > 0.0:  # code for exact steps does not smooth
+            data = data._replace(graphs=Graphs(*self.graphs))
 
         def work(first, last):
-            sums = np.empty(2)
-            evaluate_graphs(
-                self.graphs, self.shared_rows, self.features, self.truth, self.costs,
-                self.sample_weight, self.max_min, sigma, messages, matrix, factor, first, last,
-                sums,
-            )  # fmt: skip
+            sums, room = np.empty(2), make_room(self.graphs)
+            ends = np.array([first, last])
+            evaluate_graphs(data, parts, messages, self.max_min, float(sigma), ends, sums, room)
             return sums
 
         sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0) / self.total_weight
@@ -198,13 +202,12 @@ class GraphProblem(TrainingProblem):
     def tightened(self, weights: np.ndarray, messages: np.ndarray, sweeps: int) -> np.ndarray:
         """Messages with a hard primal value at most that of the given ones, at the same weights."""
         better = messages.copy()
-        matrix, factor = self.split(weights)
+        data, parts = self.data(self.shared_rows), self.split(weights)
 
         def work(first, last):
-            tighten_messages(
-                self.graphs, self.shared_rows, self.features, self.truth, self.costs,
-                self.sample_weight, matrix, factor, sweeps, first, last, better,
-            )  # fmt: skip
+            room, answers = make_room(self.graphs), make_answers(self.graphs)
+            ends = np.array([first, last])
+            tighten_messages(data, parts, better, sweeps, ends, room, answers)
 
         for_groups(work, self.n_examples, self.n_threads)
         return better
@@ -225,9 +228,6 @@ class GraphProblem(TrainingProblem):
     def hard_dual(self, beliefs: Beliefs) -> DualPoint:
         """A feasible point of the hard dual near the beliefs."""
         weights = np.zeros(self.n_weights)
-        matrix, factor = self.split(weights)
-        total = repair_graphs(
-            self.graphs, self.rows, self.features, self.truth, self.costs, self.sample_weight,
-            self.scales, beliefs, self.max_min, matrix, factor,
-        )  # fmt: skip
+        room = make_room(self.graphs)
+        total = repair_graphs(self.data(), self.split(weights), beliefs, self.max_min, room)
         return DualPoint(total / self.total_weight, weights)

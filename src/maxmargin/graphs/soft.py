@@ -28,9 +28,9 @@ from ..solvers.base import Candidate, Momentum, check_power
 from ..solvers.frank_wolfe import BlockAscent
 from ..solvers.problem import DualPoint, Evaluation
 from ._soft_check import mix_messages, slots_of_states, write_messages
-from ._soft_kernel import soft_steps, start_beliefs
+from ._soft_kernel import MeanMessages, Progress, soft_steps, start_beliefs
 from .graph import COUNT, TREE, Graphs
-from .kernels.agreement import Beliefs, Penalty
+from .kernels.agreement import Beliefs, Penalty, make_room
 from .problem import GraphProblem
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
@@ -144,9 +144,9 @@ class SoftAgreement(BlockAscent):
         return ["a factor graph: labels that interact (other edges, or solver='auto')"]
 
     def adapted(self, problem):
-        """Exact steps need one number per Potts table only."""
+        """Exact steps need one number per Potts table only, and less code."""
         exact = self.smoothing == 0.0 and self.steps == "exact"
-        return problem.with_short_potts() if exact else problem
+        return problem.for_exact_steps() if exact else problem
 
     def default_inertia(self, problem):
         """Inertia in proportion to the curvature of an example, features of all its parts."""
@@ -163,8 +163,7 @@ class SoftAgreement(BlockAscent):
         n = problem.n_examples
         none = np.empty(0)
         weights = problem.weights_of(start)
-        slots = np.empty_like(start.variables)
-        slots_of_states(graphs, slots)
+        slots = slots_of_states(graphs)
         return SoftState(
             weights, start, 0, np.empty(0, np.int64), np.zeros(n), none, none, 0, 0, rng,
             kappa=self._first_kappa(problem), residuals=np.zeros(n), squares=np.zeros(n),
@@ -196,17 +195,19 @@ class SoftAgreement(BlockAscent):
         return 1.0 / float(self.rho)
 
     def _penalty(self, problem, state) -> Penalty:
-        return Penalty(state.kappa, float(self.smoothing), problem.max_min, self.steps == "exact")
+        return Penalty(
+            float(state.kappa), float(self.smoothing), problem.max_min, self.steps == "exact",
+            self.agreement == "multipliers", int(self.rounds),
+        )  # fmt: skip
 
     def _visit(self, problem, state, visits):
-        matrix, factor = problem.split(state.weights)
         # In other orders an example may be visited twice in a round, or not at all.
         share = self._share(state) if self.order == "permutation" else 0.0
         soft_steps(
-            problem.graphs, problem.rows, problem.features, problem.truth, problem.costs,
-            problem.scales, self._penalty(problem, state), self.rounds,
-            self.agreement == "multipliers", visits.order, visits.draws, visits.tree, state.gaps,
-            state.residuals, matrix, factor, state.dual, share, state.mean_messages, state.squares,
+            problem.data(), problem.split(state.weights), state.dual,
+            self._penalty(problem, state), visits,
+            Progress(state.gaps, state.residuals, state.squares),
+            MeanMessages(float(share), state.mean_messages), make_room(problem.graphs),
         )  # fmt: skip
         return state
 

@@ -377,4 +377,5 @@ def max_marginals(structure, rows, weights, first, last, out):
                 for k in range(n):
                     best = max(best, transitions[j, k] + unary[t, k] + backward[k])
                 before[j] = best
-            backward[:] = before
+            for j in range(n):
+                backward[j] = before[j]

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, find_classes, plain
-from .._validation import check_listed, has_items, is_array, is_frame
+from .._validation import check_listed, has_items, is_array, is_frame, outside
 from ..metrics.rankings import kendall_taus
 from .base import Data, Task, Trivial, n_rows
 from .baselines import Baseline, regress
@@ -108,7 +108,7 @@ def warn_if_orderings(positions: np.ndarray, found: RankingFormat, items: Any) -
         f"ordering it would put item {row[0]} first. Say which with y_format='ranks' or "
         "y_format='orderings'.",
         UserWarning,
-        stacklevel=4,  # the caller of a fit that is all or nothing
+        stacklevel=outside(),
     )
 
 

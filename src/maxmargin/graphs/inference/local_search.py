@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..._kernels.jit import inner, leaf
-from ..graph import COUNT
-from .scores import excess_of_count, n_on, own_scores, scores_given_others
+from .scores import own_scores, scores_given_others
+from .wholes import change_counts, count_labels, excess_change, list_related
 
 # Examples up to this size try all pairs of variables, others only those that share a factor.
 _SMALL = 64
@@ -42,26 +42,8 @@ def make_climber(n_states: int, n_factors: int, most_states: int) -> Climber:
 
 
 @leaf
-def _count_change(plan, s, on, v, old, new):
-    """Change of the excesses of all counts if variable v changes its state."""
-    change = 0
-    a = plan.variables[s] + v
-    for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
-        f = plan.slot_factor[plan.slots[q]]
-        if plan.kind[f] == COUNT:
-            found = on[f - plan.factors[s]]
-            change += excess_of_count(plan, f, found + new - old)
-            change -= excess_of_count(plan, f, found)
-    return change
-
-
-@leaf
 def _set(plan, s, on, labels, v, new):
-    a = plan.variables[s] + v
-    for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
-        f = plan.slot_factor[plan.slots[q]]
-        if plan.kind[f] == COUNT:
-            on[f - plan.factors[s]] += new - labels[v]
+    change_counts(plan, s, on, v, new - labels[v])
     labels[v] = new
 
 
@@ -73,7 +55,7 @@ def _best_state(plan, s, tables, climber, labels, v, given):
     best, best_change, best_gain = -1, 0, -np.inf
     for state in range(plan.n_states[plan.variables[s] + v]):
         if state != now:
-            change = _count_change(plan, s, climber.on, v, now, state)
+            change = excess_change(plan, s, climber.on, v, now, state)
             gain = given[state] - given[now]
             if best < 0 or change < best_change or (change == best_change and gain > best_gain):
                 best, best_change, best_gain = state, change, gain
@@ -106,13 +88,7 @@ def _list_others(plan, s, v, others):
             p = plan.near[q]
             others[found] = plan.second[p] if plan.first[p] == v else plan.first[p]
             found += 1
-    for q in range(plan.slot_at[base + v], plan.slot_at[base + v + 1]):
-        f = plan.slot_factor[plan.slots[q]]
-        for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
-            if found < len(others):
-                others[found] = plan.scope[z]
-                found += 1
-    return found
+    return list_related(plan, s, v, others, found)
 
 
 @leaf
@@ -142,7 +118,7 @@ def _double_moves(plan, s, tables, climber, labels, least):
             if state != before:
                 scores_given_others(plan, s, climber.own, tables, labels, v, climber.given)
                 gain = climber.given[state] - climber.given[before]
-                change = _count_change(plan, s, climber.on, v, before, state)
+                change = excess_change(plan, s, climber.on, v, before, state)
                 _set(plan, s, climber.on, labels, v, state)
                 if _move_other(plan, s, tables, climber, labels, v, change, gain, least):
                     moved = True
@@ -156,10 +132,7 @@ def _double_moves(plan, s, tables, climber, labels, least):
 def climb(plan, s, unary, tables, climber, labels):
     """Improve the labels of an example until no move of one or two variables helps."""
     own_scores(plan, s, unary, tables, climber.own)
-    for w in range(plan.wholes[s], plan.wholes[s + 1]):
-        f = plan.whole[w]
-        if plan.kind[f] == COUNT:
-            climber.on[f - plan.factors[s]] = n_on(plan, s, f, labels)
+    count_labels(plan, s, labels, climber.on)
     largest = 0.0
     for k in range(len(unary)):
         largest = max(largest, abs(climber.own[k]))

@@ -15,6 +15,7 @@ import numpy as np
 from ..._kernels.jit import inner, leaf
 from ..graph import COUNT
 from .scores import own_scores
+from .wholes import bound_wholes, count_wholes, gather_wholes
 
 
 class Messages(NamedTuple):
@@ -31,6 +32,8 @@ class Messages(NamedTuple):
     belief: np.ndarray
     share: np.ndarray  # of its belief that a variable gives to each of its factors
     scratch: np.ndarray
+    gains: np.ndarray  # scratch: two rows, one number a variable
+    counts: np.ndarray  # of each factor, variables in state 1, and those without a label yet
 
 
 @inner
@@ -39,7 +42,7 @@ def make_messages(plan, s, n_states):
     base, first_pair = plan.variables[s], plan.pairs[s]
     first_slot = plan.scope_at[plan.factors[s]]
     pair_at = np.empty(plan.pairs[s + 1] - first_pair, np.int64)
-    slot_at = np.full(plan.scope_at[plan.factors[s + 1]] - first_slot, -1, np.int64)
+    slot_at = np.empty(plan.scope_at[plan.factors[s + 1]] - first_slot, np.int64)
     size = 0
     for p in range(first_pair, plan.pairs[s + 1]):
         pair_at[p - first_pair] = size
@@ -55,40 +58,24 @@ def make_messages(plan, s, n_states):
     for a in range(base, base + n):
         most = max(most, plan.n_states[a])
     found = Messages(
-        np.zeros(size), pair_at, slot_at, np.empty(n_states), np.empty(n), np.empty(most)
-    )
+        np.zeros(size), pair_at, slot_at, np.empty(n_states), np.empty(n), np.empty(most),
+        np.empty((2, n)), np.empty((2, plan.factors[s + 1] - plan.factors[s]), np.int64),
+    )  # fmt: skip
     for v in range(n):
         found.share[v] = _share(plan, s, v)
     return found
 
 
 @leaf
-def is_inner(plan, f, v, forward):
-    """Whether a factor has variables after v (forward) or before it."""
-    for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
-        other = plan.scope[z]
-        if (other > v) if forward else (other < v):
-            return True
-    return False
-
-
-@leaf
 def _share(plan, s, v):
     """Part of its belief that v hands to each factor that is still to come in a sweep."""
     a = plan.variables[s] + v
-    after, before, counts = 0, 0, 0
+    after, before, counts = count_wholes(plan, a, v)
     for q in range(plan.near_at[a], plan.near_at[a + 1]):
         p = plan.near[q]
         other = plan.second[p] if plan.first[p] == v else plan.first[p]
         after += other > v
         before += other < v
-    for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
-        f = plan.slot_factor[plan.slots[q]]
-        if plan.kind[f] == COUNT:
-            counts += 1
-        else:
-            after += is_inner(plan, f, v, True)
-            before += is_inner(plan, f, v, False)
     return 1.0 / max(1, max(after, before) + counts)
 
 
@@ -129,79 +116,9 @@ def pair_best(plan, s, tables, messages, v, p, out):
 
 
 @leaf
-def table_best(plan, s, tables, messages, z, out):
-    """Maxima of the rest of a table over the other variables' states; returns slot z's messages."""
-    base = plan.variables[s]
-    first_slot = plan.scope_at[plan.factors[s]]
-    f = plan.slot_factor[z]
-    for state in range(plan.n_states[base + plan.scope[z]]):
-        out[state] = -np.inf
-    for e in range(plan.n_entries[f]):
-        value = tables[plan.entry_at[f] + e]
-        left, state = e, 0
-        for y in range(plan.scope_at[f + 1] - 1, plan.scope_at[f] - 1, -1):
-            k = plan.n_states[base + plan.scope[y]]
-            value -= messages.value[messages.slot_at[y - first_slot] + left % k]
-            if y == z:
-                state = left % k
-            left //= k
-        out[state] = max(out[state], value)
-    return messages.slot_at[z - first_slot]
-
-
-@inner
-def count_best(plan, s, messages, f):
-    """Best score of a COUNT by its messages alone."""
-    first_slot = plan.scope_at[plan.factors[s]]
-    start, n = plan.scope_at[f], plan.scope_at[f + 1] - plan.scope_at[f]
-    at = messages.slot_at[start - first_slot]
-    gains = np.sort(messages.value[at : at + n])  # a message is what the count gave away
-    total = 0.0
-    for k in range(plan.high[f]):
-        if k < plan.low[f] or gains[k] < 0.0:
-            total -= gains[k]
-    return total
-
-
-@inner
-def update_count(plan, s, messages, f):
-    """Gather the beliefs of a COUNT's variables, find its threshold, and hand half of it back.
-
-    With gains g and the threshold t between those that are on and off, any part of ``g - t`` may
-    stay with the variables: the bound of the count and its variables is then at its minimum.
-    """
-    base = plan.variables[s]
-    first_slot = plan.scope_at[plan.factors[s]]
-    start, n = plan.scope_at[f], plan.scope_at[f + 1] - plan.scope_at[f]
-    at = messages.slot_at[start - first_slot]
-    gains = np.empty(n)
-    n_positive = 0
-    for k in range(n):
-        state = plan.state_at[base + plan.scope[start + k]]
-        gains[k] = messages.belief[state + 1] - messages.belief[state] - messages.value[at + k]
-        n_positive += gains[k] > 0.0
-    threshold = 0.0
-    wanted = min(max(n_positive, plan.low[f]), plan.high[f])
-    if wanted != n_positive:
-        ordered = np.sort(gains)[::-1]
-        if wanted == 0:
-            threshold = max(0.0, ordered[0])
-        elif wanted == n:
-            threshold = min(0.0, ordered[n - 1])
-        else:
-            threshold = 0.5 * (ordered[wanted - 1] + ordered[wanted])
-    for k in range(n):
-        state = plan.state_at[base + plan.scope[start + k]]
-        new = 0.5 * (gains[k] - threshold) - gains[k]
-        messages.belief[state + 1] += new - messages.value[at + k]
-        messages.value[at + k] = new
-
-
-@leaf
 def _gather_beliefs(plan, s, unary, tables, messages):
     """Beliefs anew from the scores and the messages, so that no rounding piles up."""
     base, first_pair = plan.variables[s], plan.pairs[s]
-    first_slot = plan.scope_at[plan.factors[s]]
     own_scores(plan, s, unary, tables, messages.belief)
     for p in range(first_pair, plan.pairs[s + 1]):
         at = messages.pair_at[p - first_pair]
@@ -209,16 +126,7 @@ def _gather_beliefs(plan, s, unary, tables, messages):
             for state in range(plan.n_states[base + v]):
                 messages.belief[plan.state_at[base + v] + state] += messages.value[at + state]
             at += plan.n_states[base + v]
-    for w in range(plan.wholes[s], plan.wholes[s + 1]):
-        f = plan.whole[w]
-        for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
-            a = base + plan.scope[z]
-            at = messages.slot_at[z - first_slot]
-            if plan.kind[f] == COUNT:
-                messages.belief[plan.state_at[a] + 1] += messages.value[at]
-            else:
-                for state in range(plan.n_states[a]):
-                    messages.belief[plan.state_at[a] + state] += messages.value[at + state]
+    gather_wholes(plan, s, messages)
 
 
 @leaf
@@ -229,7 +137,7 @@ def _largest(values, n):
     return best
 
 
-@inner
+@leaf
 def message_bound(plan, s, unary, tables, messages):
     """The upper bound that the messages prove."""
     base = plan.variables[s]
@@ -241,12 +149,4 @@ def message_bound(plan, s, unary, tables, messages):
         v = plan.first[p]
         pair_best(plan, s, tables, messages, v, p, messages.scratch)
         total += _largest(messages.scratch, plan.n_states[base + v])
-    for w in range(plan.wholes[s], plan.wholes[s + 1]):
-        f = plan.whole[w]
-        if plan.kind[f] == COUNT:
-            total += count_best(plan, s, messages, f)
-        else:
-            z = plan.scope_at[f]
-            table_best(plan, s, tables, messages, z, messages.scratch)
-            total += _largest(messages.scratch, plan.n_states[base + plan.scope[z]])
-    return total
+    return total + bound_wholes(plan, s, tables, messages)

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from .plan import BINARY, PAIRWISE, Examples, Plan, link
+from .plan import BINARY, PAIRWISE, Examples, PairPlan, Plan, link
 
 
 class Parts(NamedTuple):
@@ -58,7 +58,7 @@ def _plan_parts(size: np.ndarray, part: np.ndarray, first: np.ndarray, second: n
     none, nowhere = np.empty(0, np.int32), np.empty(0, np.int64)
     zeros = np.zeros(len(size) + 1, np.int64)
     local = np.arange(start[-1]) - np.repeat(start[:-1], size)
-    return Plan(
+    return PairPlan(
         variables=start, n_states=np.full(start[-1], 2, np.int32),
         state_at=(2 * local).astype(np.int32), factors=zeros, kind=np.empty(0, np.int8),
         scope_at=np.zeros(1, np.int64), entry_at=nowhere, n_entries=none, low=none, high=none,

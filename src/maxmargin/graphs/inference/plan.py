@@ -67,6 +67,10 @@ class Plan(NamedTuple):
     up: np.ndarray
 
 
+class PairPlan(Plan):
+    """A plan of shapes without whole factors: decoders have no code for these then."""
+
+
 class Examples(NamedTuple):
     """Shape of every example, and where its variables, states and table entries begin."""
 
@@ -166,7 +170,8 @@ def make_plan(graphs: Graphs) -> Plan:
     order, up = np.empty(n_variables, np.int32), np.empty(n_variables, np.int32)
     seen, n_trees = np.zeros(n_variables, bool), np.empty(len(graphs.factors) - 1, np.int64)
     _span(graphs.variables, first, second, near_at, near, order, up, seen, n_trees)
-    return Plan(
+    kind = Plan if len(whole) else PairPlan
+    return kind(
         graphs.variables, graphs.n_states, graphs.state_at, graphs.factors, graphs.kind,
         graphs.scope_at, graphs.entry_at, graphs.n_entries, graphs.low, graphs.high, graphs.scope,
         graphs.slot_factor,

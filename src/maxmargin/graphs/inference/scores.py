@@ -5,36 +5,8 @@ Kernels take ``plan, s``, then the example's own ``unary`` and ``tables``.
 
 from __future__ import annotations
 
-import numpy as np
-
 from ..._kernels.jit import leaf
-from ..graph import COUNT
-
-
-@leaf
-def n_on(plan, s, f, labels):
-    """How many variables of a COUNT are in state 1."""
-    found = 0
-    for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
-        found += labels[plan.scope[z]]
-    return found
-
-
-@leaf
-def excess_of_count(plan, f, found):
-    """How far a number of variables in state 1 is from what a COUNT allows."""
-    return max(0, plan.low[f] - found, found - plan.high[f])
-
-
-@leaf
-def table_entry(plan, s, f, labels):
-    """Number of the entry of a table that a labelling picks, counted from the table's first."""
-    base = plan.variables[s]
-    entry = 0
-    for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
-        v = plan.scope[z]
-        entry = entry * plan.n_states[base + v] + labels[v]
-    return entry
+from .wholes import add_wholes, score_wholes
 
 
 @leaf
@@ -50,14 +22,7 @@ def labelling_score(plan, s, unary, tables, labels):
         second = plan.second[p]
         row = labels[plan.first[p]] * plan.n_states[base + second]
         total += tables[plan.entry[p] + row + labels[second]]
-    for w in range(plan.wholes[s], plan.wholes[s + 1]):
-        f = plan.whole[w]
-        if plan.kind[f] == COUNT:
-            if excess_of_count(plan, f, n_on(plan, s, f, labels)) > 0:
-                return -np.inf
-        else:
-            total += tables[plan.entry_at[f] + table_entry(plan, s, f, labels)]
-    return total
+    return total + score_wholes(plan, s, tables, labels)
 
 
 @leaf
@@ -89,23 +54,6 @@ def add_pair(plan, s, tables, labels, v, p, out):
 
 
 @leaf
-def add_table(plan, s, tables, labels, z, out):
-    """Add the scores of a table to the states of its variable at slot z, the others being fixed."""
-    base = plan.variables[s]
-    f = plan.slot_factor[z]
-    entry, stride = 0, 1
-    for y in range(plan.scope_at[f], plan.scope_at[f + 1]):
-        v = plan.scope[y]
-        k = plan.n_states[base + v]
-        entry = entry * k + (0 if y == z else labels[v])
-        if y > z:
-            stride *= k
-    entry += plan.entry_at[f]
-    for state in range(plan.n_states[base + plan.scope[z]]):
-        out[state] += tables[entry + state * stride]
-
-
-@leaf
 def scores_given_others(plan, s, own, tables, labels, v, out):
     """Scores of the states of variable v, all others fixed; counts are left to the caller."""
     a = plan.variables[s] + v
@@ -113,7 +61,4 @@ def scores_given_others(plan, s, own, tables, labels, v, out):
         out[state] = own[plan.state_at[a] + state]
     for q in range(plan.near_at[a], plan.near_at[a + 1]):
         add_pair(plan, s, tables, labels, v, plan.near[q], out)
-    for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
-        z = plan.slots[q]
-        if plan.kind[plan.slot_factor[z]] != COUNT:
-            add_table(plan, s, tables, labels, z, out)
+    add_wholes(plan, s, tables, labels, v, out)

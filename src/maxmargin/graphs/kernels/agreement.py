@@ -11,7 +11,7 @@ are in units of one example: ``scale`` is ``s_i / (alpha W)``, the curvature of 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from ..._kernels.jit import leaf
 from ..._kernels.simplex import clipped_difference, project
 
 NEGLIGIBLE = 1e-15
+# Moves within a table end when one gains less than this share of the first, or after so many.
+ENOUGH = 0.3
+MOST_MOVES = 10
 
 
 class Beliefs(NamedTuple):
@@ -42,6 +45,8 @@ class Penalty(NamedTuple):
     sigma: float  # smoothing of the maxima
     max_min: bool  # whether the loss of a variable is the max-min one
     exact: bool  # exact and pairwise steps, or those of Frank-Wolfe
+    augmented: bool = True  # whether multipliers move
+    rounds: int = 1  # over the variables and factors of an example in one visit
 
 
 class Room(NamedTuple):
@@ -49,8 +54,8 @@ class Room(NamedTuple):
 
     scores: np.ndarray  # (1, n_columns) of a row of features
     change: np.ndarray  # (n_columns,) what its distributions moved
-    values: np.ndarray  # states of a variable
-    work: np.ndarray
+    values: np.ndarray  # states of a variable, or entries of a factor
+    work: np.ndarray  # twice as many
     answer: np.ndarray
     table: np.ndarray  # entries of a factor
     theta: np.ndarray
@@ -204,6 +209,12 @@ def max_min_value(theta, cost, work):
 
 
 @leaf
+def is_short(graphs, f):
+    """Whether of a factor only the mass on equal states is kept."""
+    return graphs.potts[f] and graphs.n_mass[f] == 1
+
+
+@leaf
 def factor_row(graphs, m, f):
     """Row of the features of a factor."""
     step = graphs.factor_step[f]
@@ -298,10 +309,11 @@ def subtract_messages(graphs, m, f, delta, table, places, out):
 
 
 @leaf
-def _move_between(
-    graphs, features, beliefs, weights, scale, penalty, m, f, worst, best, diff, room
-):
+def _move_between(data, beliefs, weights, penalty, m, f, worst, best, diff, room):
     """Move mass from one entry to another: the best amount, at most all of it."""
+    graphs = data.graphs
+    features = data.features
+    scale = data.scales[m]
     base = graphs.variables[graphs.shape[m]]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
     row = features[factor_row(graphs, m, f)]
@@ -362,15 +374,17 @@ def _move_between(
 
 
 @leaf
-def table_step(graphs, features, beliefs, weights, scale, penalty, m, f, most, enough, room):
+def table_step(data, beliefs, weights, penalty, m, f, room):
     """Moves within a table, from the worst entry with mass to the best; returns the block's gap."""
+    graphs = data.graphs
+    features = data.features
     size = graphs.n_entries[f]
     mass = beliefs.tables[graphs.first_mass[m] + graphs.mass_at[f] :]
     score_factor(graphs, features, weights, m, f, room.columns, room.table)
     factor_messages(graphs, beliefs, penalty.kappa, m, f, room.delta)
     gap = 0.0
     first = 0.0
-    for count in range(most):
+    for count in range(MOST_MOVES):
         subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
         theta = room.theta
         best, worst = 0, -1
@@ -391,11 +405,9 @@ def table_step(graphs, features, beliefs, weights, scale, penalty, m, f, most, e
         if count == 0:
             first = diff
             gap = high - mean
-        if best == worst or diff <= NEGLIGIBLE or diff < enough * first:
+        if best == worst or diff <= NEGLIGIBLE or diff < ENOUGH * first:
             break
-        _move_between(
-            graphs, features, beliefs, weights, scale, penalty, m, f, worst, best, diff, room
-        )
+        _move_between(data, beliefs, weights, penalty, m, f, worst, best, diff, room)
     return gap
 
 
@@ -413,3 +425,28 @@ def move_multipliers(graphs, beliefs, kappa, m, f):
             beliefs.eta[at + j] += kappa * off
             total += off * off
     return total
+
+
+def make_room(graphs: Any) -> Room:
+    """Scratch for the largest variable and factor."""
+    k = int(graphs.n_states.max(initial=1))
+    entries = int(graphs.n_entries.max(initial=1))
+    arity = int(np.diff(graphs.scope_at).max(initial=1))
+    messages = max(8, arity * k)
+    largest = max(k, entries)
+    return Room(
+        scores=np.empty((1, graphs.n_columns)),
+        change=np.zeros(graphs.n_columns),
+        values=np.empty(largest),
+        work=np.empty(2 * largest),
+        answer=np.empty(largest),
+        table=np.empty(entries),
+        theta=np.empty(largest),
+        columns=np.empty(int(graphs.n_tied.max(initial=1)) + 1),
+        support=np.empty(entries + 1, np.int32),
+        delta=np.empty(messages),
+        node=np.empty(messages),
+        pointer=np.empty(messages, np.int32),
+        places=np.empty(arity, np.int32),
+        sums=np.empty(int(np.diff(graphs.first_state).max(initial=1))),
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..._kernels.jit import leaf
-from .agreement import NEGLIGIBLE
+from .agreement import ENOUGH, MOST_MOVES, NEGLIGIBLE
 from .four_pairs import LANES, move_four
 
 # What ``graphs.binary_pairs`` says of a shape.
@@ -17,27 +17,27 @@ BINARY_PAIRS, IN_ORDER = 1, 2
 
 
 @leaf
-def binary_pairs_step(
-    graphs, beliefs, weights, scale, penalty, augmented, m, most, enough, sums, values
-):
+def binary_pairs_step(data, beliefs, weights, penalty, m, room):
     """Moves within all factors of an example; returns the sum of gaps and squared disagreement.
 
-    The places of everything follow from the number of the factor, so little is looked up. ``sums``
-    gets what the variables will ask for next: the sum over slots of ``eta + kappa * implied``.
-    ``values`` is scratch for eight numbers.
+    The places of everything follow from the number of the factor, so little is looked up.
+    ``room.sums`` gets what the variables will ask for next: the sum over slots of
+    ``eta + kappa * implied``.
     """
+    graphs = data.graphs
     s = graphs.shape[m]
     first_factor = graphs.factors[s]
     n_factors = graphs.factors[s + 1] - first_factor
+    sums = room.sums[: graphs.first_state[m + 1] - graphs.first_state[m]]
     sums[:] = 0.0
     done, gap, residual = 0, 0.0, 0.0
     if graphs.binary_pairs[s] == IN_ORDER and penalty.sigma == 0.0:
         done = n_factors - n_factors % LANES
         gap, residual = _four_at_a_time(
-            graphs, beliefs, weights, scale, penalty, augmented, m, most, enough, sums, values, done
+            graphs, beliefs, weights, data.scales[m], penalty, m, sums, room.delta, done
         )
     more, further = _one_at_a_time(
-        graphs, beliefs, weights, scale, penalty, augmented, m, most, enough, sums, done, n_factors
+        graphs, beliefs, weights, data.scales[m], penalty, m, sums, done, n_factors
     )
     base = graphs.variables[s]
     for a in range(base, graphs.variables[s + 1]):
@@ -48,9 +48,7 @@ def binary_pairs_step(
 
 
 @leaf
-def _four_at_a_time(
-    graphs, beliefs, weights, scale, penalty, augmented, m, most, enough, sums, values, n_factors
-):
+def _four_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, values, n_factors):
     s = graphs.shape[m]
     kappa = penalty.kappa
     first_factor = graphs.factors[s]
@@ -65,24 +63,21 @@ def _four_at_a_time(
             values[lane] = own[states + 2 * scope[at + 2 * lane] + 1]
             values[LANES + lane] = own[states + 2 * scope[at + 2 * lane + 1] + 1]
         more, further = move_four(
-            beliefs.tables, entries + 4 * number, beliefs.eta, beliefs.implied,
-            messages + 4 * number, weights[0], column + 4 * number, values, kappa, scale, augmented,
-            most, enough,
+            beliefs, entries + 4 * number, messages + 4 * number, weights[0], column + 4 * number,
+            values, penalty, scale, MOST_MOVES, ENOUGH,
         )  # fmt: skip
         gap += more
         residual += further
         for lane in range(LANES):
             sums[2 * scope[at + 2 * lane] + 1] += values[lane]
             sums[2 * scope[at + 2 * lane + 1] + 1] += values[LANES + lane]
-    if not augmented:
+    if not penalty.augmented:
         residual = 0.0
     return gap, residual / (kappa * kappa)
 
 
 @leaf
-def _one_at_a_time(
-    graphs, beliefs, weights, scale, penalty, augmented, m, most, enough, sums, begin, end
-):
+def _one_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, begin, end):
     kappa, sigma = penalty.kappa, penalty.sigma
     s = graphs.shape[m]
     states, messages = graphs.first_state[m], graphs.first_message[m]
@@ -107,7 +102,7 @@ def _one_at_a_time(
         m0, m1, m2, m3 = mass[0], mass[1], mass[2], mass[3]
         first = 0.0
         moved_left, moved_right = 0.0, 0.0
-        for count in range(most):
+        for count in range(MOST_MOVES):
             t0 = w[column] - l0 - r0
             t1 = w[column + 1] - l0 - r1
             t2 = w[column + 2] - l1 - r0
@@ -138,7 +133,7 @@ def _one_at_a_time(
             if count == 0:
                 first = diff
                 gap += high - (t0 * m0 + t1 * m1 + t2 * m2 + t3 * m3)
-            if best == worst or diff <= NEGLIGIBLE or diff < enough * first:
+            if best == worst or diff <= NEGLIGIBLE or diff < ENOUGH * first:
                 break
             differ = best ^ worst
             curvature = 2.0 * (scale + sigma)
@@ -172,7 +167,7 @@ def _one_at_a_time(
         if moved_right != 0.0:
             implied[at + 3] += moved_right
             implied[at + 2] -= moved_right
-        if augmented:
+        if penalty.augmented:
             eta[at] = l0
             eta[at + 1] = l1
             eta[at + 2] = r0

@@ -238,11 +238,15 @@ def _emit(builder: Any, squares: dict[str, _Square], pointer: Any, numbers: dict
     return gap.total(), disagreement
 
 
+def _member(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any:
+    """A member of a NamedTuple."""
+    return context.get_getattr(kind, name)(context, builder, kind, value, name)
+
+
 @intrinsic
 def move_four(
-    typingctx, tables, table_at, eta, implied, message_at, weights, column, values, kappa, scale,
-    augmented, most, enough,
-):  # fmt: skip
+    typingctx, beliefs, table_at, message_at, weights, column, values, penalty, scale, most, enough
+):
     """Moves within four tables; returns their gaps, and ``|new - old multipliers|^2``.
 
     The four have their mass, messages and weights one after another, 16 numbers each, from
@@ -250,11 +254,16 @@ def move_four(
     state 1, of the four left ones and of the four right ones, and gets
     ``eta + kappa * implied`` of that state.
     """
-    arrays = (tables, eta, implied, weights, values)
+    kinds = dict(zip(beliefs.fields, beliefs.types, strict=True))
+    arrays = (*(kinds[name] for name in ("tables", "eta", "implied")), weights, values)
     if not all(_row_types_fit(array, array) for array in arrays):
         return None
 
     def codegen(context, builder, signature, args):
+        def belief(name):
+            found = _member(context, builder, beliefs, args[0], name)
+            return context.make_array(kinds[name])(context, builder, found).data
+
         def pointer(place):
             return _array(context, builder, signature, args, place).data
 
@@ -263,20 +272,21 @@ def move_four(
             return context.cast(builder, args[place], kind, types.int64)
 
         squares = {
-            "tables": _Square(builder, pointer(0), index(1)),
-            "eta": _Square(builder, pointer(2), index(4)),
-            "implied": _Square(builder, pointer(3), index(4)),
-            "weights": _Square(builder, pointer(5), index(6)),
+            "tables": _Square(builder, belief("tables"), index(1)),
+            "eta": _Square(builder, belief("eta"), index(2)),
+            "implied": _Square(builder, belief("implied"), index(2)),
+            "weights": _Square(builder, pointer(3), index(4)),
         }
+        augmented = _member(context, builder, penalty, args[6], "augmented")
         numbers = {
-            "kappa": args[8], "scale": args[9], "augmented": args[10], "most": index(11),
-            "enough": args[12],
+            "kappa": _member(context, builder, penalty, args[6], "kappa"), "scale": args[7],
+            "augmented": augmented, "most": index(8), "enough": args[9],
         }  # fmt: skip
-        found = _emit(builder, squares, pointer(7), numbers)
+        found = _emit(builder, squares, pointer(5), numbers)
         return cgutils.pack_array(builder, found)
 
     pair = types.UniTuple(types.float64, 2)
     return pair(
-        tables, table_at, eta, implied, message_at, weights, column, values, types.float64,
-        types.float64, types.boolean, most, types.float64,
+        beliefs, table_at, message_at, weights, column, values, penalty, types.float64, most,
+        types.float64,
     ), codegen  # fmt: skip

@@ -151,8 +151,11 @@ def chosen_entry(graphs, m, f, places, r):
 
 
 @leaf
-def frank_wolfe_factor(graphs, features, beliefs, weights, scale, penalty, m, f, room):
+def frank_wolfe_factor(data, beliefs, weights, penalty, m, f, room):
     """A Frank-Wolfe step of a table or TREE with the exact length; returns the block's gap."""
+    graphs = data.graphs
+    features = data.features
+    scale = data.scales[m]
     kappa, sigma = penalty.kappa, penalty.sigma
     size, n_tied = graphs.n_entries[f], graphs.n_tied[f]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]

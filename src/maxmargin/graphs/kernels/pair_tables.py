@@ -9,7 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..._kernels.jit import leaf
-from .agreement import NEGLIGIBLE, add_to_factor, factor_messages, factor_row, tie_of
+from .agreement import (
+    ENOUGH,
+    MOST_MOVES,
+    NEGLIGIBLE,
+    add_to_factor,
+    factor_messages,
+    factor_row,
+    tie_of,
+)
 
 
 @leaf
@@ -80,7 +88,7 @@ def _best_of(theta, k, q):
 
 
 @leaf
-def pair_table_step(graphs, features, beliefs, weights, scale, penalty, m, f, most, enough, room):
+def pair_table_step(graphs, features, beliefs, weights, scale, penalty, m, f, room):
     """As :func:`table_step`, for two variables and no smoothing; returns the block's gap."""
     kappa = penalty.kappa
     base = graphs.variables[graphs.shape[m]]
@@ -108,7 +116,7 @@ def pair_table_step(graphs, features, beliefs, weights, scale, penalty, m, f, mo
         support[n_support] = e
         n_support += mass[e] > 0.0
     gap, first = 0.0, 0.0
-    for count in range(most):
+    for count in range(MOST_MOVES):
         best = _best_of(theta, k, q)
         high, low, worst, mean = theta[best], np.inf, -1, 0.0
         for place in range(n_support):
@@ -122,7 +130,7 @@ def pair_table_step(graphs, features, beliefs, weights, scale, penalty, m, f, mo
         if count == 0:
             first = diff
             gap = high - mean
-        if best == worst or diff <= NEGLIGIBLE or diff < enough * first:
+        if best == worst or diff <= NEGLIGIBLE or diff < ENOUGH * first:
             break
         tie_best, tie_worst = tie_of(graphs, f, best), tie_of(graphs, f, worst)
         a, b = best // q, best % q

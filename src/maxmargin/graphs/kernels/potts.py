@@ -255,9 +255,7 @@ def best_potts(score, left, right):
 
 
 @leaf
-def potts_step(
-    graphs, features, beliefs, weights, scale, penalty, augmented, m, f, wants_gap, room
-):
+def potts_step(graphs, features, beliefs, weights, scale, penalty, m, f, wants_gap, room):
     """The exact step; moves the multipliers too. Returns the block's gap and the disagreement."""
     kappa = penalty.kappa
     base = graphs.variables[graphs.shape[m]]
@@ -295,7 +293,7 @@ def potts_step(
         gap = best_potts(score, left, right) - mean
     p, q = room.table[:k], room.table[k : 2 * k]
     wish = mass + score / curvature
-    new = solve_potts(u, v, kappa / curvature, wish, room.values, room.work, p, q)
+    new = solve_potts(u, v, kappa / curvature, wish, room.values[:k], room.work, p, q)
     if new >= 0.0:
         for j in range(row.shape[0]):
             weights[j, column] -= scale * (new - mass) * row[j]
@@ -304,7 +302,7 @@ def potts_step(
             old_p[a] = p[a]
             old_q[a] = q[a]
     residual = 0.0
-    if augmented:
+    if penalty.augmented:
         for a in range(k):
             residual += (old_p[a] - own_p[a]) ** 2 + (old_q[a] - own_q[a]) ** 2
             eta_p[a] = kappa * (old_p[a] - u[a])

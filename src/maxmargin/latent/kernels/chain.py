@@ -132,4 +132,5 @@ def sample_paths(
             if value > top:
                 top = value
                 losses[i] = d
-                states[first:last] = part
+                for k in range(last - first):
+                    states[first + k] = part[k]

@@ -101,7 +101,8 @@ def best_matches(data, Y, w, n_allowed, margin, examples, outputs, latents, loss
             if value > top:
                 top = value
                 latents[i] = h
-                outputs[i, :m] = labels[:m]
+                for a in range(m):
+                    outputs[i, a] = labels[a]
         losses[i] = permutation_distortion(Y[i], outputs[i], m)
 
 
@@ -184,7 +185,8 @@ def sample_matches(
                 top = value
                 losses[i] = d
                 latents[i] = h
-                outputs[i, :m] = y[:m]
+                for a in range(m):
+                    outputs[i, a] = y[a]
 
 
 @compiled
