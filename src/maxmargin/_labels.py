@@ -116,7 +116,7 @@ def _refuse_quantities(labels: Any, place: Callable[[int], str]) -> None:
 
 def ordered_categories(y: Any) -> list | None:
     """Categories of an ordered Categorical (pandas), from the lowest to the highest."""
-    kind = getattr(y, "dtype", None)  # that of numpy has no order
+    kind: Any = getattr(y, "dtype", None)  # that of numpy has no order
     return list(kind.categories) if getattr(kind, "ordered", False) else None
 
 
