@@ -41,6 +41,7 @@ from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
 from ._moved import refuse_moved
+from ._tasks_of_fit import CallbackSupportMixin, with_tasks
 from .values import EarlyStopping
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
@@ -136,7 +137,7 @@ class Missing:
 
 
 @with_parameters
-class StructuredEstimator(BaseEstimator):
+class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators, with the parameters that all have."""
 
     surrogate: str = field(default="max-margin", kw_only=False)
@@ -156,6 +157,7 @@ class StructuredEstimator(BaseEstimator):
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
+    _tasks: Any = field(default=None, init=False)  # of the fit at work: _tasks_of_fit.py
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
 
     predict_proba = Missing()
@@ -164,7 +166,7 @@ class StructuredEstimator(BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls):
-            cls.fit = _all_or_nothing(_with_strength(cls.fit))
+            cls.fit = _all_or_nothing(with_tasks(_with_strength(cls.fit)))
         if "__init__" in vars(cls):
             cls.__init__ = _without_moved(cls.__init__)  # type: ignore[method-assign]
 
@@ -213,7 +215,7 @@ class StructuredEstimator(BaseEstimator):
             tol=check_number("tol", self.tol, at_least=0),
             max_iter=self._check_max_iter(),
             n_threads=check_n_jobs(self.n_jobs),
-            callbacks=check_callbacks(self.callbacks),
+            callbacks=(*check_callbacks(self.callbacks), *([self._tasks] if self._tasks else [])),
             rng=check_random_state(self.random_state),
             verbose=check_integer("verbose", verbose, 0),
         )

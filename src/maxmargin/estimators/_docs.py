@@ -67,7 +67,8 @@ PARAMETERS = """\
     verbose : int, default=0
         1 shows progress: a bar on a terminal, log messages elsewhere.
     callbacks : callable or list of callables, optional
-        Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops."""
+        Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops.
+        Callbacks of scikit-learn (1.9 or newer) are set by ``set_callbacks``."""
 
 ATTRIBUTES = """\
     primal_, dual_, gap_ : float
