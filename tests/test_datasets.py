@@ -198,10 +198,8 @@ def test_every_data_set_says_where_it_is_from():
 
 
 def test_sizes_are_those_of_the_files():
-    if datasets.data_folder() is None:
-        pytest.skip("needs MAXMARGIN_DATA")
     for name in datasets.names():
         entry = datasets.entry_of(name)
         if entry.files:
-            sizes = [(datasets.data_folder() / file).stat().st_size for file, _ in entry.files]
+            sizes = [realdata.data_file(file).stat().st_size for file, _ in entry.files]
             assert sum(sizes) == entry.n_bytes, name

@@ -9,7 +9,7 @@ from typing import Any
 
 from .._validation import check_integer
 from ..persistence import replacing
-from ._markup import Html, count, join, table, tag
+from ._markup import Html, count, join, shorten, table, tag
 from ._section import Section, Summary
 from ._style import style_sheet
 
@@ -117,6 +117,7 @@ class Report:
             tag("a", "skip to the content", href="#content", class_="skip"),
             tag("header", tag("h1", self.title),
                 tag("p", self.introduction, class_="lead") if self.introduction else None),
+            self._contents(anchors) if len(anchors) > 1 else None,
             tag("main", self._overview(anchors) if len(anchors) > 1 else None,
                 [section.html(anchor) for section, anchor in parts], id="content"),
             tag("footer", tag("p", _signature())),
@@ -137,6 +138,14 @@ class Report:
             tag("link", rel="icon", href="data:,"),
             tag("style", Html(style_sheet())),
         ]
+
+    def _contents(self, anchors: list[str]) -> Html:
+        """Links to all models, which stay in sight."""
+        links = [
+            tag("a", shorten(s.title.partition(":")[0], 24), href=f"#{anchor}")
+            for s, anchor in zip(self.summaries, anchors, strict=True)
+        ]
+        return tag("nav", links, class_="contents", aria_label="contents")
 
     def _overview(self, anchors: list[str]) -> Html:
         rows = []

@@ -166,10 +166,10 @@ class Section:
         kicker = f"{self.task.title} · {type(self.model).__name__}"
         cards = [
             card("Scores", self._scores(), "half"),
-            card("Data", self._data(), "half"),
+            tag("div", card("Data", self._data(), ""),
+                card("Certificate", certificate(self.model), ""), class_="stack half"),
             card("Convergence", convergence(self.model), ""),
-            card("Certificate", certificate(self.model), "half"),
-            card("What was trained", join(formula(self.model), parameters(self.model)), "half"),
+            card("What was trained", join(formula(self.model), parameters(self.model)), ""),
             self._right_and_wrong(),
             *(card("What was learnt", heat_map(heat), "half" if len(heat.columns) <= _FEW else "")
               for heat in self.heats),
