@@ -27,6 +27,8 @@ NAMES = (
     "ewt",
     "latent",
     "memory",
+    "scale",
+    "torch",
 )
 
 

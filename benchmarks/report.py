@@ -14,7 +14,17 @@ FOLDER = Path(__file__).resolve().parent / "results"
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "results" / "benchmarks.md"
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 HEADER = ("what", "ours", "peer", "ratio", "target", "reached")
-PACKAGES = ("maxmargin", "numpy", "scipy", "scikit-learn", "numba", "python-crfsuite")
+PACKAGES = (
+    "maxmargin",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "numba",
+    "python-crfsuite",
+    "torch",
+    "pytorch-crf",
+    "torch-struct",
+)
 
 
 def machine() -> dict[str, str]:

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -13,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 import maxmargin  # noqa: E402
+from maxmargin.datasets import data_folder  # noqa: E402
 
 project = "maxmargin"
 author = "the maxmargin developers"
@@ -46,7 +48,7 @@ autodoc_default_options = {"members": True}
 EXAMPLES = (
     "sequences", "multiclass_max_min", "ordinal", "probabilities", "multilabel", "rankings",
     "grids", "matching", "trees", "certificates", "hidden_labels", "consistency", "own_structure",
-    "own_latent",
+    "own_latent", "torch_letters", "torch_tagger", "torch_parser", "torch_label_noise",
 )  # fmt: skip
 
 
@@ -55,11 +57,16 @@ def order_of_example(filename):
     return EXAMPLES.index(Path(filename).stem)
 
 
+# Examples with networks need torch, and real data.
+_LEFT_OUT = r"__init__\.py"
+if not (find_spec("torch") and data_folder()):
+    _LEFT_OUT += r"|torch_\w+\.py"
+
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"__init__\.py",
+    "ignore_pattern": _LEFT_OUT,
     "within_subsection_order": order_of_example,
     "download_all_examples": False,
     "show_memory": False,

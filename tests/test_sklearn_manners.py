@@ -162,7 +162,7 @@ def test_data_frame(estimator):
     names = ["sepal length", "sepal width", "petal length", "petal width"]
     frame = pd.DataFrame(X, columns=names)
     species = pd.Series(np.array(["a", "b", "c"])[Y], index=np.arange(len(Y))[::-1])
-    model = estimator(random_state=0).fit(frame, species)
+    model = estimator(classes=["a", "b", "c"], random_state=0).fit(frame, species)
     assert model.feature_names_in_.tolist() == names and model.n_features_in_ == 4
     assert (model.coef_ == estimator(random_state=0).fit(X, Y).coef_).all()
     assert set(model.predict(frame)) == {"a", "b", "c"}

@@ -40,6 +40,7 @@ _NAMES = {
     "solvers.frank_wolfe": "BlockFrankWolfe",
     "solvers.interior": "Interior",
     "solvers.lbfgs": "LBFGS",
+    "solvers.partitions": "Partitioned",
     "solvers.result": "Check Result",
     "solvers.subgradient": "Subgradient",
     "strengths": "CrossValidated TimesAuto",
@@ -47,26 +48,27 @@ _NAMES = {
 _HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 # Modules of their own, below the package.
-_MODULES = ("certificates", "datasets", "datasets_made", "metrics", "plot", "report")
+_MODULES = (
+    "certificates", "datasets", "datasets_made", "distributed", "metrics", "plot", "report",
+)  # fmt: skip
 
 __all__ = [
-    "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe",
-    "Check", "Checked", "ClosedForm", "CrossValidated", "DAG", "DoubleOracle", "EarlyStopping",
+    "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe", "Check",
+    "Checked", "ClosedForm", "CrossValidated", "DAG", "DoubleOracle", "EarlyStopping",
     "FactorGraph", "Flow", "GraphLabeler", "GridLabeler", "HammingLoss", "Hidden", "HiddenStates",
     "Interior", "KernelFunction", "LBFGS", "LabelRanker", "LabelSequence", "Latent",
     "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
-    "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier", "Path",
-    "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF", "Result", "SequenceLabeler",
-    "SharedPairs",
-    "SoftAgreement", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector",
-    "TimesAuto", "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "datasets",
-    "datasets_made", "estimate_memory", "load", "metrics", "path", "plot", "read_conllu", "report",
-    "save",
+    "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier",
+    "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
+    "Result", "SequenceLabeler", "SharedPairs", "SoftAgreement", "StructuredPredictor",
+    "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser", "UnseenLabelWarning",
+    "__version__", "certificates", "datasets", "datasets_made", "distributed", "estimate_memory",
+    "load", "metrics", "path", "plot", "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     __version__: str
-    from . import certificates, datasets, datasets_made, metrics, plot, report
+    from . import certificates, datasets, datasets_made, distributed, metrics, plot, report
     from ._labels import UnseenLabelWarning
     from .conllu import read_conllu
     from .estimators.graph import GraphLabeler
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from .solvers.flow import Flow
     from .solvers.frank_wolfe import BlockFrankWolfe
     from .solvers.lbfgs import LBFGS
+    from .solvers.partitions import Partitioned
     from .solvers.result import Check, Result
     from .solvers.subgradient import Subgradient
     from .strengths import CrossValidated, TimesAuto

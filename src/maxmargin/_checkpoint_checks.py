@@ -22,7 +22,15 @@ from .solvers.result import CONVERGED, FAILED, MAX_ITER, STOPPED
 # Integers that grow; all others are settings of the solver.
 _COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks"}
 # Best values so far: infinite before there are any.
-_MAY_BE_INFINITE = {"lowest", "soft_primal", "soft_dual", "hard_primal", "least_apart", "gap"}
+_MAY_BE_INFINITE = {
+    "lowest",
+    "soft_primal",
+    "soft_dual",
+    "hard_primal",
+    "least_apart",
+    "gap",
+    "guess",
+}
 # What a solver computes once from the problem.
 _CONSTANTS = {"slots", "constants"}
 # Logarithms of what may be forbidden.
@@ -54,7 +62,7 @@ def check_fit_state(state: Any, climb: Any, n_solved: int = 0) -> None:
     check_fields(state)
     if len(state.solved) != n_solved:
         raise ValueError(f"it has {len(state.solved)} rounds; expected {n_solved}")
-    _check_state(state.solver, climb.state, climb.problem)
+    _check_state(state.solver, climb.gathered(), climb.problem)
     _check_apart([state.solver])
     _check_loop(state, climb.problem)
 
@@ -277,6 +285,22 @@ def _check_oracle(value: Any, fresh: Any, problem: Any) -> None:
             check_finite_array(name, np.where(forbidden, 0.0, item))
 
 
+def _check_parts(value: Any, fresh: Any, problem: Any) -> None:
+    """States of parts: each part checks its own when it takes it."""
+    if type(value) is not tuple or len(value) != len(fresh):
+        raise ValueError(f"it was made with another number of parts than {len(fresh)}")
+    problem.crew.restore(value)
+
+
+def check_part_state(value: Any, fresh: Any, problem: Any) -> None:
+    """Refuse a state that a part cannot continue from."""
+    if type(value) is not type(fresh):
+        raise ValueError("the state of a part is missing")
+    _check_count("rounds", value.rounds)
+    _check_mean(value.mean, fresh.mean, problem)
+    _check_state(value.inner, fresh.inner, problem)
+
+
 _MOST_PAIRS = 10
 _SPECIAL: dict[str, Callable[[Any, Any, Any], None]] = {
     "pending": _check_pending,
@@ -293,6 +317,7 @@ _SPECIAL: dict[str, Callable[[Any, Any, Any], None]] = {
     "centred_at": _check_centred,
     "oracle": _check_oracle,
     "truths": _check_truths,
+    "parts": _check_parts,
 }
 
 

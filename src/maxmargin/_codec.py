@@ -69,6 +69,7 @@ _OWN = {
     "Flows": "_kernels.flows",
     "Beliefs": "graphs.kernels.agreement",
     "Layout": "graphs.packing",
+    "PartitionedDual": "solvers.parts",
 }
 
 

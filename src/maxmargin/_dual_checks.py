@@ -175,6 +175,14 @@ def _check_working_set(state: Any, problem: Any) -> None:
         raise ValueError("structures that are not in use have mass")
 
 
+def _check_parts(state: Any, problem: Any) -> None:
+    """Dual points of parts; each part checks its own when it starts from it."""
+    if type(state.parts) is not tuple:
+        raise ValueError("the dual points of parts must be a tuple")
+    for part in state.parts:
+        check_dual(part)
+
+
 def _check_weights(state: np.ndarray, problem: Any) -> None:
     check_array("weights", state, np.float64, (None if problem is None else problem.n_weights,))
     check_finite_array("weights", state)
@@ -188,6 +196,7 @@ _CHECKS: dict[str, Callable[[Any, Any], None]] = {
     "Beliefs": _check_beliefs,
     "MeanBlocks": _check_means,
     "WorkingSet": _check_working_set,
+    "PartitionedDual": _check_parts,
     "ndarray": _check_weights,
 }
 

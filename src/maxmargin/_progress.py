@@ -165,6 +165,24 @@ class ProgressReporter(_Reporter):
         self._show(max(passed, self._closed), parts)
 
 
+class EpochReporter(_Reporter):
+    """Report the epochs of a network in training."""
+
+    def __init__(self, verbose: int, max_epochs: int, name: str) -> None:
+        super().__init__(verbose, name)
+        self._max_epochs = max_epochs
+
+    def update(self, epoch: Any) -> None:
+        """Report an epoch: its number, loss and accuracy, which may be None."""
+        parts = [f"epoch {epoch.number}/{self._max_epochs}", f"loss {epoch.loss:.4g}"]
+        if epoch.accuracy is not None:
+            parts.append(f"accuracy {epoch.accuracy:.4f}")
+        if self.mode == "log":
+            self._log(parts)
+        elif self.mode == "bar":
+            self._show(epoch.number / self._max_epochs, parts)
+
+
 class ReadingReporter(_Reporter):
     """Report how much of a file has been read; where there is no terminal, once at the end."""
 

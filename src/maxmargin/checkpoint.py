@@ -52,6 +52,8 @@ _OBJECTS = {
     ("maxmargin.solvers.lbfgs", "Iterate"),
     ("maxmargin.solvers.lbfgs", "LbfgsState"),
     ("maxmargin.solvers.lbfgs", "Search"),
+    ("maxmargin.solvers.partitions", "PartitionedState"),
+    ("maxmargin.solvers.parts", "PartState"),
     ("maxmargin.solvers.problem", "DualPoint"),
     ("maxmargin.solvers.result", "Solved"),
     ("maxmargin.graphs.soft", "SoftState"),
@@ -247,7 +249,7 @@ class Recorder:
         seconds = self.before + time.perf_counter() - self._began
         best, checked = tuple(self._best.seen), self._checked_calls
         history = list(self.history)
-        return FitState(self._climb.state, best, checked, history, seconds, list(self._solved))
+        return FitState(self._climb.gathered(), best, checked, history, seconds, list(self._solved))
 
 
 def _with_shared_numbers(state: Any, fresh: Any) -> Any:

@@ -14,6 +14,9 @@ from .._replacing import remove_leftovers
 from ..checkpoint import FitState, Recorder, read_checkpoint, write_checkpoint
 from ._output import note
 
+# Partitions of the data on workers, unless the user says otherwise.
+N_PARTITIONS = 4
+
 
 class Fits:
     """A series of fits with one checkpoint file, written every few seconds; None keeps none.
@@ -30,6 +33,8 @@ class Fits:
         self._scoring, self._quiet = scoring, quiet
         self._recorder: Recorder | None = None
         self.interrupted = False
+        self.engine: Any = None  # where partitions work, if there are any
+        self.n_partitions = N_PARTITIONS
         self._path, self._every, self._fingerprint = path, every, fingerprint
         self._scores: list[float] = []
         self._start: FitState | None = None
@@ -79,10 +84,13 @@ class Fits:
         start, self._start = self._start, None
         if self._path is not None:
             model._recorder = self._recorder = Recorder(self._write, self._every, start)
+        if self.engine is not None:
+            model._engine, model._n_partitions = self.engine, self.n_partitions
         try:
             model.fit(X, y)
         finally:
-            vars(model).pop("_recorder", None)
+            for name in ("_recorder", "_engine", "_n_partitions"):
+                vars(model).pop(name, None)
         self.interrupted = model.status_ == "interrupted"
         return model
 

@@ -7,6 +7,8 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -17,7 +19,7 @@ from ..cli import INTERRUPTED, NOT_CONVERGED, OK
 from ..datasets import take
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY
-from ._fit import Fits, fingerprint_of
+from ._fit import N_PARTITIONS, Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
 from ._options import Names, TaskName, json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, print_table
@@ -96,6 +98,7 @@ class Request:
     solver: str | None
     seed: int
     params: dict[str, Any]
+    partitions: int | None
 
     def estimator_params(self) -> dict[str, Any]:
         """Parameters that were given; all others are the estimator's own."""
@@ -113,6 +116,8 @@ class Run:
 
     model_path: str
     jobs: int | None
+    workers: int | None
+    cluster: str | None
     test_path: str | None
     holdout: float | None
     report: str | None
@@ -176,7 +181,13 @@ def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
 @click.option("--set", "params", multiple=True, callback=_settings, metavar="NAME=VALUE",
               help="Any other parameter of the estimator, such as kernel=rbf; repeatable.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True)
-@click.option("--jobs", type=int, help="Threads for evaluation; -1: all.")
+@click.option("--jobs", type=int, help="Threads; -1: all.")
+@click.option("--workers", type=click.IntRange(1), metavar="N",
+              help="Train in N processes of this machine (Dask).")
+@click.option("--cluster", metavar="ADDRESS",
+              help="Train on a cluster: tcp://... (Dask), ray://... or ray.")
+@click.option("--partitions", type=click.IntRange(1), metavar="K",
+              help="Of the data, for --workers and --cluster; they decide the result (4).")
 @click.option("--target", type=Names(), default=(), help="Columns that hold the labels.")
 @click.option("--drop", type=Names(), default=(), help="Columns to leave out.")
 @click.option("--categorical", type=Names(), default=(), help="Columns of numbers as categories.")
@@ -227,7 +238,9 @@ def _command(request: Request, run: Run, options: dict[str, Any]) -> int:
     )  # fmt: skip
     began = time.perf_counter()
     try:
-        path, model = _train(fits, request, prepared)
+        with _engine(request, run) as fits.engine:
+            fits.n_partitions = request.partitions or N_PARTITIONS
+            path, model = _train(fits, request, prepared)
     except KeyboardInterrupt:
         kept = os.path.exists(run.checkpoint)
         where = f"; continue with --resume (from {run.checkpoint})" if kept else ""
@@ -255,6 +268,20 @@ def _command(request: Request, run: Run, options: dict[str, Any]) -> int:
         fits.forget()
     done = model.status_ in (CONVERGED, STATIONARY) or not (run.strict or model.status_ == FAILED)
     return OK if done else NOT_CONVERGED
+
+
+@contextmanager
+def _engine(request: Request, run: Run) -> Iterator[Any]:
+    """Where partitions work; None if there are none."""
+    if run.workers is None and run.cluster is None:
+        if request.partitions is not None:
+            raise click.UsageError("--partitions is for --workers and --cluster")
+        yield None
+        return
+    from ..distributed.engines import opened
+
+    with opened(run.cluster, run.workers) as engine:
+        yield engine
 
 
 def _read(

@@ -29,7 +29,7 @@ from .._validation import (
     is_text,
     outside,
 )
-from ..solvers.auto import refuse_missing
+from ..solvers.auto import in_parts, partitions_for, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
@@ -158,6 +158,10 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
     _tasks: Any = field(default=None, init=False)  # of the fit at work: _tasks_of_fit.py
+    # See distributed/: where partitions work, how many they are, and a problem in the place of one.
+    _engine: Any = field(default=None, init=False)
+    _n_partitions: Any = field(default=None, init=False)
+    _hand_over: Any = field(default=None, init=False)
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
 
     predict_proba = Missing()
@@ -274,6 +278,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> Result:
         """Train, and keep the certificate."""
+        if self._hand_over is not None:
+            problem = self._hand_over(problem)
         stepper = self._stepper(problem, settings)
         result = self._run(stepper, settings, validate)
         self._keep_certificate(result, stepper.problem)
@@ -311,18 +317,35 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
             "verbose": settings.verbose,
-            "name": type(self).__name__,
+            "name": self._title,
         }
+
+    @property
+    def _title(self) -> str:
+        """What the progress is called."""
+        name = type(self).__name__
+        if self._engine is None:
+            return name
+        return f"{name} ({self._n_partitions} partitions, {self._engine.n_workers} workers)"
 
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Climb:
         """The solver, ready to start: from a dual state, or afresh from None."""
         problem.tolerance = settings.tol
         problem.from_scratch = not (self.warm_start or self.early_stopping)
-        solver = refuse_missing(self.solver, problem, type(self).__name__)
+        problem.engine = self._engine
+        solver = refuse_missing(self._given_solver(problem), problem, type(self).__name__)
         problem = solver.adapted(problem)
+        problem.keeps_dual = problem.engine is None or bool(self.warm_start)
         if dual_state is PREVIOUS:
             dual_state = self._dual_for(problem)
         return Climb(solver, problem, rng=settings.rng, start=dual_state)
+
+    def _given_solver(self, problem: Any) -> Any:
+        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them."""
+        n_parts = self._n_partitions
+        if n_parts is None and self.n_jobs is not None and is_text(self.solver):
+            n_parts = partitions_for(problem) if self.solver in ("auto", "accelerated") else 1
+        return self.solver if n_parts is None else in_parts(self.solver, n_parts)
 
     @property
     def _check_every(self) -> int | None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from .._validation import check_choice, check_integer, check_number, is_name, is_text
 from ..solvers._centre_kernel import mix_in
-from ..solvers.base import Candidate, Momentum, check_power
+from ..solvers.base import Candidate, Momentum, check_power, expected_gap
 from ..solvers.frank_wolfe import BlockAscent
 from ..solvers.problem import DualPoint, Evaluation
 from ._soft_check import mix_messages, slots_of_states, write_messages
@@ -137,11 +137,18 @@ class SoftAgreement(BlockAscent):
         self.certify = certify
 
     momentum = Momentum(damping=0.8)
+    repairs_dual = True
+    evaluates = False  # type: ignore[assignment]  # it keeps an average of its own
 
     def missing(self, problem):
         if problem.traits.graph:
             return []
         return ["a factor graph: labels that interact (other edges, or solver='auto')"]
+
+    def missing_in_parts(self):
+        if self.agreement != "soft":
+            return []
+        return ["agreement='multipliers' or 'annealed': parts differ in what softness costs"]
 
     def adapted(self, problem):
         """Exact steps need one number per Potts table only, and less code."""
@@ -282,6 +289,24 @@ class SoftAgreement(BlockAscent):
             points.append((state.mean_weights, state.mean_messages))
         return points
 
+    def point(self, problem, state):
+        return (state.weights, self.messages(problem, state))
+
+    def own_mean(self, state):
+        return (state.mean_messages,) if state.mean_mass else None
+
+    def evaluate(self, problem, state, point, dual_weights):
+        """The hard primal at weights and messages, or at better messages."""
+        weights, messages = point
+        value = problem.primal(weights, messages)
+        if problem.can_tighten and state.calls:
+            messages = problem.tightened(weights, messages, _SWEEPS)
+            value = min(value, problem.primal(weights, messages))
+        return Evaluation(value, -np.inf, 0.0)
+
+    def dual_point(self, problem, state):
+        return problem.hard_dual(state.dual)
+
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[SoftState, list[Candidate]]:
@@ -327,13 +352,7 @@ class SoftAgreement(BlockAscent):
 
     def estimate(self, problem, state, apart=0.0):
         """The gap, if it goes on falling as between the last two checks."""
-        if len(state.trace) < 3:
-            return np.inf
-        (before, old), (then, new) = state.trace[-2:]
-        now = state.calls / problem.n_examples
-        if not new < old or then <= before:
-            return np.inf
-        return new * (new / old) ** ((now - then) / (then - before))
+        return expected_gap(state.trace, state.calls / problem.n_examples)
 
     def bounds(self, problem, state):
         """What is certified, by name.

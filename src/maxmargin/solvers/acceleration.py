@@ -153,8 +153,8 @@ class Accelerated(Solver):
             apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
             state = _with_progress(state, self.solver.estimate(problem, inner, apart))
             damping = 0.0 if state.lowest == np.inf else damping
-            if own > 0.0 and ahead > 0.0:
-                missing = momentum.cosine - product / np.sqrt(own) / np.sqrt(ahead)  # no underflow
+            if own * ahead > 0.0:  # a product of tiny squares may underflow
+                missing = momentum.cosine - product / np.sqrt(own * ahead)
                 inertia = _adapted_inertia(state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
@@ -191,6 +191,9 @@ class Accelerated(Solver):
         weights, *others = self.solver.point(problem, state.inner)
         return (self.settled(state), *others)
 
+    def mixed(self, problem, state, mean, share, at=None):
+        return self.solver.mixed(problem, state.inner, mean, share, self.settled(state))
+
     def evaluate(self, problem, state, point, dual_weights):
         return self.solver.evaluate(problem, state.inner, point, dual_weights)
 
@@ -222,6 +225,9 @@ class Accelerated(Solver):
 
     def adapted(self, problem):
         return self.solver.adapted(problem)
+
+    def gathered(self, problem, state):
+        return state._replace(inner=self.solver.gathered(problem, state.inner))
 
     def refreshed(self, problem, state):
         inner = self.solver.refreshed(problem, state.inner)

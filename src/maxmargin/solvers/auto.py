@@ -12,6 +12,7 @@ from typing import Any
 from sklearn.base import clone
 
 from .._validation import is_text
+from ..features.rows import DenseRows
 from ..graphs.soft import SoftAgreement
 from .acceleration import Accelerated
 from .averaging import Averaged
@@ -21,12 +22,15 @@ from .flow import Flow
 from .frank_wolfe import BlockFrankWolfe
 from .interior import Interior
 from .lbfgs import LBFGS
+from .partitions import Partitioned, PartitionedAscent, PartitionedGradients
 from .subgradient import Subgradient
 
 # Weights of the iterates in averages: of steps, and of rounds.
 _STEP_POWER, _ROUND_POWER = 3.0, 8.0
 # Tolerance below which a few Newton steps are faster than many passes.
 _NEWTON_TOL = 1e-3
+# Parts of a problem that threads share, and the number of examples that make them worth it.
+_PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
 
 
 def choose(problem: Any) -> Solver:
@@ -73,6 +77,68 @@ def _soft(problem: Any) -> Solver:
     return Accelerated(SoftAgreement(order=problem.order, average=power))
 
 
+def choose_for_parts(problem: Any) -> Solver:
+    """The same among those that can train in parts, accelerated: parts need it."""
+    found = choose(problem)
+    if isinstance(found, (LBFGS, Accelerated, Averaged)):
+        return found
+    return _accelerated(problem)
+
+
+def partitions_for(problem: Any) -> int:
+    """Parts that several threads train in, if nothing else was said: by the data alone.
+
+    With sparse features two parts need more than twice the passes of one, as measured, and L-BFGS
+    uses threads within its passes.
+    """
+    dense = not problem.in_python and type(problem.rows) is DenseRows
+    if not dense or problem.n_examples < _FEWEST_IN_PARTS:
+        return 1
+    return 1 if isinstance(choose(problem), LBFGS) else _PARTITIONS
+
+
+def in_parts(solver: Any, n_parts: int) -> Any:
+    """A solver as it was given, in parts unless it says so itself."""
+    if isinstance(solver, Checked):
+        return clone(solver).set_params(solver=in_parts(solver.solver, n_parts))
+    own = solver
+    while own is not None and not (is_text(own) or isinstance(own, Partitioned)):
+        own = own.get_params(deep=False).get("solver")
+    return solver if isinstance(own, Partitioned) else Partitioned(solver, n_parts)
+
+
+def _partitioned(given: Partitioned, problem: Any) -> Solver:
+    """What :class:`Partitioned` means: parts within all wrappers."""
+    alone = given.n_partitions == 1
+    by_choice = is_text(given.solver) and given.solver in ("auto", "bcfw") and not alone
+    found = choose_for_parts(problem) if by_choice else make_solver(given.solver, problem)
+    if alone and problem.engine is None:
+        return found
+    return _cut(found, int(given.n_partitions), int(given.local_passes))
+
+
+def _cut(solver: Solver, n_parts: int, passes: int) -> Solver:
+    """The solver with its innermost one in parts; averages within it go around everything."""
+    power, wrappers = None, []
+    while (inner := solver.get_params(deep=False).get("solver")) is not None:
+        wrappers.append(solver)
+        solver = inner
+    if isinstance(solver, LBFGS):
+        return PartitionedGradients(n_parts)
+    name = _OWN_AVERAGES.get(type(solver))
+    if name is not None:
+        power = solver.get_params(deep=False)[name]
+        solver = clone(solver)
+        if type(solver) is BlockFrankWolfe:
+            solver.set_params(step_average=None)
+    found: Solver = PartitionedAscent(solver, n_parts, passes)
+    for wrapper in reversed(wrappers):
+        found = clone(wrapper).set_params(solver=found)
+    averaged = any(isinstance(wrapper, Averaged) for wrapper in wrappers)
+    return found if power is None or averaged else Averaged(found, power)
+
+
+_OWN_AVERAGES: dict[type, str] = {BlockFrankWolfe: "step_average", SoftAgreement: "average"}
 _MEANINGS: dict[str, Callable[[Any], Solver]] = {
     "auto": choose,
     "accelerated": _accelerated,
@@ -95,6 +161,8 @@ def make_solver(solver: Any, problem: Any) -> Solver:
         return _MEANINGS[solver](problem)
     if isinstance(solver, Checked):
         return make_solver(solver.solver, problem)
+    if isinstance(solver, Partitioned):
+        return _partitioned(solver, problem)
     inner = solver.get_params(deep=False).get("solver")
     if inner is None:
         return clone(solver)
@@ -104,7 +172,8 @@ def make_solver(solver: Any, problem: Any) -> Solver:
             f"every={inner.every!r}); received {solver!r}."
         )
     found = make_solver(inner, problem)
-    if is_text(inner):
+    by_name = inner.solver if isinstance(inner, Partitioned) else inner
+    if is_text(by_name):
         found = _without(found, type(solver))
     return clone(solver).set_params(solver=found)
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._centre_kernel import mix_in
 from .base import (
     Candidate,
     Point,
@@ -80,13 +79,10 @@ class Averaged(Solver):
         inner = self.solver.advance(problem, state.inner, steps)
         if len(inner.pending):
             return state._replace(inner=inner)
-        point = self.solver.point(problem, inner)
         rounds = state.rounds + 1
         share = float(rounds) ** self.power
         mass = state.mass + share
-        mean = state.mean or tuple(np.zeros_like(array) for array in point)
-        for average, array in zip(mean, point, strict=True):
-            mix_in(average.reshape(-1), array.reshape(-1), share / mass)
+        mean = self.solver.mixed(problem, inner, state.mean, share / mass)
         return AveragedState(inner, mean, mass, rounds, state.ratio)
 
     def point(self, problem, state):
@@ -116,6 +112,9 @@ class Averaged(Solver):
 
     def adapted(self, problem):
         return self.solver.adapted(problem)
+
+    def gathered(self, problem, state):
+        return state._replace(inner=self.solver.gathered(problem, state.inner))
 
     def refreshed(self, problem, state):
         inner = self.solver.refreshed(problem, state.inner)

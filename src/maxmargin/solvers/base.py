@@ -25,6 +25,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .._validation import check_choice, check_number
+from ._centre_kernel import mix_in
 from .problem import Evaluation
 
 # A million rounds to this power are still a number.
@@ -76,6 +77,16 @@ def trusted_ratio(candidates: list[Candidate], guess: float, before: float) -> f
     return float(min(1.0, max(_LEAST_RATIO, gap / guess)))
 
 
+def expected_gap(trace: tuple[tuple[float, float], ...], now: float) -> float:
+    """The gap after ``now`` passes, if it goes on falling as between the last two checks."""
+    if len(trace) < 3:
+        return np.inf
+    (before, old), (then, new) = trace[-2:]
+    if not new < old or then <= before:
+        return np.inf
+    return new * (new / old) ** ((now - then) / (then - before))
+
+
 class Momentum(NamedTuple):
     """How a solver is accelerated best.
 
@@ -94,6 +105,7 @@ class Solver(BaseEstimator):
 
     momentum = Momentum(damping=0.8)
     visits_blocks = False  # whether it climbs a dual block by block: it can be accelerated
+    repairs_dual = False  # whether a dual point is feasible only after :meth:`dual_point`
     check_every: int | None = None  # passes between two checks; None: as the loop decides
 
     @property
@@ -129,6 +141,34 @@ class Solver(BaseEstimator):
         """True primal value at a point; with ``dual_weights``, the w(mu) of the dual point of the
         state, also the dual value there."""
         raise NotImplementedError(f"{type(self).__name__}.evaluate")
+
+    def mixed(
+        self, problem: Any, state: Any, mean: Point, share: float, at: np.ndarray | None = None
+    ) -> Point:
+        """An average of points after it has taken in that of the state, with a share; ``at`` are
+        weights in the place of its own."""
+        weights, *others = self.point(problem, state)
+        point = (weights if at is None else at, *others)
+        mean = mean or tuple(np.zeros_like(array) for array in point)
+        for average, array in zip(mean, point, strict=True):
+            mix_in(average.reshape(-1), array.reshape(-1), share)
+        return mean
+
+    def own_mean(self, state: Any) -> Point | None:
+        """What belongs to averaged weights, if the solver averages it itself."""
+        return None
+
+    def dual_point(self, problem: Any, state: Any) -> Any:
+        """A feasible point near the one of the state, if that one is not."""
+        return None
+
+    def missing_in_parts(self) -> list[str]:
+        """What keeps it from training in parts of the examples."""
+        return []
+
+    def gathered(self, problem: Any, state: Any) -> Any:
+        """The state with all that a checkpoint needs, also from workers."""
+        return state
 
     def concave(self, problem: Any, state: Any) -> float | None:
         """``(1/W) sum_i s_i H_i(mu_i)`` at the dual point, without an oracle; None if unknown."""

@@ -75,7 +75,11 @@ class Climb(Stepper):
     @property
     def dual_state(self) -> Any:
         """Where a later fit can start."""
-        return self.state.dual
+        return self.gathered().dual if self.problem.keeps_dual else None
+
+    def gathered(self) -> Any:
+        """The state with all that a checkpoint needs."""
+        return self.solver.gathered(self.problem, self.state)
 
     @property
     def weights(self) -> np.ndarray:

@@ -24,18 +24,15 @@ import numpy as np
 
 from .._kernels.passes import inner_product
 from .._validation import is_array
-from ._gradient_kernel import add_vector, gradient_of_range
+from ._gradient_kernel import add_vector
 from .base import Solver
-from .problem import DualPoint, Evaluation, in_threads
+from .problem import DualPoint, Evaluation, mean_gradient
 
 _NONE = np.empty(0)
 
 # Pairs of steps and gradient changes that are remembered: ten, or what fits into a gigabyte.
 _MEMORY = 10
 _NUMBERS_IN_MEMORY = 1 << 27
-# Partial gradients, each over a fixed share of the examples: sums do not depend on the threads.
-_PARTS = 16
-_NUMBERS_IN_PARTS = 1 << 22
 # Wolfe's conditions: what share of the promised decrease, and of the slope's decline, is enough.
 _DECREASE = 1e-4
 _DECLINE = 0.9
@@ -125,28 +122,6 @@ class LbfgsState(NamedTuple):
         return _NONE
 
 
-def mean_loss(problem: Any, structure: Any, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean surrogate and its gradient."""
-    n, size = problem.n_examples, problem.n_weights
-    parts = min(max(_NUMBERS_IN_PARTS // size, 2), _PARTS, n)
-    bounds = np.unique(np.linspace(0, n, parts + 1).astype(np.int64))
-    shares = problem.sample_weight / problem.total_weight
-
-    def work(first, last):
-        partial = np.zeros(size)
-        value = gradient_of_range(
-            problem.surrogate, structure, problem.rows, shares, weights, first, last, partial
-        )
-        return value, partial
-
-    loss, slopes = 0.0, np.zeros(size)
-    ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
-    for value, partial in in_threads(work, ranges, problem.n_threads):
-        loss += value
-        add_vector(slopes, partial, 1.0)
-    return loss, slopes
-
-
 def _rounding(problem: Any, weights: np.ndarray) -> float:
     """A bound on the rounding error of the mean loss: its terms are as large as the scores.
 
@@ -188,10 +163,10 @@ class LBFGS(Solver):
 
     def _look(self, problem, weights, bound: DualPoint | None):
         """Objective and gradient; their bound is taken in."""
-        loss, slopes = mean_loss(problem, problem.structure, weights)
+        loss, slopes = problem.mean_loss(weights)
         if problem.clamped is not None:
             # Both sums have the score of the truth, which cancels.
-            known, known_slopes = mean_loss(problem, problem.clamped, weights)
+            known, known_slopes = mean_gradient(problem, problem.clamped, weights)
             loss -= known
             add_vector(slopes, known_slopes, -1.0)
         else:

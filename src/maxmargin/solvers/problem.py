@@ -29,9 +29,13 @@ from ..structures.take import take_problem
 from ..structures.traits import Traits
 from ..surrogates.cost import Cost
 from ..surrogates.crf import BoundedCrf
+from ._gradient_kernel import add_vector, gradient_of_range
 
 # Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
 _GROUPS = 64
+# Partial gradients, each over a fixed share of the examples: sums do not depend on the threads.
+_PARTS = 16
+_NUMBERS_IN_PARTS = 1 << 22
 # Bytes of the marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
 _DUAL_BYTES = 1e9
 # Examples of a group at least where an example takes less than a call from Python.
@@ -84,6 +88,10 @@ class Outline:
     n_weights = 0  # not known before the data are packed
     tolerance = 1e-2  # relative gap that is wanted: inexact oracles need not do much better
     from_scratch = True  # whether no earlier dual point is continued, nor weights chosen otherwise
+    in_parts = False  # whether the examples are in parts: see parts.py
+    engine: Any = None  # where parts work; threads by default
+    penalised = True  # whether values have the penalty
+    keeps_dual = True  # whether the dual point is wanted at the end, also from workers
 
     def __init__(self, surrogate: Any, traits: Traits, in_kernel_space: bool = False):
         self.surrogate = surrogate
@@ -172,6 +180,10 @@ class TrainingProblem(Outline):
         """Mean over examples of the squared norms of all their rows of features."""
         raise NotImplementedError
 
+    def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """Mean surrogate and its gradient, where it is smooth."""
+        raise NotImplementedError
+
     def with_truth(self, truth: Any) -> Any:
         """The same problem with other true outputs: dual points stay feasible, unless they hold
         losses (:mod:`~maxmargin.solvers.interpreted`)."""
@@ -193,13 +205,20 @@ class TrainingProblem(Outline):
             raise ValueError("the examples of a subset have no weight; expected some that have.")
         return self.alpha * self.total_weight / float(weights.sum()), weights
 
+    def with_strength(self, strength: float) -> Any:
+        """The same problem as part of a whole whose ``alpha W`` is given."""
+        changed = copy.copy(self)
+        changed.alpha = strength / self.total_weight
+        changed.scales = self.sample_weight / (changed.alpha * self.total_weight)
+        return changed
+
     def squared_norm(self, weights: np.ndarray) -> float:
         """``|w|^2``."""
         return passes.inner_product(weights, weights)
 
     def penalty(self, weights: np.ndarray) -> float:
         """``alpha/2 |w|^2``."""
-        return 0.5 * self.alpha * self.squared_norm(weights)
+        return 0.5 * self.alpha * self.squared_norm(weights) if self.penalised else 0.0
 
     def with_inertia(self, inertia: float) -> Any:
         """The same problem with ``inertia * alpha / 2 |w - c|^2`` added, for whatever centre c:
@@ -246,6 +265,28 @@ def in_threads(work, pairs: list, n_threads: int) -> list:
         return [work(first, last) for first, last in pairs]
     with ThreadPoolExecutor(n_threads) as pool:
         return list(pool.map(lambda pair: work(*pair), pairs))
+
+
+def mean_gradient(problem: Any, structure: Any, weights: np.ndarray) -> tuple[float, np.ndarray]:
+    """Mean surrogate and its gradient."""
+    n, size = problem.n_examples, problem.n_weights
+    parts = min(max(_NUMBERS_IN_PARTS // size, 2), _PARTS, n)
+    bounds = np.unique(np.linspace(0, n, parts + 1).astype(np.int64))
+    shares = problem.sample_weight / problem.total_weight
+
+    def work(first, last):
+        partial = np.zeros(size)
+        value = gradient_of_range(
+            problem.surrogate, structure, problem.rows, shares, weights, first, last, partial
+        )
+        return value, partial
+
+    loss, slopes = 0.0, np.zeros(size)
+    ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
+    for value, partial in in_threads(work, ranges, problem.n_threads):
+        loss += value
+        add_vector(slopes, partial, 1.0)
+    return loss, slopes
 
 
 class Problem(TrainingProblem):
@@ -364,6 +405,10 @@ class Problem(TrainingProblem):
     def mean_square(self) -> float:
         """Mean over examples of the squared norms of all their rows."""
         return float(self.rows.squares.sum()) / self.n_examples
+
+    def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """Mean surrogate and its gradient."""
+        return mean_gradient(self, self.structure, weights)
 
     def concave(self, blocks: Blocks | Atoms) -> float:
         """``(1/W) sum_i s_i H_i(mu_i)``."""

@@ -1,0 +1,260 @@
+"""Partitions: what threads and clusters are worth, and that nothing is lost with a worker.
+
+    threads     time to a certified gap of 5 %, two threads against the plain solver
+    a pass      rounds of two partitions, two threads against one
+    rounds      to the same gap, by the number of partitions
+    overhead    of a round on Dask and Ray beyond the compute, with 1 MB of weights
+    kills       workers killed at random moments: true certificates of all runs
+    memory      generated shards larger than the memory that the process may have
+
+``MAXMARGIN_SCALE`` chooses some of them, separated by commas; ``MAXMARGIN_SCALE_KILLS`` and
+``MAXMARGIN_SCALE_GB`` make the last two shorter than 20 kills and 3 GB.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from maxmargin import (
+    MulticlassClassifier,
+    MultiLabelClassifier,
+    Partitioned,
+    SequenceLabeler,
+    TreeParser,
+    distributed,
+)
+from maxmargin.solvers.parts import Threads
+
+from .auto import _rcv1, _sentences
+from .data import REPOSITORY, chunking_rows, words
+from .harness import Line, Sample, Target
+
+_GAP = 0.05
+_MOST_ROUNDS = 400
+_WORKERS = 2
+
+
+def _ocr() -> tuple[list, list]:
+    found = words("train")
+    return found.X, found.y
+
+
+CASES: dict[str, tuple[type, Callable[[], tuple[Any, Any]], float]] = {
+    "OCR": (SequenceLabeler, _ocr, 1.3),
+    "CoNLL-2000": (SequenceLabeler, chunking_rows, 1.5),
+    "RCV1 label graphs": (MultiLabelClassifier, _rcv1, 1.5),
+    "EWT trees": (TreeParser, _sentences, 1.5),
+}
+
+
+def _fitted(cls: type, data: tuple[Any, Any], **params: Any) -> tuple[Any, float]:
+    """A model at the gap, and the seconds that it took."""
+    model = cls(**{"tol": _GAP, "max_iter": _MOST_ROUNDS, "random_state": 0, **params})
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(*data)
+    return model, time.perf_counter() - began
+
+
+def threads(repeats: int) -> Iterator[Line]:
+    """Time to the gap, and of a pass alone."""
+    for name, (cls, load, reach) in CASES.items():
+        data = load()
+        solver = Partitioned("auto", 2)
+        _fitted(cls, data, max_iter=2, n_jobs=2, solver=solver)  # compiled before anything counts
+        _fitted(cls, data, max_iter=2)
+        ours, plain, one, two = [], [], [], []
+        for _ in range(repeats):
+            plain.append(_fitted(cls, data)[1])
+            ours.append(_fitted(cls, data, n_jobs=2, solver=solver)[1])
+            for n_jobs, seconds in ((1, one), (2, two)):
+                seconds.append(_fitted(cls, data, n_jobs=n_jobs, solver=solver, max_iter=10)[1])
+        yield Line(
+            "scale", f"{name}: two partitions in two threads, to a gap of 5 %", "s", Sample(ours),
+            peer=Sample(plain), peer_name="the plain solver", target=Target("ratio", reach),
+        )  # fmt: skip
+        yield Line(
+            "scale", f"{name}: 10 rounds of two partitions in two threads", "s", Sample(two),
+            peer=Sample(one), peer_name="in one thread", target=Target("ratio", 1.8),
+        )  # fmt: skip
+
+
+def rounds(repeats: int) -> Iterator[Line]:
+    """Rounds to the gap by the number of partitions, in units of those of one."""
+    for name, limit in (("OCR", 4.0), ("CoNLL-2000", 2.0)):
+        cls, load, _ = CASES[name]
+        data = load()
+        single = _fitted(cls, data)[0].n_iter_
+        for n_partitions in (2, 4, 8, 32):
+            model, _ = _fitted(cls, data, solver=Partitioned("auto", n_partitions))
+            said = f"{name}: rounds with {n_partitions} partitions, in units of {single}"
+            if model.status_ != "converged":
+                said += f" (relative gap {model.gap_ / model.primal_:.2g} at the end)"
+            target = Target("at most", limit) if n_partitions == 8 else None
+            yield Line("scale", said, "", Sample([model.n_iter_ / single]), target=target)
+
+
+def _engines() -> Iterator[tuple[str, Any]]:
+    for name, given in (("Dask", None), ("Ray", "ray")):
+        try:
+            from maxmargin.distributed.engines import open_engine
+
+            engine = open_engine(given, _WORKERS)
+        except ImportError as error:
+            print(f"    {name} was not measured: {error}")
+            continue
+        yield name, engine
+        engine.close()
+
+
+def overhead(repeats: int) -> Iterator[Line]:
+    """Milliseconds of a round beyond those of the same rounds in threads."""
+    rng = np.random.RandomState(0)
+    X, y = rng.randn(400, 13107), rng.randint(0, 10, 400)  # 131 080 weights with the intercepts
+
+    def seconds(engine: Any, n_rounds: int) -> float:
+        model = MulticlassClassifier(tol=0, max_iter=n_rounds, random_state=0)
+        model._engine, model._n_partitions = engine, _WORKERS
+        began = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(X, y)
+        return time.perf_counter() - began
+
+    def per_round(engine: Any) -> float:
+        few, many = seconds(engine, 3), seconds(engine, 43)
+        return 1e3 * (many - few) / 40
+
+    seconds(Threads(_WORKERS), 2)
+    for name, engine in _engines():
+        seconds(engine, 2)
+        runs = [max(0.0, per_round(engine) - per_round(Threads(_WORKERS))) for _ in range(repeats)]
+        yield Line(
+            "scale", f"{name}: a round with 1 MB of weights beyond the compute", "ms", Sample(runs),
+            target=Target("at most", 50.0),
+        )  # fmt: skip
+
+
+def _pids(engine: Any) -> list[int]:
+    if hasattr(engine, "client"):
+        return list(engine.client.run(os.getpid).values())
+    return engine._ray.get([actor.pid.remote() for actor in engine._actors.values()])
+
+
+def kills(repeats: int) -> Iterator[Line]:
+    """Runs with a worker killed at a random moment that end with a true certificate."""
+    number = int(os.environ.get("MAXMARGIN_SCALE_KILLS", "20"))
+    rng = np.random.RandomState(0)
+    X = rng.randn(2000, 30)
+    y = (X[:, :3] + rng.randn(2000, 3)).argmax(axis=1)
+    params = {"alpha": 1e-4, "random_state": 0}
+    true = MulticlassClassifier(tol=1e-4, **params).fit(X, y)
+    for name, given in (("Dask", None), ("Ray", "ray")):
+        good, chance = 0, random.Random(0)
+        for _ in range(number):
+            good += _survives(given, X, y, params, true, chance.uniform(0.0, 1.0))
+        yield Line(
+            "scale", f"{name}: {number} workers killed, true certificates at the same optimum", "",
+            Sample([float(good)]), target=Target("at least", number),
+        )  # fmt: skip
+
+
+def _survives(given: Any, X: Any, y: Any, params: dict, true: Any, share: float) -> bool:
+    from maxmargin.distributed.engines import open_engine
+
+    engine = open_engine(given, _WORKERS)
+    began = time.perf_counter()
+
+    def kill() -> None:
+        time.sleep(0.5 + 2.0 * share)
+        pids = _pids(engine)
+        if pids:
+            os.kill(pids[0], signal.SIGKILL)
+
+    try:
+        model = MulticlassClassifier(tol=2e-3, **params)
+        killer = threading.Thread(target=kill)
+        model.callbacks = lambda check: killer.start() if not killer.ident else None
+        distributed.fit(model, (X, y), engine=engine, n_partitions=4)
+        killer.join()
+    finally:
+        engine.close()
+    honest = model.dual_ <= true.primal_ + 1e-9 and true.dual_ <= model.primal_ + 1e-9
+    print(f"    {model.status_} in {time.perf_counter() - began:.1f} s, true: {honest}")
+    return honest and model.status_ == "converged"
+
+
+_IN_LITTLE_MEMORY = """
+import resource, sys, time
+folder, limit = sys.argv[1], int(float(sys.argv[2]) * 1e9)
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+from maxmargin import SequenceLabeler
+from maxmargin.distributed import Shards, fit
+began = time.perf_counter()
+model = SequenceLabeler(tol=0.05, max_iter=100, random_state=0)
+fit(model, Shards(f"{folder}/*.npz", "sequence"), engine="disk")
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+print(model.status_, model.gap_ / model.primal_, peak, time.perf_counter() - began)
+"""
+
+
+def _write_shards(folder: str, gigabytes: float) -> int:
+    """Sequences of ten sparse rows each, 64 MB in a shard."""
+    rng = np.random.RandomState(0)
+    n_shards = max(2, round(gigabytes * 1e9 / 64e6))
+    per_shard, width, length = 53_000, 100, 10  # 12 bytes per stored number
+    truth = rng.randn(20_000)
+    for k in range(n_shards):
+        indices = rng.randint(0, len(truth), (per_shard, width)).astype(np.int32)
+        indices.sort(axis=1)
+        data = np.ones(per_shard * width)
+        y = (truth[indices].sum(axis=1) > 0).astype(np.int64)
+        indptr = np.arange(per_shard + 1, dtype=np.int64) * width
+        np.savez(
+            os.path.join(folder, f"{k:04d}.npz"), X_data=data, X_indices=indices.ravel(),
+            X_indptr=indptr, X_shape=np.array([per_shard, len(truth)]), y=y,
+            offsets=np.arange(0, per_shard + 1, length),
+        )  # fmt: skip
+    return n_shards
+
+
+def memory(repeats: int) -> Iterator[Line]:
+    """One process with less memory than data."""
+    gigabytes = float(os.environ.get("MAXMARGIN_SCALE_GB", "3"))
+    limit = max(1.0, gigabytes / 3)
+    with tempfile.TemporaryDirectory() as folder:
+        _write_shards(folder, gigabytes)
+        done = subprocess.run(
+            [sys.executable, "-c", _IN_LITTLE_MEMORY, folder, str(limit)],
+            cwd=REPOSITORY, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    status, gap, peak, seconds = done.stdout.split()
+    yield Line(
+        "scale", f"{gigabytes:g} GB of shards with {limit:g} GB of memory: {status}, {seconds} s, "
+        f"peak {peak} GB; relative gap", "", Sample([float(gap)]), target=Target("at most", 0.05),
+    )  # fmt: skip
+
+
+PARTS = {f.__name__: f for f in (threads, rounds, overhead, kills, memory)}
+
+
+def run(repeats: int) -> Iterator[Line]:
+    """All of it, or what ``MAXMARGIN_SCALE`` names."""
+    chosen = os.environ.get("MAXMARGIN_SCALE", "")
+    for name in chosen.split(",") if chosen else PARTS:
+        yield from PARTS[name](repeats)

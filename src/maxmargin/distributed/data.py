@@ -1,0 +1,180 @@
+"""Partitions of data on workers: what they hold, and the training problems that they make.
+
+A worker packs its partition as the estimator itself would: it runs ``fit`` of a copy up to the
+point where the training problem is handed to a solver. What depends on all data (labels, names of
+features, strength of the regularisation) is found in a first pass and merged, in sorted order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.feature_extraction import DictVectorizer
+
+from ..estimators.sequence import SequenceLabeler
+from ..features.dicts import new_vectorizer
+from ..features.sequences import holds_dicts, learn_sequences, open_sequences
+from ..solvers.parts import Part
+from .shards import Shard
+
+
+class _Handed(Exception):
+    """Carries a training problem out of a fit."""
+
+    def __init__(self, problem: Any):
+        self.problem = problem
+
+
+class Found(NamedTuple):
+    """What the first pass finds in a partition."""
+
+    n_examples: int
+    n_features: int
+    sparse: bool
+    names: list[str] | None  # of features, if examples have dicts
+    classes: list[Any] | None
+    sample: tuple[Any, Any]
+
+
+class Common(NamedTuple):
+    """What all partitions share."""
+
+    params: dict[str, Any]
+    vectorizer: DictVectorizer | None
+    n_features: int  # to which sparse matrices are widened; 0: not at all
+
+
+def unpack(data: Any, where: str) -> tuple[Any, ...]:
+    """``(X, y)`` or ``(X, y, sample_weight)`` of a partition."""
+    if isinstance(data, Shard):
+        where, data = f"{where} ({data.path})", data.load()
+    if not isinstance(data, (tuple, list)) or len(data) not in (2, 3):
+        raise ValueError(
+            f"{where} must be (X, y) or (X, y, sample_weight); received {type(data).__name__}."
+        )
+    n = data[0].shape[0] if hasattr(data[0], "shape") else len(data[0])
+    if n == 0:
+        raise ValueError(f"{where} is empty; expected at least one example: leave it out.")
+    return tuple(data)
+
+
+def columns_of(frame: Any, target: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and outputs of a partition of a table."""
+    y = frame[target]
+    X = frame.drop(columns=[target] if isinstance(target, str) else list(target))
+    return np.ascontiguousarray(X.to_numpy(dtype=np.float64)), y.to_numpy()
+
+
+def problem_of(model: Any, data: tuple[Any, ...]) -> Any:
+    """The training problem that a fit of a copy of the model would solve."""
+
+    def hand_over(problem: Any) -> Any:
+        raise _Handed(problem)
+
+    model = clone(model)
+    model._hand_over = hand_over
+    try:
+        model.fit(*data)
+    except _Handed as handed:
+        return handed.problem
+    raise ValueError(
+        "partitions with hidden labels cannot be trained by distributed.fit; complete or leave out "
+        "these examples, or fit on one machine."
+    )
+
+
+def _transformed(X: Any, common: Common) -> Any:
+    """Features with the columns of all partitions."""
+    if common.vectorizer is not None:
+        opened = open_sequences(X, common.vectorizer)
+        rows, bounds = sp.csr_matrix(opened.stack()), opened.indptr
+        return [rows[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    if common.n_features and sp.issparse(X):
+        return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], common.n_features))
+    return X
+
+
+class Held:
+    """A partition of the data on a worker, before training."""
+
+    def __init__(self, k: int, data: Any):
+        self.data = unpack(data, f"partition {k}")
+
+    def call(self, name: str, share: float, args: tuple) -> Any:
+        return getattr(self, name)(*args)
+
+    def look(self, model: Any) -> Found:
+        """The first pass."""
+        X, y = self.data[:2]
+        names = None
+        if isinstance(model, SequenceLabeler) and holds_dicts(X):
+            names = list(getattr(learn_sequences(X)[1], "feature_names_", ()))
+            width, sparse = len(names), True
+        else:
+            first = X if hasattr(X, "shape") else X[0]
+            width = first.shape[1] if hasattr(first, "shape") and first.ndim == 2 else 0
+            sparse = sp.issparse(first)
+        classes = None
+        if "classes" in model.get_params(deep=False) and model.classes is None:
+            classes = _labels(y)
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        return Found(n, width, sparse, names, classes, (X[:2], y[:2]))
+
+    def apply(self, model: Any, method: str) -> Any:
+        """A method of a fitted model."""
+        if method != "score":
+            return getattr(model, method)(self.data[0])
+        X, y = self.data[:2]
+        n = sum(map(np.size, y)) if isinstance(y, list) else len(y)
+        return model.score(*self.data), float(n)
+
+
+def _labels(y: Any) -> list[Any]:
+    if sp.issparse(y) or (hasattr(y, "ndim") and y.ndim == 2):
+        return []
+    found: set = set()
+    for value in y.tolist() if hasattr(y, "tolist") else y:
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        found.update(value if isinstance(value, (list, tuple, set, frozenset)) else [value])
+    return sorted(found, key=lambda label: (str(type(label)), label))
+
+
+def merge(model: Any, found: list[Found], pad: bool) -> Common:
+    """What the partitions have in common: sorted, so that their order makes no difference."""
+    vectorizer, width = None, 0
+    if any(part.names is not None for part in found):
+        if any(part.names is None for part in found):
+            raise ValueError("some partitions have feature dicts and some have matrices.")
+        names = sorted(set().union(*(part.names or [] for part in found)))
+        vectorizer = new_vectorizer({name: j for j, name in enumerate(names)})
+    else:
+        widths = [part.n_features for part in found]
+        if pad and all(part.sparse for part in found):
+            width = max(widths)
+        elif len(set(widths)) > 1:
+            k = next(k for k, w in enumerate(widths) if w != widths[0])
+            raise ValueError(
+                f"partition {k} has {widths[k]} columns, but partition 0 has {widths[0]}; all must "
+                "have the same columns."
+            )
+    params = {}
+    if found[0].classes:
+        every = set().union(*(part.classes or [] for part in found))
+        params["classes"] = sorted(every, key=lambda label: (str(type(label)), label))
+    return Common(params, vectorizer, width)
+
+
+def make_part(k: int, model: Any, common: Common, n_parts: int, strength: float, data: Any) -> Part:
+    """The part of a partition; ``strength`` is the ``alpha W`` of the whole, if it is known."""
+    X, y, *others = unpack(data, f"partition {k}")
+    model = clone(model).set_params(**common.params)
+    try:
+        problem = problem_of(model, (_transformed(X, common), y, *others))
+    except ValueError as error:
+        raise ValueError(f"partition {k}: {error}") from None
+    problem.n_threads = 1
+    return Part(problem.with_strength(strength) if strength else problem, n_parts)

@@ -1,0 +1,86 @@
+"""One process that works through partitions in turn: data and duals larger than memory.
+
+At most one partition is in memory at a time. Its packed data are written once, the state of its
+solver after every call, into a folder that is removed at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import tempfile
+from typing import Any
+
+from ..solvers.parts import Maker, Part
+
+
+class Disk:
+    """The engine; see :class:`~maxmargin.solvers.parts.Threads`.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where a folder for the partitions is made; by default that of temporary files.
+    """
+
+    fallible = False
+    n_workers = 1
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None):
+        self._folder = tempfile.mkdtemp(prefix="maxmargin-", dir=folder)
+        self._makers: list[Maker] = []
+        self._present: tuple[int, Any] | None = None
+
+    def start(self, makers: list[Maker]) -> None:
+        """Remember how partitions are made; each is made when it is first asked."""
+        for name in os.listdir(self._folder):
+            os.remove(os.path.join(self._folder, name))
+        self._makers, self._present = list(makers), None
+
+    def call(self, ks: list[int], name: str, share: float, each: list[tuple]) -> list[Any]:
+        """Answers of some partitions, one after the other."""
+        return [self._call(k, name, share, args) for k, args in zip(ks, each, strict=True)]
+
+    def _call(self, k: int, name: str, share: float, args: tuple) -> Any:
+        part = self._loaded(k)
+        problem = getattr(part, "problem", None)
+        answer = part.call(name, share, args)
+        if isinstance(part, Part):
+            if part.problem is not problem:
+                self._write(k, "problem", part.problem)
+            self._write(k, "state", (part.solver, part.state, part.mean, part.rounds))
+        return answer
+
+    def _loaded(self, k: int) -> Any:
+        """The partition, in the place of the one that was asked before."""
+        if self._present is not None and self._present[0] == k:
+            return self._present[1]
+        self._present = None  # its memory is free before the next one comes
+        part = self._makers[k]() if not os.path.exists(self._path(k, "state")) else self._read(k)
+        if isinstance(part, Part) and not os.path.exists(self._path(k, "problem")):
+            self._write(k, "problem", part.problem)
+        self._present = k, part
+        return part
+
+    def _read(self, k: int) -> Part:
+        with open(self._path(k, "problem"), "rb") as file:
+            part = Part(pickle.load(file), len(self._makers))  # written by this process
+        with open(self._path(k, "state"), "rb") as file:
+            part.solver, part.state, part.mean, part.rounds = pickle.load(file)
+        return part
+
+    def _write(self, k: int, what: str, value: Any) -> None:
+        with open(self._path(k, what), "wb") as file:
+            pickle.dump(value, file, protocol=5)
+
+    def _path(self, k: int, what: str) -> str:
+        return os.path.join(self._folder, f"{k}.{what}")
+
+    def restart(self, k: int, make: Maker) -> None:
+        """Nothing is lost here."""
+
+    def close(self) -> None:
+        """Remove the folder."""
+        self._present = None
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -1,0 +1,133 @@
+"""Where partitions work: the seam between training and a cluster.
+
+An engine has ``start(makers)``, ``call(ks, name, share, each)``, ``restart(k, maker)``, ``close()``
+and ``n_workers``, as :class:`~maxmargin.solvers.parts.Threads` has them. This module holds what the
+remote ones share, and finds the engine for what a user gives.
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import socket
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..solvers.parts import Lost, Maker, Threads
+from . import worker
+from .disk import Disk
+
+_LOGGER = logging.getLogger("maxmargin")
+# Seconds within which an address must answer.
+CONNECT_SECONDS = 8.0
+# Seconds after which a call that is still running is worth a warning.
+SLOW_SECONDS = 60.0
+
+
+class VersionError(RuntimeError):
+    """A worker has another version of the library."""
+
+
+class RemoteEngine:
+    """Parts on workers. Subclasses know how to reach a worker; here is what all of them do."""
+
+    fallible = True
+
+    def __init__(self) -> None:
+        self.run = uuid.uuid4().hex
+
+    @property
+    def n_workers(self) -> int:
+        raise NotImplementedError
+
+    def put(self, ks: list[int], makers: list[Maker]) -> list[Any]:
+        """Versions of the workers that now hold the parts, or :class:`Lost`."""
+        raise NotImplementedError
+
+    def send(self, ks: list[int], payloads: list[bytes]) -> list[Any]:
+        """Bytes that the parts answer, or :class:`Lost`."""
+        raise NotImplementedError
+
+    def start(self, makers: list[Maker]) -> None:
+        """Put the parts where they will work."""
+        ks = list(range(len(makers)))
+        self._check(ks, self.put(ks, makers), makers)
+
+    def restart(self, k: int, make: Maker) -> None:
+        """A new part in the place of a lost one."""
+        _LOGGER.warning("partition %d was lost; it starts again on another worker", k)
+        self._check([k], self.put([k], [make]), [make])
+
+    def _check(self, ks: list[int], found: list[Any], makers: list[Maker]) -> None:
+        for k, answer, make in zip(ks, found, makers, strict=True):
+            for _ in range(3):
+                if not isinstance(answer, Lost):
+                    break
+                answer = self.put([k], [make])[0]
+            if isinstance(answer, Lost):
+                raise RuntimeError(f"partition {k} could not be put on a worker: {answer.reason}")
+            if answer != worker.version():
+                raise VersionError(
+                    f"the worker of partition {k} has maxmargin {answer}, but this process has "
+                    f"{worker.version()}; install the same version everywhere."
+                )
+
+    def call(self, ks: list[int], name: str, share: float, each: list[tuple]) -> list[Any]:
+        """Answers of some parts, in their order."""
+        packed: dict[int, bytes] = {}  # the same arguments are packed once
+        for args in each:
+            packed.setdefault(id(args), pickle.dumps((name, share, args), protocol=5))
+        answers = self.send(ks, [packed[id(args)] for args in each])
+        return [
+            answer if isinstance(answer, Lost) else pickle.loads(answer)  # from our own workers
+            for answer in answers
+        ]
+
+    def close(self) -> None:
+        """Forget the parts, and end what was started here."""
+
+
+def refuse_silent(address: str) -> None:
+    """Raise ConnectionError unless somebody listens at ``scheme://host:port``."""
+    host, _, port = address.partition("://")[2].rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(
+            f"the address of a cluster is scheme://host:port, such as tcp://host:8786 or "
+            f"ray://host:10001; received {address!r}."
+        )
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise ConnectionError(f"nobody answers at {address}: {error}") from error
+
+
+def open_engine(engine: Any, n_workers: int | None = None) -> Any:
+    """The engine for what a user gave: None, an address, a Dask client, "ray", "threads", "disk".
+
+    None is a new local Dask cluster with ``n_workers`` processes.
+    """
+    if isinstance(engine, (Disk, Threads, RemoteEngine)):
+        return engine
+    if engine == "disk":
+        return Disk()
+    if engine == "threads":
+        return Threads(n_workers or 1)
+    if engine == "ray" or (isinstance(engine, str) and engine.startswith("ray://")):
+        from .ray import RayEngine
+
+        return RayEngine(None if engine == "ray" else engine, n_workers)
+    from .dask import DaskEngine
+
+    return DaskEngine(engine, n_workers)
+
+
+@contextmanager
+def opened(engine: Any, n_workers: int | None) -> Iterator[Any]:
+    """An engine that is closed at the end."""
+    found = open_engine(engine, n_workers)
+    try:
+        yield found
+    finally:
+        found.close()

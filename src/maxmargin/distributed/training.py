@@ -1,0 +1,299 @@
+"""Training and prediction on partitions."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from .._validation import check_integer, is_text
+from ..checkpoint import Recorder, read_checkpoint, write_checkpoint
+from ..solvers.crew import Crew, PartitionedProblem
+from ..solvers.parts import Maker, Size, Threads
+from ..strengths import CrossValidated
+from .data import Common, Found, Held, make_part, merge
+from .disk import Disk
+from .engines import opened
+from .shards import Shards
+
+# Partitions of data in memory, unless the user says otherwise.
+_PARTITIONS = 4
+
+
+def _sources(data: Any, target: Any, engine: Any) -> list[Any] | None:
+    """Partitions of distributed data; None if the data are in the memory of this process."""
+    if isinstance(data, Shards):
+        return data.sources(engine)
+    if isinstance(engine, (Disk, Threads)):
+        return None
+    if hasattr(engine, "client"):
+        from .dask import partitions_of
+
+        return partitions_of(data, target, engine.client)
+    from .ray import partitions_of as ray_partitions
+
+    return ray_partitions(data, target, engine._ray)
+
+
+def fit(
+    model: Any,
+    data: Any,
+    *,
+    engine: Any = None,
+    n_workers: int | None = None,
+    n_partitions: int | None = None,
+    target: Any = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: float = 60.0,
+) -> Any:
+    """Train an estimator on partitions of the data.
+
+    Parameters
+    ----------
+    model : estimator
+        Of this package. It is fitted in place, and is the ordinary estimator afterwards.
+    data : (X, y), (X, y, sample_weight) or partitions
+        Data in memory as for ``fit``, of which ``n_partitions`` are made; or, each partition one of
+        the training: a ``dask.bag`` of pairs, two ``dask.array``, a ``dask.dataframe``, a list of
+        delayed ``(X, y)``; a ``ray.data.Dataset`` or a list of object references to ``(X, y)``;
+        :class:`Shards`.
+    engine : distributed.Client, str or None
+        A Dask client, the address of a scheduler ("tcp://..."), "ray" or "ray://...", "threads",
+        or "disk": one process that works through its partitions in turn, with one of them in memory
+        at a time. None starts a Dask cluster on this machine.
+    n_workers : int, optional
+        Processes or threads, where they are started here.
+    n_partitions : int, optional
+        Of data in memory; 4 by default. It decides the result, the engine only the time.
+    target : str, optional
+        Column of the labels of a ``dask.dataframe`` or ``ray.data.Dataset``.
+    checkpoint : path, optional
+        The whole run is written to this file every ``checkpoint_every`` seconds, and goes on from
+        it if it exists, with any number of workers; removed at the end.
+
+    Returns
+    -------
+    model
+    """
+    with opened(engine, n_workers) as at:
+        sources = _sources(data, target, at)
+        recorder = _recorder(checkpoint, checkpoint_every)
+        hooks: dict[str, Any] = {"_engine": at, "_recorder": recorder}
+        common: Common | None = None
+        if sources is None:
+            given = _PARTITIONS if n_partitions is None else n_partitions
+            hooks["_n_partitions"] = check_integer("n_partitions", given, 1)
+            sample = _in_memory(data)
+        else:
+            if n_partitions not in (None, len(sources)):
+                raise ValueError(
+                    f"n_partitions={n_partitions}, but the data have {len(sources)} partitions; "
+                    "repartition the data."
+                )
+            _refuse_unsupported(model)
+            common, sample, hooks["_hand_over"] = _prepared(model, sources, at, data)
+            hooks["_n_partitions"] = len(sources)
+        _fit_with(model, sample, hooks, common)
+    if checkpoint is not None and model.status_ != "interrupted" and os.path.exists(checkpoint):
+        os.remove(checkpoint)
+    return model
+
+
+def _in_memory(data: Any) -> tuple:
+    if not isinstance(data, tuple) or len(data) not in (2, 3):
+        raise TypeError(
+            "data must be (X, y), (X, y, sample_weight) or partitions that the engine knows; "
+            f"received {type(data).__name__}."
+        )
+    return data
+
+
+def _fit_with(model: Any, data: tuple, hooks: dict[str, Any], common: Common | None) -> None:
+    """Fit with something between the estimator and its solver."""
+    before = model.get_params(deep=False)
+    vars(model).update({name: value for name, value in hooks.items() if value is not None})
+    try:
+        if common is not None:
+            model.set_params(**common.params)
+        model.fit(*data)
+        if common is not None and common.vectorizer is not None:
+            model.vectorizer_ = common.vectorizer
+    finally:
+        for name in hooks:
+            vars(model).pop(name, None)
+        if common is not None:
+            model.set_params(**{name: before[name] for name in common.params})
+
+
+def _recorder(path: Any, every: float) -> Recorder | None:
+    if path is None:
+        return None
+    start = read_checkpoint(path)[1] if os.path.exists(path) else None
+    return Recorder(
+        lambda state: write_checkpoint(path, {"time": time.time()}, state), every, start
+    )
+
+
+def _refuse_unsupported(model: Any) -> None:
+    """Refuse parameters that need all data in one place."""
+    params = model.get_params(deep=False)
+    if params.get("early_stopping"):
+        raise ValueError("early_stopping=True is not available for partitions of data.")
+    if isinstance(params.get("alpha"), CrossValidated):
+        raise ValueError("alpha=CrossValidated(...) is not available for partitions of data.")
+    if is_text(params.get("class_weight")):
+        raise ValueError(
+            "class_weight='balanced' needs the frequencies of all partitions; give a dict."
+        )
+
+
+def _asked(engine: Any, name: str, n: int, *args: Any) -> list[Any]:
+    return engine.call(list(range(n)), name, 0.0, [args] * n)
+
+
+def _prepared(
+    model: Any, sources: list[Any], engine: Any, data: Any
+) -> tuple[Common, tuple, Callable[[Any], Any]]:
+    """The first pass over the partitions; what is common, a sample, and the problem in parts."""
+    n = len(sources)
+    blank = clone(model)
+    engine.start([Maker(partial(Held, k), source) for k, source in enumerate(sources)])
+    found: list[Found] = _asked(engine, "look", n, blank)
+    common = merge(model, found, pad=isinstance(data, Shards))
+    makers = [
+        Maker(partial(make_part, k, blank, common, n, 0.0), source)
+        for k, source in enumerate(sources)
+    ]
+
+    def hand_over(problem: Any) -> PartitionedProblem:
+        crew = Crew(engine, makers)
+        sizes: list[Size] = crew.all("size")
+        total = sum(size.total_weight for size in sizes)
+        strength = problem.alpha * total
+        if isinstance(
+            model.alpha, str
+        ):  # a mean over examples, which the partitions know theirs of
+            each = crew.all("strength")
+            strength = sum(s.total_weight * v for s, v in zip(sizes, each, strict=True)) / total
+        crew.all("belong", strength)
+        crew.makers = [
+            Maker(partial(make_part, k, blank, common, n, strength), source)
+            for k, source in enumerate(sources)
+        ]
+        problem.alpha = strength / total
+        found = PartitionedProblem(problem, crew, sizes)
+        _continue(model, found)
+        return found
+
+    return common, _sample(model, found, common), hand_over
+
+
+def _sample(model: Any, found: list[Found], common: Common) -> tuple:
+    """A few examples that tell the estimator what it works on."""
+    from .data import _transformed
+
+    X, y = found[0].sample
+    return _transformed(X, common), y
+
+
+def _continue(model: Any, problem: PartitionedProblem) -> None:
+    """Start from the dual points of :func:`partial_fit`, where the output spaces are the same."""
+    known = vars(model).get("_known_parts")
+    if known is None:
+        return
+    spaces = problem.crew.all("signature")
+    same = model._dual is not None and spaces[: len(known)] == known
+    model._dual = (problem.signature(), model._dual[1]) if same else None
+    model._known_parts = spaces
+
+
+def partial_fit(
+    model: Any, shards: Shards, *, engine: Any = "disk", n_workers: int | None = None
+) -> Any:
+    """Train on more shards, from the dual point of those before.
+
+    Shards of earlier calls are read again, so they must still be there. Features that are new get
+    weights; with labels that are new the dual starts anew, as the outputs are others.
+
+    Parameters
+    ----------
+    model : estimator
+    shards : Shards
+        Those that are new.
+    engine, n_workers
+        As in :func:`fit`.
+    """
+    before = vars(model).get("_known_shards")
+    every = shards if before is None else before + shards
+    state = {"warm_start": model.warm_start, "_known_parts": vars(model).get("_known_parts", [])}
+    model.warm_start, model._known_parts = True, state["_known_parts"]
+    try:
+        fit(model, every, engine=engine, n_workers=n_workers)
+    except BaseException:
+        model._known_parts = state["_known_parts"]
+        raise
+    finally:
+        model.warm_start = state["warm_start"]
+    model._known_shards = every
+    return model
+
+
+# --- prediction ------------------------------------------------------------------------------
+
+
+def _applied(model: Any, method: str, data: Any, engine: Any, n_workers: Any, target: Any) -> list:
+    with opened(engine, n_workers) as at:
+        sources = _sources(data, target, at)
+        if sources is None:
+            parts = _cut(data, max(1, at.n_workers))
+            makers = [Maker(partial(Held, k, part)) for k, part in enumerate(parts)]
+        else:
+            makers = [Maker(partial(Held, k), source) for k, source in enumerate(sources)]
+        at.start(makers)
+        return _asked(at, "apply", len(makers), model, method)
+
+
+def _cut(data: Any, n: int) -> list[tuple]:
+    """Data in memory in about equal parts."""
+    from ..datasets import take
+
+    arrays = data if isinstance(data, tuple) else (data, data)
+    size = arrays[0].shape[0] if hasattr(arrays[0], "shape") else len(arrays[0])
+    bounds = np.unique(np.linspace(0, size, min(n, size) + 1).astype(int))
+    ranges = [np.arange(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [tuple(take(array, r) for array in arrays) for r in ranges]
+
+
+def predict(
+    model: Any, data: Any, *, engine: Any = None, n_workers: int | None = None,
+    target: Any = None, method: str = "predict",
+) -> Any:  # fmt: skip
+    """Predictions for data in memory (X) or partitions, in their order; see :func:`fit`."""
+    found = _applied(model, method, data, engine, n_workers, target)
+    if isinstance(found[0], np.ndarray):
+        return np.concatenate(found)
+    return [item for part in found for item in part]
+
+
+def score(
+    model: Any, data: Any, *, engine: Any = None, n_workers: int | None = None, target: Any = None
+) -> float:
+    """The mean score of partitions, weighted by their numbers of examples (of positions, where
+    outputs are lists of labels)."""
+    found = _applied(model, "score", data, engine, n_workers, target)
+    return float(np.average([value for value, _ in found], weights=[n for _, n in found]))
+
+
+def decode(
+    model: Any, data: Any, *, engine: Any = None, n_workers: int | None = None, target: Any = None
+) -> list:
+    """``model.decode`` of every partition: a list of its answers, one per partition."""
+    return _applied(model, "decode", data, engine, n_workers, target)
+
+
+__all__ = ["decode", "fit", "partial_fit", "predict", "score"]

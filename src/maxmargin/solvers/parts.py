@@ -1,0 +1,265 @@
+"""Parts of the examples, each with dual blocks of its own, and the engine of one process.
+
+A :class:`Part` is what an engine runs, in a thread or on another machine: the problem of some of
+the examples, a solver and its state. :mod:`~maxmargin.solvers.crew` has what the driver knows.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._centre_kernel import mix_in
+from .problem import DualPoint
+
+
+class Size(NamedTuple):
+    """Examples of a part, and the sum of their weights."""
+
+    n_examples: int
+    total_weight: float
+
+
+class Reply(NamedTuple):
+    """What a part tells of a round."""
+
+    change: np.ndarray  # of the weights, its share of the sum; all weights if there is one part
+    calls: int
+    pending: int
+    estimate: float  # of its mean gap
+    unsettled: bool
+
+
+class PartState(NamedTuple):
+    """What a part needs to continue: the state of its solver, and an average beside the weights."""
+
+    inner: Any
+    mean: tuple[np.ndarray, ...]
+    rounds: int
+
+
+class PartitionedDual(NamedTuple):
+    """The dual points of all parts."""
+
+    parts: tuple[Any, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(part, "nbytes", 0) for part in self.parts)
+
+
+class Lost(NamedTuple):
+    """In the place of an answer: the part is gone."""
+
+    reason: str
+
+
+class Maker(NamedTuple):
+    """How a worker makes a part: of nothing, or of a partition of the data that it holds."""
+
+    make: Callable[..., Any]
+    source: Any = None
+
+    def __call__(self) -> Any:
+        return self.make() if self.source is None else self.make(self.source)
+
+
+class StaleRound(RuntimeError):
+    """A part is not where the driver left it: its worker was restarted."""
+
+
+class Part:
+    """The problem of some examples at work.
+
+    Parameters
+    ----------
+    problem : TrainingProblem
+        As :meth:`~maxmargin.solvers.problem.TrainingProblem.subset` makes it.
+    n_parts : int
+        Parts of the whole: the factor by which a part overestimates what its steps change, so that
+        the sum of the changes of all parts raises the dual.
+    """
+
+    def __init__(self, problem: Any, n_parts: int):
+        self.problem = copy.copy(problem)
+        self.problem.penalised = False  # the driver knows |w|
+        self.n_parts = n_parts
+        self.solver: Any = None
+        self.state: Any = None
+        self.mean: tuple[np.ndarray, ...] = ()
+        self.rounds = 0
+
+    def call(self, name: str, share: float, args: tuple) -> Any:
+        """Take the last iterate into the average, if it has a share, and answer a question."""
+        if share:
+            self._mix(share)
+        return getattr(self, name)(*args)
+
+    def size(self) -> Size:
+        return Size(self.problem.n_examples, self.problem.total_weight)
+
+    def strength(self) -> float:
+        """``alpha W``."""
+        return self.problem.alpha * self.problem.total_weight
+
+    def belong(self, strength: float) -> None:
+        """Take ``alpha W`` of the whole: steps and weights of the dual point are in its units."""
+        self.problem = self.problem.with_strength(strength)
+
+    def start(self, solver: Any, start: Any, rng: Any) -> np.ndarray:
+        """Begin at a dual point; returns its weights."""
+        from .._dual_checks import check_dual
+
+        self.solver = solver
+        self.problem = solver.adapted(self.problem)
+        if start is not None and self.n_parts > 1:
+            check_dual(start, self.problem)  # it may have been read from a file
+        self.state = solver.init(self.problem, start, rng)
+        self.mean, self.rounds = (), 0
+        return self.state.weights
+
+    def default_inertia(self) -> float:
+        return float(self.solver.default_inertia(self.problem))
+
+    def started(self, inertia: float) -> None:
+        self.state = self.solver.started(self._near(inertia), self.state)
+
+    def _near(self, inertia: float) -> Any:
+        """The problem with inertia, and with steps that may be summed over all parts."""
+        near = self.problem.with_inertia(inertia)
+        if self.n_parts > 1:
+            near.scales = near.scales * self.n_parts
+        return near
+
+    def round(
+        self, number: int, weights: np.ndarray, inertia: float, steps: int, passes: int
+    ) -> Reply:
+        """Steps from common weights: some of them, or some passes if there are several parts."""
+        if number not in (self.rounds, self.rounds + 1):
+            raise StaleRound(f"round {number} follows round {self.rounds}")
+        self.rounds = number
+        near, solver, before = self._near(inertia), self.solver, self.state.calls
+        own = weights if self.n_parts == 1 else weights.copy()
+        state = self.state._replace(weights=own)
+        if self.n_parts == 1:
+            state = solver.advance(near, state, steps)
+        else:
+            for _ in range(passes):
+                state = solver.advance(near, state, self.problem.n_examples)
+                while len(state.pending):
+                    state = solver.advance(near, state, len(state.pending))
+        unsettled = False
+        if not len(state.pending):
+            state, unsettled = solver.unsettled(near, state)
+        self.state = state
+        change = own
+        if self.n_parts > 1:
+            change = own - weights
+            change *= 1.0 / self.n_parts
+        return Reply(
+            change, state.calls - before, len(state.pending),
+            float(solver.estimate(self.problem, state)), bool(unsettled),
+        )  # fmt: skip
+
+    def _mix(self, share: float) -> None:
+        beside = self.solver.point(self.problem, self.state)[1:]
+        if self.solver.own_mean(self.state) is None:
+            self.mean = self.mean or tuple(np.zeros_like(array) for array in beside)
+            for average, array in zip(self.mean, beside, strict=True):
+                mix_in(average.reshape(-1), array.reshape(-1), share)
+
+    def evaluate(self, weights: np.ndarray, with_dual: bool) -> tuple[float, ...]:
+        """Primal, dual and error without penalty, at the iterate, or, without a dual, beside the
+        average; and a new estimate of the gap."""
+        beside = self.solver.point(self.problem, self.state)[1:]
+        if not with_dual:
+            beside = self.solver.own_mean(self.state) or self.mean or beside
+        found = self.solver.evaluate(
+            self.problem, self.state, (weights, *beside), weights if with_dual else None
+        )
+        guess = self.solver.estimate(self.problem, self.state)
+        return float(found.primal), float(found.dual), float(found.oracle_error), float(guess)
+
+    def dual_point(self) -> DualPoint | None:
+        """A repaired dual point, where the one of the state is not feasible."""
+        return self.solver.dual_point(self.problem, self.state)
+
+    def concave(self) -> float | None:
+        return self.solver.concave(self.problem, self.state)
+
+    def weights_of(self) -> np.ndarray:
+        return self.problem.weights_of(self.state.dual)
+
+    def mean_square(self) -> float:
+        return float(self.problem.mean_square())
+
+    def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        return self.problem.mean_loss(weights)
+
+    def signature(self) -> bytes | None:
+        return self.problem.signature()
+
+    def give(self) -> PartState:
+        return PartState(self.state, self.mean, self.rounds)
+
+    def take(self, found: PartState) -> None:
+        """Continue from a state, which is checked first: it may come from a file."""
+        from .._checkpoint_checks import check_part_state
+
+        check_part_state(found, self.give(), self.problem)
+        self.state, self.mean, self.rounds = found
+
+    def follow(self, rounds: int) -> None:
+        """Take part in the rounds of the others from here on."""
+        self.rounds = rounds
+
+    def probe(self, first: int, last: int, weights: np.ndarray) -> None:
+        """Look at some examples: which one is it that ends a worker?"""
+        some = self.problem.subset(np.arange(first, last))
+        state = self.solver.init(some, None, np.random.RandomState(0))
+        self.solver.evaluate(some, state, self.solver.point(some, state), None)
+        self.solver.advance(some, state._replace(weights=weights.copy()), last - first)
+
+
+class Threads:
+    """The engine of one process: parts are objects, calls run in threads.
+
+    All engines have these methods, and ``fallible``: whether parts can be lost. ``makers`` are
+    functions without arguments that make the parts.
+    """
+
+    fallible = False
+
+    def __init__(self, n_threads: int = 1):
+        self._n_threads = n_threads
+        self._pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        self._parts: list[Part] = []
+
+    @property
+    def n_workers(self) -> int:
+        return self._n_threads
+
+    def start(self, makers: list[Maker]) -> None:
+        """Put the parts where they will work."""
+        self._parts = [make() for make in makers]
+
+    def call(self, ks: list[int], name: str, share: float, each: list[tuple]) -> list[Any]:
+        """Answers of some parts, in their order; :class:`Lost` in the place of one that is gone."""
+        jobs = [partial(self._parts[k].call, name, share, args) for k, args in zip(ks, each)]
+        if self._pool is None or len(jobs) == 1:
+            return [job() for job in jobs]
+        return [future.result() for future in [self._pool.submit(job) for job in jobs]]
+
+    def restart(self, k: int, make: Maker) -> None:
+        """A new part in the place of a lost one."""
+        self._parts[k] = make()
+
+    def close(self) -> None:
+        """End whatever was started."""
+        if self._pool is not None:
+            self._pool.shutdown()

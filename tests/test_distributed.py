@@ -1,0 +1,292 @@
+"""Partitions on a real Dask cluster, and in files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+
+from maxmargin import Partitioned, SequenceLabeler, distributed
+from maxmargin.distributed import Shards, worker
+from maxmargin.distributed.engines import VersionError
+from maxmargin.files import FileError
+from test_partitions import KINDS, TAGS, WORDS, X, Y, bits, flat, optimum
+
+dask = pytest.importorskip("dask")
+cluster_of = pytest.importorskip("distributed")
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with cluster_of.LocalCluster(**options) as cluster, cluster_of.Client(cluster) as client:
+        yield client
+
+
+@pytest.mark.parametrize(("make", "X", "y"), KINDS)
+def test_dask_and_threads_give_the_same_bits(client, make, X, y):
+    expected = make(tol=1e-2, solver=Partitioned("auto", 3)).fit(X, y)
+    found = distributed.fit(make(tol=1e-2), (X, y), engine=client, n_partitions=3)
+    assert bits(found) == bits(expected)
+
+
+def test_one_partition_on_a_cluster_is_the_plain_solver(client):
+    found = distributed.fit(flat(), (X, Y), engine=client, n_partitions=1)
+    assert bits(found) == bits(flat().fit(X, Y))
+
+
+def test_gradients_on_a_cluster(client):
+    expected = flat("crf", solver=Partitioned("auto", 2)).fit(X, Y)
+    assert bits(distributed.fit(flat("crf"), (X, Y), engine=client, n_partitions=2)) == bits(
+        expected
+    )
+
+
+# --- data of a cluster -------------------------------------------------------------------------
+
+TOKENS = [[{"word": "ab cd ef"[k * 3 : k * 3 + 2], "bias": 1.0} for k in range(n)] for n in
+          (1, 2, 3, 2, 1, 3)]  # fmt: skip
+CHUNKS = [
+    ["V" if token["word"] == "ab" else "NO"[t % 2] for t, token in enumerate(x)] for x in TOKENS
+]
+
+
+def assert_brackets(model, whole):
+    assert model.status_ == "converged"
+    assert model.dual_ <= whole.primal_ + 1e-9 and whole.dual_ <= model.primal_ + 1e-9
+
+
+def test_bags_of_feature_dicts(client):
+    import dask.bag as bags
+
+    data = bags.from_sequence(list(zip(TOKENS, CHUNKS, strict=True)), npartitions=3)
+    model = distributed.fit(SequenceLabeler(random_state=0), data, engine=client)
+    whole = SequenceLabeler(random_state=0).fit(TOKENS, CHUNKS)
+    assert_brackets(model, whole)
+    assert model.vectorizer_.feature_names_ == whole.vectorizer_.feature_names_
+    assert model.classes_.tolist() == whole.classes_.tolist() and model.alpha_ == whole.alpha_
+    assert [p.tolist() for p in model.predict(TOKENS)] == [
+        p.tolist() for p in whole.predict(TOKENS)
+    ]
+    assert distributed.score(model, data, engine=client) == pytest.approx(
+        model.score(TOKENS, CHUNKS)
+    )
+    found = distributed.predict(model, data, engine=client)
+    assert [p.tolist() for p in found] == [p.tolist() for p in model.predict(TOKENS)]
+
+
+def test_arrays_and_tables(client):
+    import dask.array as arrays
+    import dask.dataframe as frames
+    import pandas as pd
+
+    whole = flat().fit(X, Y)
+    data = arrays.from_array(X, chunks=(15, 2)), arrays.from_array(Y, chunks=15)
+    assert_brackets(distributed.fit(flat(), data, engine=client), whole)
+    table = pd.DataFrame(X, columns=list("abcd")).assign(label=Y)
+    data = frames.from_pandas(table, npartitions=3)
+    assert_brackets(distributed.fit(flat(), data, engine=client, target="label"), whole)
+    with pytest.raises(ValueError, match="needs target="):
+        distributed.fit(flat(), data, engine=client)
+    delayed = [dask.delayed(tuple)([X[k::2], Y[k::2]]) for k in range(2)]
+    assert_brackets(distributed.fit(flat(), delayed, engine=client), whole)
+    ragged = [dask.delayed(tuple)([X, Y]), dask.delayed(tuple)([X[:, :3], Y])]
+    with pytest.raises(ValueError, match="partition 1 has 3 columns, but partition 0 has 4"):
+        distributed.fit(flat(), ragged, engine=client)
+    with pytest.raises(ValueError, match="partition 1 is empty"):
+        distributed.fit(flat(), [delayed[0], dask.delayed(tuple)([X[:0], Y[:0]])], engine=client)
+
+
+def test_prediction_of_data_in_memory(client):
+    model = flat().fit(X, Y)
+    assert (distributed.predict(model, X, engine=client) == model.predict(X)).all()
+    assert distributed.score(model, (X, Y), engine=client) == pytest.approx(model.score(X, Y))
+
+
+# --- faults ------------------------------------------------------------------------------------
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes in /proc")
+def test_a_killed_worker_leaves_the_certificate_true_and_no_process_behind():
+    best = optimum()
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with cluster_of.LocalCluster(**options) as cluster, cluster_of.Client(cluster) as client:
+        pids = set(client.run(os.getpid).values())
+        killed = []
+
+        def kill_one(check):
+            if check.passes >= 2 and not killed:
+                killed.append(min(pids))
+                os.kill(killed[0], signal.SIGKILL)
+
+        model = flat(tol=1e-3, callbacks=kill_one)
+        distributed.fit(model, (X, Y), engine=client, n_partitions=3)
+        assert killed and model.status_ == "converged"
+        for check in model.history_:
+            assert check.dual <= best + 1e-9 and best <= check.primal + 1e-9
+        pids |= set(client.run(os.getpid).values())
+    deadline = time.monotonic() + 20
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(alive, pids))
+
+
+def test_a_client_that_is_closed_in_the_middle(client):
+    other = cluster_of.Client(client.scheduler.address, set_as_default=False)
+    model = flat(tol=1e-6, callbacks=lambda check: other.close() if check.passes >= 2 else None)
+    with pytest.raises(ConnectionError, match="client is clos"):
+        distributed.fit(model, (X, Y), engine=other, n_partitions=2)
+
+
+def test_a_worker_of_another_version_is_refused(client, monkeypatch):
+    monkeypatch.setattr(worker, "version", lambda: "0.0.7")
+    with pytest.raises(VersionError, match=r"has maxmargin .*, but this process has 0\.0\.7"):
+        distributed.fit(flat(), (X, Y), engine=client)
+
+
+def test_an_address_that_nobody_answers():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{unused.getsockname()[1]}"
+    began = time.monotonic()
+    with pytest.raises(ConnectionError, match="nobody answers at tcp://"):
+        distributed.fit(flat(), (X, Y), engine=address)
+    assert time.monotonic() - began < 10
+    for wrong in ("tcp://host", "nonsense"):
+        with pytest.raises(ValueError, match="scheme://host:port"):
+            distributed.fit(flat(), (X, Y), engine=wrong)
+    with pytest.raises(TypeError, match="engine must be"):
+        distributed.fit(flat(), (X, Y), engine=7)
+
+
+def test_a_checkpoint_goes_on_with_another_number_of_workers(client, tmp_path):
+    path = tmp_path / "run"
+    whole = flat(tol=1e-3, solver=Partitioned("auto", 3)).fit(X, Y)
+
+    def stop(check):
+        if check.passes >= 3:
+            raise KeyboardInterrupt
+
+    model = flat(tol=1e-3, callbacks=stop)
+    distributed.fit(
+        model, (X, Y), engine=client, n_partitions=3, checkpoint=path, checkpoint_every=0
+    )
+    assert model.status_ == "interrupted" and path.exists()
+    model = flat(tol=1e-3)
+    distributed.fit(model, (X, Y), engine="threads", n_workers=1, n_partitions=3, checkpoint=path)
+    assert bits(model) == bits(whole) and not path.exists()
+
+
+# --- shards ------------------------------------------------------------------------------------
+
+
+def write_conll(path, sentences):
+    lines = ["".join(f"{word} {tag}\n" for word, tag in tokens) for tokens in sentences]
+    path.write_text("\n".join(lines))
+
+
+def test_shards_of_sentences(client, tmp_path):
+    rng = np.random.RandomState(0)
+    every = [[("abcde"[i], "XYO"[min(i, 2)]) for i in rng.randint(0, 5, n)] for n in (3, 2, 4) * 4]
+    every[0][0] = ("q", "ONCE")  # a label that occurs in one shard only
+    for k in range(3):
+        write_conll(tmp_path / f"part-{k}.conll", every[k::3])
+    shards = Shards(str(tmp_path / "part-*.conll"), "sequence")
+    found = [
+        distributed.fit(SequenceLabeler(random_state=0, tol=1e-3), shards, engine=engine)
+        for engine in ("disk", "threads", client)
+    ]
+    assert len({bits(model) for model in found}) == 1
+    assert found[0].classes_.tolist() == ["O", "ONCE", "X", "Y"]
+    data = [shard.load() for shard in shards.shards]
+    inputs, outputs = ([e for part in data for e in part[i]] for i in (0, 1))
+    assert_brackets(found[0], SequenceLabeler(random_state=0, tol=1e-3).fit(inputs, outputs))
+
+
+def test_shards_of_sparse_rows_and_of_tables(tmp_path):
+    rows = sp.random(60, 9, 0.4, format="csr", random_state=0)
+    y = np.asarray(rows.sum(axis=1)).ravel() > 1.7
+    for k in range(2):
+        dump_svmlight_file(rows[k::2], y[k::2], str(tmp_path / f"{k}.svm"), zero_based=False)
+        arrays = {"X": rows[k::2].toarray(), "y": y[k::2].astype(np.int64)}
+        np.savez(tmp_path / f"{k}.npz", **arrays)
+    whole = flat().fit(rows, y.astype(int))
+    for suffix in ("svm", "npz"):
+        shards = Shards(str(tmp_path / f"*.{suffix}"), "multiclass")
+        assert_brackets(distributed.fit(flat(), shards, engine="disk"), whole)
+
+
+def test_more_shards_continue_the_dual(tmp_path):
+    rng = np.random.RandomState(1)
+    words = ("ab", "ab", "abc")  # the last shard has a feature that no other has
+    for k, known in enumerate(words):
+        tokens = [[known[i] for i in rng.randint(0, len(known), 3)] for _ in range(8)]
+        tagged = [[(w, "XY"[(w == "a") ^ (rng.rand() < 0.1)]) for w in x] for x in tokens]
+        write_conll(tmp_path / f"{k}.conll", tagged)
+    paths = [tmp_path / f"{k}.conll" for k in range(3)]
+    model = SequenceLabeler(random_state=0, tol=1e-3)
+    distributed.partial_fit(model, Shards(paths[:2], "sequence"))
+    before = model.n_features_in_
+    distributed.partial_fit(model, Shards(paths[2:], "sequence"))
+    assert model.n_features_in_ > before and not model.warm_start
+    fresh = distributed.fit(
+        SequenceLabeler(random_state=0, tol=1e-3), Shards(paths, "sequence"), engine="disk"
+    )
+    assert_brackets(model, fresh)
+    assert model.history_[0].dual > 0.0 == fresh.history_[0].dual
+
+
+def test_bad_shards(tmp_path):
+    with pytest.raises(FileError, match="no file matches"):
+        Shards(str(tmp_path / "*.conll"), "sequence")
+    write_conll(tmp_path / "0.conll", [[("a", "X"), ("b", "Y")]])
+    (tmp_path / "1.conll").write_text("a X\nb\n")
+    shards = Shards(str(tmp_path / "*.conll"), "sequence")
+    with pytest.raises(FileError, match=r"1\.conll.*2"):
+        distributed.fit(SequenceLabeler(), shards, engine="disk")
+    (tmp_path / "1.conll").write_text("")
+    with pytest.raises((FileError, ValueError), match=r"1\.conll|partition 1"):
+        distributed.fit(SequenceLabeler(), shards, engine="disk")
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"early_stopping": True}, "early_stopping=True is not available"),
+        ({"class_weight": "balanced"}, "class_weight='balanced' needs"),
+    ],
+)
+def test_parameters_that_need_all_data(tmp_path, params, message):
+    write_conll(tmp_path / "0.conll", [[("a", "X"), ("b", "Y")]])
+    shards = Shards(str(tmp_path / "0.conll"), "sequence")
+    with pytest.raises(ValueError, match=message):
+        distributed.fit(SequenceLabeler(**params), shards, engine="disk")
+
+
+def test_data_that_no_engine_knows():
+    with pytest.raises(TypeError, match="data must be"):
+        distributed.fit(flat(), X, engine="threads")
+    with pytest.raises(ValueError, match="n_partitions=99 is more than"):
+        distributed.fit(flat(), (X, Y), engine="threads", n_partitions=99)
+
+
+def test_words_in_threads():
+    model = SequenceLabeler(alpha=0.05, random_state=0)
+    distributed.fit(model, (WORDS, TAGS), engine="threads", n_workers=2)
+    assert model.status_ == "converged"
+    assert isinstance(model, SequenceLabeler) and model._engine is None
