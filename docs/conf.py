@@ -44,6 +44,9 @@ autodoc_typehints = "none"
 # Inherited methods are asked for by the template of classes: a default here would win over it.
 autodoc_default_options = {"members": True}
 
+# Interfaces to torch are described without it, too.
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
+
 # From simple to special.
 EXAMPLES = (
     "sequences", "multiclass_max_min", "ordinal", "probabilities", "multilabel", "rankings",
@@ -113,9 +116,12 @@ def _skip_routing(app, what, name, member, skip, options):
 def _link_gallery(app, docname, source):
     """Links to files of examples open their pages in the gallery, and others stay in the build."""
     up = "../" * docname.count("/")
-    source[0] = re.sub(
-        r"\]\((?:\.\./)+examples/(\w+)\.py\)", rf"]({up}auto_examples/\1.rst)", source[0]
-    )
+
+    def page(match):
+        built = not re.search(_LEFT_OUT, f"{match.group(1)}.py")
+        return f"]({up}auto_examples/{match.group(1)}.rst)" if built else match.group()
+
+    source[0] = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", page, source[0])
 
 
 def setup(app):
