@@ -42,7 +42,7 @@ test-all: $(DEV)  ## run all tests
 	@$(PY) tests/run.py $(ARGS)
 
 test-torch: $(TORCH)  ## run the tests of maxmargin.torch with a CPU build of torch
-	@$(PY) tests/run.py tests/neural $(ARGS)
+	@$(PY) tests/run.py tests/neural -m "not slow" $(ARGS)
 
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest

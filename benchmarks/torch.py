@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import time
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +57,10 @@ def _timed(work: Callable[[], Any]) -> Callable[[int], float]:
 
 
 def _saved_bytes(loss: Callable[[], Any], inputs: list) -> float:
-    """Megabytes that a loss keeps for its gradients, beyond its inputs."""
+    """Megabytes that a loss keeps for its gradients, beyond its inputs.
+
+    Tensors that autograd saves, and what Python and NumPy allocate and keep beside them.
+    """
     import torch
 
     own = {tensor.untyped_storage().data_ptr() for tensor in inputs}
@@ -68,11 +72,15 @@ def _saved_bytes(loss: Callable[[], Any], inputs: list) -> float:
             kept[storage.data_ptr()] = storage.nbytes()
         return tensor
 
+    loss()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         value = loss()
-    found = sum(kept.values()) / 2**20
+    beside = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
     del value
-    return found
+    return (sum(kept.values()) + beside) / 2**20
 
 
 def _chains(repeats: int, n: int, length: int, n_labels: int) -> list[Line]:
@@ -106,11 +114,12 @@ def _chains(repeats: int, n: int, length: int, n_labels: int) -> list[Line]:
     values = [loss().item() for loss in losses.values()]
     assert max(values) - min(values) <= 1e-3 * abs(values[0]), values
 
+    leaves = [emissions, *ours.parameters(), *theirs.parameters()]
+
     def step(loss):
         def work():
-            emissions.grad = None
-            ours.zero_grad()
-            theirs.zero_grad()
+            for leaf in leaves:
+                leaf.grad = None
             loss().backward()
 
         return work
@@ -131,7 +140,7 @@ def _chains(repeats: int, n: int, length: int, n_labels: int) -> list[Line]:
     steps = alternate(repeats, sides)
     sides = {name: _timed(without_gradients(answer)) for name, answer in decoders.items()}
     decodings = alternate(repeats, sides)
-    inputs = [emissions, tags, mask, parts, *ours.parameters(), *theirs.parameters()]
+    inputs = [*leaves, tags, mask, parts]
     memory = alternate(1, {
         name: lambda _, loss=loss: _saved_bytes(loss, inputs) for name, loss in losses.items()
     })  # fmt: skip

@@ -46,6 +46,7 @@ _OBJECTS = {
     ("maxmargin.solvers._flow_moves", "Curvature"),
     ("maxmargin.solvers.acceleration", "AcceleratedState"),
     ("maxmargin.solvers.averaging", "AveragedState"),
+    ("maxmargin.solvers.corrective", "CorrectiveState"),
     ("maxmargin.solvers.frank_wolfe", "BlockState"),
     ("maxmargin.solvers.interior", "InteriorState"),
     ("maxmargin.solvers.interpreted", "MeanBlocks"),

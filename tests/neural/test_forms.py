@@ -162,3 +162,55 @@ def test_sizes_without_targets_are_asked_for():
         decode([torch.zeros(3)], "subset")
     with pytest.raises(ValueError, match="size of example 1 must be from 1 to 1; received 2"):
         decode([torch.zeros(3), torch.zeros(1)], Subset(size=2))
+
+
+@pytest.mark.parametrize("loss", (CRFLoss, MaxMarginLoss))
+@pytest.mark.parametrize("reduction", ("sum", "none"))
+def test_transitions_of_each_sequence(loss, reduction):
+    """Transitions, start and end of shapes (n, K, K) and (n, K), or shared: as one by one."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape):
+        return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+
+    emissions, transitions, start, end = draw(3, 4, 3), draw(3, 3, 3), draw(3), draw(3, 3)
+    tags = torch.randint(3, (3, 4), generator=generator)
+    leaves = (emissions, transitions, start, end)
+    measure = loss("chain", reduction=reduction)
+    whole = measure(ChainScores(*leaves), tags).sum()
+    single = sum(
+        measure(
+            ChainScores(emissions[i : i + 1], transitions[i], start, end[i]), tags[i : i + 1]
+        ).sum()
+        for i in range(3)
+    )
+    torch.testing.assert_close(whole, single)
+    slopes = zip(
+        torch.autograd.grad(whole, leaves), torch.autograd.grad(single, leaves), strict=True
+    )
+    for one, other in slopes:
+        torch.testing.assert_close(one, other)
+    found = decode(ChainScores(*leaves), "chain")
+    for i in range(3):
+        own = ChainScores(emissions[i : i + 1], transitions[i], start, end[i])
+        assert torch.equal(decode(own, "chain")[0], found[i])
+    likely = marginals(ChainScores(*leaves), "chain")
+    assert torch.autograd.gradcheck(lambda *g: marginals(ChainScores(*g), "chain"), leaves)
+    assert likely.sum(2).allclose(torch.ones(3, 4, dtype=torch.float64))
+
+
+def test_copies_from_other_devices_are_announced_once(monkeypatch):
+    """No other device is at hand, so a tensor that says it is elsewhere stands in for one."""
+    from maxmargin.torch import _forms
+
+    class Elsewhere:
+        device = torch.device("cuda", 0)
+
+        def cpu(self):
+            return torch.zeros(1)
+
+    monkeypatch.setattr(_forms, "_announced", set())
+    with pytest.warns(UserWarning, match="scores are on cuda:0") as caught:
+        for _ in range(3):
+            assert torch.equal(_forms.to_cpu(Elsewhere()), torch.zeros(1))
+    assert len(caught) == 1

@@ -198,6 +198,12 @@ def add_gram(structure, rows, i, direction, scale, scores):
     _must_be_compiled("add_gram")
 
 
+def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
+    """Move mass between the outputs that example i remembers, one per row, from worse ones to
+    better ones; ``shares`` and the weights follow. For structures with the trait ``revisits``."""
+    _must_be_compiled("revisit")
+
+
 def embed(structure, i, labels, out):
     """Write the indicator vector of the parts of an output."""
     _must_be_compiled("embed")

@@ -34,7 +34,7 @@ from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.problem import Outline
-from ..solvers.result import FAILED, MAX_ITER, Result
+from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
 from ..strengths import Strength
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
@@ -285,11 +285,14 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         self._keep_certificate(result, stepper.problem)
         if result.status == FAILED:
             warn_failure(type(self).__name__, result.primal, result.dual)
-        if result.status == MAX_ITER and settings.tol > 0:
+        if result.status in (MAX_ITER, STALLED) and settings.tol > 0:
+            at_limit = result.status == MAX_ITER
+            why = f"in {settings.max_iter} passes" if at_limit else "because of rounding errors"
+            more = "max_iter or " if at_limit else ""
             warnings.warn(
-                f"{type(self).__name__} did not converge in {settings.max_iter} passes: relative "
+                f"{type(self).__name__} did not converge {why}: relative "
                 f"gap {result.gap / abs(result.primal):.2g} > tol={settings.tol:g} (primal "
-                f"{result.primal:.6g}, dual {result.dual:.6g}). Increase max_iter or alpha, scale "
+                f"{result.primal:.6g}, dual {result.dual:.6g}). Increase {more}alpha, scale "
                 "the features, or accept the gap with a larger tol.",
                 ConvergenceWarning,
                 stacklevel=outside(),

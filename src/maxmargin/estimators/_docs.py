@@ -79,7 +79,8 @@ ATTRIBUTES = """\
         The part of the gap that may be due to inexact oracles; 0 where they are exact.
     status_ : str
         "converged" (``gap_ <= tol * primal_``), "max_iter", "early_stopped", "stopped" (by a
-        callback), "interrupted", or "failed" where numbers overflowed.
+        callback), "interrupted", "stalled" where rounding errors left no better step, or "failed"
+        where numbers overflowed.
     n_iter_ : int
         Passes over the data.
     n_oracle_calls_ : int

@@ -105,6 +105,7 @@ _ENDINGS = {
     "stationary": "The fit stopped because another round would have gained next to nothing.",
     "max_iter": "The fit stopped at its limit of passes, before it was as close as it was told to "
     "come: a larger max_iter would help.",
+    "stalled": "The fit stopped because rounding errors did not let it come closer.",
     "stopped": "A callback stopped the fit.",
     "early_stopped": "The fit stopped because the score on held-out data did not improve any more.",
     "failed": "Numbers overflowed during the fit; these are the best weights before that.",

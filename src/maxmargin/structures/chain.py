@@ -58,6 +58,7 @@ class Chain(NamedTuple):
             sparse_outputs=True,
             flows=True,
             entropy_apart=True,
+            revisits=True,
             saddle="positions",
             no_oracle={
                 "max-min": "an exact max-min oracle, which label sequences do not have "

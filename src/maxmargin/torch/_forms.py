@@ -17,6 +17,7 @@ from torch import Tensor
 
 _FLOATS = (torch.float32, torch.float64)
 _NO_PLACES = np.empty(0, np.int64)
+_announced: set[str] = set()  # devices whose copies were announced
 
 
 class Layout:
@@ -73,12 +74,14 @@ def to_cpu(tensor: Tensor) -> Tensor:
     """The tensor on the CPU, where kernels run; the first copy is announced."""
     if tensor.device.type == "cpu":
         return tensor
-    warnings.warn(
-        f"scores are on {tensor.device}; the kernels of maxmargin run on the CPU, so scores and "
-        "gradients are copied once per batch. This is said once.",
-        UserWarning,
-        stacklevel=4,
-    )
+    if tensor.device.type not in _announced:
+        _announced.add(tensor.device.type)
+        warnings.warn(
+            f"scores are on {tensor.device}; the kernels of maxmargin run on the CPU, so scores "
+            "and gradients are copied once per batch. This is said once.",
+            UserWarning,
+            stacklevel=4,
+        )
     return tensor.cpu()
 
 

@@ -213,6 +213,8 @@ class Subset(Structure):
         layout = read_layout("scores", scores, 1, mask, offsets)
         if layout.form == "list":
             scores = torch.cat(list(scores))
+        elif layout.form == "flat":
+            check_scores("scores", scores, 1)
         if layout.form == "flat" and scores.numel() != layout.lengths.sum():
             raise ValueError(
                 f"scores must hold {layout.lengths.sum()} numbers by offsets; received "
