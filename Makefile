@@ -69,10 +69,11 @@ docs: $(DOCS) $(TORCH)  ## build the documentation into docs/_build, examples in
 	@$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build
 	@echo "docs/_build/index.html"
 
-lint: $(DEV)  ## style and types
+lint: $(DEV)  ## style, types and prose
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) tests/prose.py
 
 format: $(DEV)  ## let ruff repair what it can
 	$(PY) -m ruff check --fix .
@@ -100,7 +101,7 @@ $(PY):
 
 $(BASE): pyproject.toml | $(PY)
 	@echo "installing maxmargin into $(VENV) (about a minute, mostly downloads)"
-	@$(PIP) -e .
+	@$(PIP) -e '.[cli,plot]'
 	@touch $@
 
 $(DEV): pyproject.toml | $(PY)

@@ -1,4 +1,4 @@
-"""What all front doors share: solver settings, training, certificate, warnings."""
+"""What all estimators share: solver settings, training, certificate, warnings."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
 from ._moved import refuse_moved
+from ._tasks_of_fit import CallbackSupportMixin, with_tasks
 from .values import EarlyStopping
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
@@ -122,8 +123,21 @@ def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+class Missing:
+    """A method that other estimators have: the error of its absence says what to call instead."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        remedy = "it has no likelihood; decision_function or decode give scores"
+        if hasattr(owner, "predict_marginals"):
+            remedy = "write predict_marginals, with surrogate='crf' if probabilities are wanted"
+        raise AttributeError(f"{owner.__name__} has no {self._name}: {remedy}.")
+
+
 @with_parameters
-class StructuredEstimator(BaseEstimator):
+class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators, with the parameters that all have."""
 
     surrogate: str = field(default="max-margin", kw_only=False)
@@ -143,16 +157,20 @@ class StructuredEstimator(BaseEstimator):
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
+    _tasks: Any = field(default=None, init=False)  # of the fit at work: _tasks_of_fit.py
     # See distributed/: where partitions work, how many they are, and a problem in the place of one.
     _engine: Any = field(default=None, init=False)
     _n_partitions: Any = field(default=None, init=False)
     _hand_over: Any = field(default=None, init=False)
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
 
+    predict_proba = Missing()
+    predict_log_proba = Missing()
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls):
-            cls.fit = _all_or_nothing(_with_strength(cls.fit))
+            cls.fit = _all_or_nothing(with_tasks(_with_strength(cls.fit)))
         if "__init__" in vars(cls):
             cls.__init__ = _without_moved(cls.__init__)  # type: ignore[method-assign]
 
@@ -201,7 +219,7 @@ class StructuredEstimator(BaseEstimator):
             tol=check_number("tol", self.tol, at_least=0),
             max_iter=self._check_max_iter(),
             n_threads=check_n_jobs(self.n_jobs),
-            callbacks=check_callbacks(self.callbacks),
+            callbacks=(*check_callbacks(self.callbacks), *([self._tasks] if self._tasks else [])),
             rng=check_random_state(self.random_state),
             verbose=check_integer("verbose", verbose, 0),
         )
@@ -228,7 +246,7 @@ class StructuredEstimator(BaseEstimator):
         refuse_missing(self.solver, outline, type(self).__name__)
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
-        """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
+        """``alpha``, where "auto" is C = 1 for a loss summed over the positions of an example."""
         return self._strength.alpha_for(positions / total_weight)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:

@@ -7,12 +7,12 @@ is; usually a solver at work on a problem (:class:`~maxmargin.solvers.climb.Clim
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._compiling import clock
 from .._progress import ProgressReporter
 from .._validation import is_switch
 from .interrupt import InterruptGuard
@@ -247,7 +247,7 @@ def run(
         Score of weights on held-out data; the best scored weights are kept, and the run stops
         after ``patience`` checks without a better score.
     """
-    began = time.perf_counter()
+    began = clock()
     best = stepper.new_best()
     history: list[Check] = []
     n = stepper.problem.n_examples
@@ -263,7 +263,7 @@ def run(
             best.update(stepper.check(), validate)
         record = Check(
             passes=passes,
-            seconds=time.perf_counter() - began,
+            seconds=clock() - began,
             oracle_calls=stepper.oracle_calls,
             validation_score=best.seen.validation_score,
             **best.certificate(),
@@ -283,7 +283,7 @@ def run(
             return EARLY_STOPPED
         return None
 
-    with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name) as progress:
+    with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name, tol) as progress:
         try:
             status = check()
             while status is None:
@@ -322,7 +322,7 @@ def run(
         **best.certificate(),
         passes=passes,
         oracle_calls=stepper.oracle_calls,
-        seconds=time.perf_counter() - began,
+        seconds=clock() - began,
         status=status,
         history=history,
         dual_state=stepper.dual_state,
