@@ -62,6 +62,7 @@ def test_a_killed_actor_leaves_the_certificate_true(at):
 
     model = flat(tol=1e-3, callbacks=kill_one)
     distributed.fit(model, (X, Y), engine=engine, n_partitions=3)
+    engine.close()
     assert killed and model.status_ == "converged"
     for check in model.history_:
         assert check.dual <= best + 1e-9 and best <= check.primal + 1e-9

@@ -125,9 +125,10 @@ def open_engine(engine: Any, n_workers: int | None = None) -> Any:
 
 @contextmanager
 def opened(engine: Any, n_workers: int | None) -> Iterator[Any]:
-    """An engine that is closed at the end."""
+    """An engine that is closed at the end, unless it was given as one."""
     found = open_engine(engine, n_workers)
     try:
         yield found
     finally:
-        found.close()
+        if found is not engine:
+            found.close()
