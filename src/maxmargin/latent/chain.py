@@ -97,9 +97,9 @@ class ChainProblem(LatentProblem):
         found.latents[:] = found.outputs % self.n_sub
 
     def _draw(self, found, weights, references, objective, examples, how):
-        draws = (int(how.n_samples), how.greedy, int(how.seed), examples)
-        where = (found.outputs, found.losses)
-        sample_paths(*self._common(weights), references, objective, *draws, *where)
+        draws = (int(how.n_samples), how.greedy, int(how.seed))
+        where = (examples, found.outputs, found.losses)
+        sample_paths(self._common(weights), references, objective, draws, *where)
         found.latents[:] = found.outputs % self.n_sub
 
     def _maximise(self, found, weights, references, objective, examples, listed):

@@ -184,14 +184,14 @@ class MatchProblem(LatentProblem):
         return Found(np.zeros_like(self.Y), latents, np.zeros(self.n_examples))
 
     def _draw(self, found, weights, references, objective, examples, how):
-        draws = (self.n_latent, int(how.n_samples), how.greedy, int(how.seed))
-        data = (self.data, self.Y, weights, references, objective)
-        sample_matches(*data, *draws, examples, *found)
+        draws = (int(how.n_samples), how.greedy, int(how.seed))
+        data = (self.data, self.Y, weights, references, objective, self.n_latent)
+        sample_matches(*data, draws, examples, tuple(found))
 
     def _maximise(self, found, weights, references, objective, examples, listed):
         if objective in (SLACK, INDICATOR) or listed:
             data = (self.data, self._listed(), self.Y, weights, references, objective)
-            list_matches(*data, self.n_latent, examples, *found)
+            list_matches(*data, self.n_latent, examples, tuple(found))
             return
         bonus = objective != SCORE
         best_matches(self.data, self.Y, weights, self.n_latent, bonus, examples, *found)

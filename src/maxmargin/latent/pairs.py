@@ -114,19 +114,19 @@ class PairProblem(LatentProblem):
     def _draw(self, found, weights, references, objective, examples, how):
         draws = (int(how.n_samples), how.greedy, int(how.seed))
         data = (self.X, self.Y, weights, references, objective)
-        sample_pairs(self.space, *data, *draws, examples, *found)
+        sample_pairs(self.space, *data, draws, examples, tuple(found))
 
     def _maximise(self, found, weights, references, objective, examples, listed):
         if self._table is None:
             self._table = np.ascontiguousarray(self.structure.listed())
         space = self.space._replace(table=self._table)
-        data = (self.X, self.Y, weights, references, objective, examples, *found)
+        data = (self.X, self.Y, weights, references, objective, examples)
         if not listed:
-            worst_pairs(space, *data)
+            worst_pairs(space, *data, *found)
             return
         if self._latents is None:
             self._latents = shared_pairs(space.n_elements)
-        worst_pairs_all(space, self._latents, *data)
+        worst_pairs_all(space, self._latents, *data, tuple(found))
 
     def rows(self, found: Found, examples: np.ndarray) -> Rows:
         indices = np.zeros((self.n_examples, self.width), np.int32)

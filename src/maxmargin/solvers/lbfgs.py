@@ -137,7 +137,7 @@ class LBFGS(Solver):
 
     Where parts of the answers are hidden (the problem has a ``clamped`` structure), it minimises
     the likelihood of what was observed. With Z_i the sum over all outputs and Z_i(y) the sum over
-    those that agree with what is known,
+    those that agree with what is known::
 
         L(w) = alpha/2 |w|^2 + (1/W) sum_i s_i [ log Z_i - log Z_i(y_i) ],
 

@@ -108,11 +108,13 @@ def _climb_path(unary, pairs, states):
 
 
 @compiled
-def sample_paths(
-    unary, pairs, indptr, truth, n_sub, references, objective, n_samples, greedy, seed, examples,
-    states, losses
-):  # fmt: skip
-    """Maximise ``worth`` over random sequences of states (Algorithm 1)."""
+def sample_paths(chain, references, objective, draws, examples, states, losses):
+    """Maximise ``worth`` over random sequences of states (Algorithm 1).
+
+    ``draws`` are their number, whether each climbs to a greedy optimum, and the seed.
+    """
+    unary, pairs, indptr, truth, n_sub = chain
+    n_samples, greedy, seed = draws
     trial = np.empty(unary.shape[0], np.int32)
     for i in examples:
         first, last = indptr[i], indptr[i + 1]

@@ -107,10 +107,9 @@ def best_matches(data, Y, w, n_allowed, margin, examples, outputs, latents, loss
 
 
 @compiled
-def list_matches(
-    data, table, Y, w, references, objective, n_allowed, examples, outputs, latents, losses
-):
+def list_matches(data, table, Y, w, references, objective, n_allowed, examples, found):
     """Maximise ``worth`` over the permutations of a table and all choices."""
+    outputs, latents, losses = found
     largest = data.sizes.max()
     scores = np.empty((data.n_choices, largest, largest))
     for i in examples:
@@ -155,11 +154,13 @@ def _climb(scores, n_allowed, y, h, m):
 
 
 @compiled
-def sample_matches(
-    data, Y, w, references, objective, n_allowed, n_samples, greedy, seed, examples, outputs,
-    latents, losses
-):  # fmt: skip
-    """Maximise ``worth`` over random matchings and choices (Algorithm 1)."""
+def sample_matches(data, Y, w, references, objective, n_allowed, draws, examples, found):
+    """Maximise ``worth`` over random matchings and choices (Algorithm 1).
+
+    ``draws`` are their number, whether each climbs to a greedy optimum, and the seed.
+    """
+    n_samples, greedy, seed = draws
+    outputs, latents, losses = found
     largest = data.sizes.max()
     scores = np.empty((data.n_choices, largest, largest))
     rng, y = np.empty(1, np.uint64), np.empty(largest, np.int32)

@@ -203,8 +203,9 @@ def worst_pairs(space, X, Y, w, references, objective, examples, sets, flips, lo
 
 
 @compiled
-def worst_pairs_all(space, latents, X, Y, w, references, objective, examples, sets, flips, losses):
+def worst_pairs_all(space, latents, X, Y, w, references, objective, examples, found):
     """The same, going through all outputs and all latent variables (rows of pairs) one by one."""
+    sets, flips, losses = found
     n = space.n_elements
     wide, active = np.empty((n, n)), np.empty((n, n))
     spread_weights(w, wide)
@@ -366,13 +367,13 @@ def climb_pairs(space, wide, active, y, flips, trial, contact, work):
 
 
 @compiled
-def sample_pairs(
-    space, X, Y, w, references, objective, n_samples, greedy, seed, examples, sets, flips, losses
-):
-    """Maximise ``worth`` over ``n_samples`` random structures of each example (Algorithm 1).
+def sample_pairs(space, X, Y, w, references, objective, draws, examples, found):
+    """Maximise ``worth`` over random structures of each example (Algorithm 1).
 
-    Without ``greedy`` they are the uniform draws themselves.
+    ``draws`` are their number, whether each climbs to a greedy optimum, and the seed.
     """
+    n_samples, greedy, seed = draws
+    sets, flips, losses = found
     n = space.n_elements
     wide, active = np.empty((n, n)), np.empty((n, n))
     spread_weights(w, wide)
