@@ -9,16 +9,18 @@ BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
 DOCS := $(VENV)/.installed-docs
 RAY := $(VENV)/.installed-ray
+TORCH := $(VENV)/.installed-torch
 # Most modules of the dependencies are never imported: Python compiles to bytecode what is, once.
 PIP := $(PY) -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 # Processors whose code this machine can run: the oldest of its kind, one with AVX2, its own.
 PROCESSORS := $(if $(filter x86_64 amd64,$(shell uname -m)),x86-64 haswell,generic) host
+TORCH_VERSION := 2.13.0
 # Further options or test files:  make test ARGS="tests/test_duality.py -x"
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo wheel test test-ray test-all test-oldest test-portable bench docs lint format clean
+.PHONY: help demo wheel test test-torch test-ray test-all test-oldest test-portable bench docs lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -38,6 +40,9 @@ test-ray: $(RAY)  ## run the tests on a Ray cluster of this machine
 
 test-all: $(DEV)  ## run all tests
 	@$(PY) tests/run.py $(ARGS)
+
+test-torch: $(TORCH)  ## run the tests of maxmargin.torch with a CPU build of torch
+	@$(PY) tests/run.py tests/neural -m "not slow" $(ARGS)
 
 test-oldest: | $(PY)  ## run the tests with the oldest supported versions of the dependencies
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
@@ -60,14 +65,15 @@ test-portable: $(DEV)  ## run the tests with code for several processors, old an
 bench: $(DEV)  ## compare with other libraries on this machine
 	@$(PY) -m benchmarks
 
-docs: $(DOCS)  ## build the documentation into docs/_build, examples included
+docs: $(DOCS) $(TORCH)  ## build the documentation into docs/_build, examples included
 	@$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build
 	@echo "docs/_build/index.html"
 
-lint: $(DEV)  ## style and types
+lint: $(DEV)  ## style, types and prose
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) tests/prose.py
 
 format: $(DEV)  ## let ruff repair what it can
 	$(PY) -m ruff check --fix .
@@ -95,7 +101,7 @@ $(PY):
 
 $(BASE): pyproject.toml | $(PY)
 	@echo "installing maxmargin into $(VENV) (about a minute, mostly downloads)"
-	@$(PIP) -e .
+	@$(PIP) -e '.[cli,plot]'
 	@touch $@
 
 $(DEV): pyproject.toml | $(PY)
@@ -111,4 +117,11 @@ $(RAY): pyproject.toml $(DEV) | $(PY)
 $(DOCS): pyproject.toml $(BASE) | $(PY)
 	@echo "installing what the documentation needs into $(VENV) (about a minute, mostly downloads)"
 	@$(PIP) -e '.[docs,plot]'
+	@touch $@
+
+# Builds for the CPU alone are called +cpu where there are others, too.
+$(TORCH): pyproject.toml $(DEV) | $(PY)
+	@echo "installing torch $(TORCH_VERSION) for the CPU into $(VENV) (about 200 MB)"
+	@$(PIP) 'torch==$(TORCH_VERSION)+cpu' 2>/dev/null || $(PIP) 'torch==$(TORCH_VERSION)'
+	@$(PIP) -e '.[torch]' pytorch-crf onnx onnxruntime
 	@touch $@

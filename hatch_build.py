@@ -1,4 +1,5 @@
-"""What goes into a wheel: the prebuilt kernels, if a checkout has built them from these sources.
+"""What goes into a wheel: the prebuilt kernels, if a checkout has built them from these sources,
+and the README with links that work on a package index.
 
 A wheel with compiled code is for one version of Python and one kind of machine; without, for all.
 """
@@ -7,12 +8,14 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import sysconfig
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PREBUILT = "src/maxmargin/_prebuilt"
 # Nothing in the code is bound to a version of glibc; numba's own wheels need at least this one.
@@ -34,6 +37,38 @@ def tag_of(record: dict[str, Any], machine: str) -> str:
     version = record["python"].removeprefix("cpython-")
     where = machine.replace("-", "_").replace(".", "_").replace("linux", MANYLINUX, 1)
     return f"cp{version}-cp{version}-{where}"
+
+
+_LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?://|#)([^)\s]+)\)")
+
+
+def readme_for_index(text: str, address: str | None) -> str:
+    """The README for a package index, where paths inside the repository lead nowhere.
+
+    With the address of a folder of the sources, links become addresses. Without one, links become
+    their texts, and pictures are left out.
+    """
+
+    def link(match: re.Match[str]) -> str:
+        mark, words, path = match.groups()
+        if address:
+            return f"{mark}[{words}]({address.rstrip('/')}/{path})"
+        return "" if mark else words
+
+    return _LINK.sub(link, text)
+
+
+class ReadmeHook(MetadataHookInterface):
+    """The long description: the README, its links relative to ``project.urls.Files``."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Called when the metadata is written."""
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        address = metadata.get("urls", {}).get("Files")
+        metadata["readme"] = {
+            "content-type": "text/markdown",
+            "text": readme_for_index(text, address),
+        }
 
 
 class PrebuiltHook(BuildHookInterface):

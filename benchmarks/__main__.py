@@ -1,4 +1,4 @@
-"""Command line: ``python -m benchmarks [NAME ...] [--repeats N] [--readme]``."""
+"""Command line: ``python -m benchmarks [NAME ...] [--repeats N] [--page]``."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ NAMES = (
     "latent",
     "memory",
     "scale",
+    "torch",
 )
 
 
@@ -36,7 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(NAMES)}")
     parser.add_argument("--repeats", type=int, default=5, help="runs of each side (default 5)")
     parser.add_argument(
-        "--readme", action="store_true", help="put the latest table into the README, run nothing"
+        "--page", action="store_true", help="put the latest table into docs/results/benchmarks.md"
     )
     chosen = parser.parse_args()
     unknown = sorted(set(chosen.names) - set(NAMES))
@@ -48,8 +49,8 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Run what was asked for; only a complete run becomes ``latest``."""
     chosen = arguments()
-    if chosen.readme:
-        report.update_readme()
+    if chosen.page:
+        report.update_page()
         return
     lines = []
     for name in chosen.names or NAMES:

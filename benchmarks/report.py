@@ -1,4 +1,4 @@
-"""The table: on the terminal, as JSON, as Markdown, and in the README."""
+"""The table: on the terminal, as JSON, as Markdown, and in the documentation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,20 @@ from pathlib import Path
 from .harness import Line, Sample
 
 FOLDER = Path(__file__).resolve().parent / "results"
-README = Path(__file__).resolve().parent.parent / "README.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "results" / "benchmarks.md"
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 HEADER = ("what", "ours", "peer", "ratio", "target", "reached")
-PACKAGES = ("maxmargin", "numpy", "scipy", "scikit-learn", "numba", "python-crfsuite")
+PACKAGES = (
+    "maxmargin",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "numba",
+    "python-crfsuite",
+    "torch",
+    "pytorch-crf",
+    "torch-struct",
+)
 
 
 def machine() -> dict[str, str]:
@@ -109,13 +119,13 @@ def write(lines: list[Line], repeats: int, name: str) -> str:
     return text
 
 
-def update_readme(readme: Path = README, results: Path = FOLDER / "latest.md") -> None:
-    """Put the latest table between the two markers of the README."""
+def update_page(page: Path = PAGE, results: Path = FOLDER / "latest.md") -> None:
+    """Put the latest table between the two markers of the page."""
     if not results.is_file():
         raise SystemExit(f"{results} is missing: run `python -m benchmarks` first")
-    before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
-        raise SystemExit(f"{readme} needs the markers {BEGIN} and {END}")
+        raise SystemExit(f"{page} needs the markers {BEGIN} and {END}")
     table = results.read_text(encoding="utf-8")
-    readme.write_text(f"{before}{BEGIN}\n{table}{END}{after}", encoding="utf-8")
+    page.write_text(f"{before}{BEGIN}\n{table}{END}{after}", encoding="utf-8")

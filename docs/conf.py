@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -12,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 import maxmargin  # noqa: E402
+from maxmargin.datasets import data_folder  # noqa: E402
 
 project = "maxmargin"
 author = "the maxmargin developers"
@@ -23,6 +26,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "numpydoc",
     "myst_parser",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 # No network is needed to build or to read: formulas stand as they are written.
@@ -30,21 +34,43 @@ html_math_renderer = "as_written"
 templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "_templates", "results/quick", "**/README.txt", "generated/*.txt"]
-myst_enable_extensions = ["dollarmath", "deflist"]
+myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
 autosummary_generate = True
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 autodoc_typehints = "none"
-autodoc_default_options = {"members": True, "inherited-members": False}
+# Inherited methods are asked for by the template of classes: a default here would win over it.
+autodoc_default_options = {"members": True}
+
+# Interfaces to torch are described without it, too.
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
+
+# From simple to special.
+EXAMPLES = (
+    "sequences", "multiclass_max_min", "ordinal", "probabilities", "multilabel", "rankings",
+    "grids", "matching", "trees", "certificates", "hidden_labels", "consistency", "own_structure",
+    "own_latent", "torch_letters", "torch_tagger", "torch_parser", "torch_label_noise",
+)  # fmt: skip
+
+
+def order_of_example(filename):
+    """Place of an example in the gallery; one that is not listed is an error."""
+    return EXAMPLES.index(Path(filename).stem)
+
+
+# Examples with networks need torch, and real data.
+_LEFT_OUT = r"__init__\.py"
+if not (find_spec("torch") and data_folder()):
+    _LEFT_OUT += r"|torch_\w+\.py"
 
 sphinx_gallery_conf = {
     "examples_dirs": str(ROOT / "examples"),
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"__init__\.py",
-    "within_subsection_order": "FileNameSortKey",
+    "ignore_pattern": _LEFT_OUT,
+    "within_subsection_order": order_of_example,
     "download_all_examples": False,
     "show_memory": False,
     "remove_config_comments": True,
@@ -83,10 +109,23 @@ def _formula(translator, node):
 
 def _skip_routing(app, what, name, member, skip, options):
     """Leave out what scikit-learn adds to every estimator: its text refers to its own pages."""
-    return True if name.endswith("_request") or name == "get_metadata_routing" else None
+    theirs = name.endswith("_request") or name in ("get_metadata_routing", "set_output")
+    return True if theirs else None
+
+
+def _link_gallery(app, docname, source):
+    """Links to files of examples open their pages in the gallery, and others stay in the build."""
+    up = "../" * docname.count("/")
+
+    def page(match):
+        built = not re.search(_LEFT_OUT, f"{match.group(1)}.py")
+        return f"]({up}auto_examples/{match.group(1)}.rst)" if built else match.group()
+
+    source[0] = re.sub(r"\]\((?:\.\./)+examples/(\w+)\.py\)", page, source[0])
 
 
 def setup(app):
-    """Formulas as text, and no methods that route metadata."""
+    """Formulas as text, no methods that route metadata, links to the gallery."""
+    app.connect("source-read", _link_gallery)
     app.connect("autodoc-skip-member", _skip_routing)
     app.add_html_math_renderer("as_written", (_inline_formula, None), (_formula, None))

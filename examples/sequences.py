@@ -25,7 +25,7 @@ Grace/B-PER Hopper/I-PER was/O born/O in/O New/B-LOC York/I-LOC
 
 
 def features(words):
-    """One dict a word: any strings, numbers or booleans."""
+    """One dict per word: any strings, numbers or booleans."""
     return [
         {
             "word": word.lower(),

@@ -21,6 +21,12 @@ NAMES = (
 )
 
 
+# Packages beyond the dependencies, with the extra that brings them: (module, extra).
+_PLOT = (("matplotlib", "plot"),)
+_DRAWN = ("line_search", "figure1", "figure2", "figure3", "extensions", "ewt", "hidden_letters")
+NEEDS = dict.fromkeys(_DRAWN, _PLOT)
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Run one experiment; its own options follow its name."""
     words = sys.argv[1:] if arguments is None else arguments

@@ -3,7 +3,8 @@
 First the prebuilt kernels, which most tests use, are built in several processes. Then as many
 processes as there are processors run the tests, file by file: each takes the next file that nobody
 has taken. What one compiles beyond the kernels the others find on disk. Files that are named among
-the options are the only ones run; other options are handed to pytest.
+the options are the only ones run; a folder is run in place of this one; other options are handed to
+pytest.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in found.items() if key not in environment}
 
 
-def in_order(wanted: set[str]) -> list[str]:
-    """All test files, or those that are wanted, the longest first."""
-    first = [f"test_{name}.py" for name in LONG.split()]
+def in_order(wanted: set[str], folder: Path = FOLDER) -> list[str]:
+    """All test files of a folder, or those that are wanted, the longest first."""
+    first = [f"test_{name}.py" for name in LONG.split() if folder == FOLDER]
     missing = [name for name in first if not (FOLDER / name).exists()]
     if missing:
         raise SystemExit(f"{__file__} names files that are not there: {', '.join(missing)}")
-    rest = sorted(path.name for path in FOLDER.glob("test_*.py") if path.name not in first)
+    rest = sorted(path.name for path in folder.glob("test_*.py") if path.name not in first)
     return [name for name in first + rest if not wanted or name in wanted]
 
 
@@ -141,11 +142,11 @@ class Board:
 class Runner(threading.Thread):
     """A process of pytest that runs the files it takes."""
 
-    def __init__(self, files: list[str], options: list[str], claims: str, board: Board):
+    def __init__(self, files: list[Path], options: list[str], claims: str, board: Board):
         super().__init__()
         command = [sys.executable, "-m", "pytest", *OPTIONS, *options]
         self.process = subprocess.Popen(
-            [*command, *(str(FOLDER / name) for name in files)],
+            [*command, *map(str, files)],
             cwd=FOLDER.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors="replace", env=os.environ | {"MAXMARGIN_TEST_CLAIMS": claims},
         )  # fmt: skip
@@ -182,7 +183,9 @@ def main(words: list[str]) -> int:
     os.environ.update(variables(os.environ))
     chosen = {Path(word).name for word in words if re.search(r"(^|[\\/])test_\w+\.py$", word)}
     options = [word for word in words if Path(word).name not in chosen]
-    files = in_order(chosen)
+    folder = next((Path(word).resolve() for word in options if Path(word).is_dir()), FOLDER)
+    options = [word for word in options if not Path(word).is_dir()]
+    files = [folder / name for name in in_order(chosen, folder)]
     board = Board()
     build_kernels(board)
     n_processes = min(os.cpu_count() or 1, len(files))

@@ -110,7 +110,7 @@ BAD_X = {
     "number": (put(X, 1, 3), r"X\[1\] must be a sequence; received int"),
     "strings": (
         ["see", "is", "four"],
-        r"X\[0\] must be a sequence; received str; pass a list with",
+        r"X\[0\] is a string; split it into words first",
     ),
     "one array": (X[0], WRAP),
     "one list of dicts": (DICTS[0], WRAP),

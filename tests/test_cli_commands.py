@@ -53,7 +53,8 @@ def numbers_table(path, rng, n=40, header="u,v,w"):
 def test_help_is_a_tour(run):
     code, out, _ = run("--help")
     assert code == 0
-    words = ("demo", "train", "predict", "evaluate", "inspect", "datasets", "kernels", "reproduce")
+    words = ("demo", "train", "predict", "evaluate", "report", "inspect", "datasets", "kernels",
+             "reproduce")  # fmt: skip
     for word in words:
         assert re.search(rf"^  {word} ", out, flags=re.MULTILINE), word
     assert out.count("maxmargin train") >= 3 and "Exit codes" in out

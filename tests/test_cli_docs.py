@@ -52,7 +52,7 @@ def test_python_of_the_page_runs():
 def test_every_option_that_the_page_names_exists(capsys):
     text = (REPOSITORY / "docs/command-line.md").read_text(encoding="utf-8")
     known = {"--help"}
-    for command in ("train", "predict", "evaluate", "inspect", "demo", "reproduce"):
+    for command in ("train", "predict", "evaluate", "report", "inspect", "demo", "reproduce"):
         main([command, "--help"])
         known |= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
     main(["--help"])

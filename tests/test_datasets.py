@@ -184,3 +184,22 @@ def test_export_of_sequences_and_graphs(tmp_path):
     export(datasets.Dataset("images", "graph", "", graphs, y), tmp_path / "b.npz")
     found = read(tmp_path / "b.npz", "graph")
     assert [edges.tolist() for _, edges in found.X] == [[[0, 2]], []]
+
+
+def test_every_data_set_says_where_it_is_from():
+    for name in datasets.names():
+        entry = datasets.entry_of(name)
+        assert entry.licence and entry.origin and entry.how, name
+        assert (entry.n_bytes is not None) == bool(entry.files), name
+    yeast = datasets.entry_of("yeast")
+    assert yeast.how == (
+        "maxmargin datasets fetch yeast (OpenML) or put yeast.npz into the folder MAXMARGIN_DATA"
+    )
+
+
+def test_sizes_are_those_of_the_files():
+    for name in datasets.names():
+        entry = datasets.entry_of(name)
+        if entry.files:
+            sizes = [realdata.data_file(file).stat().st_size for file, _ in entry.files]
+            assert sum(sizes) == entry.n_bytes, name

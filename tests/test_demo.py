@@ -43,7 +43,8 @@ def test_every_example_is_tested_here():
         "own_structure", "sequences", "multiclass_max_min", "ordinal", "consistency", "grids",
         "certificates", *COMPARISONS,
     }  # fmt: skip
-    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+    networks = {path.stem for path in EXAMPLES.glob("torch_*.py")}  # in tests/neural
+    assert {path.stem for path in EXAMPLES.glob("*.py")} - networks == tested
 
 
 # Lines of the output whose last number must not be smaller than that of the line before.
@@ -253,3 +254,21 @@ def test_options_of_the_demo(tmp_path, capsys):
             demo.main(report=wrong)
         assert stopped.value.code == 2
         assert "--report" in capsys.readouterr().err
+
+
+def test_table_fits_eighty_columns():
+    from maxmargin.report import Summary
+    from maxmargin.report._section import Comparison
+
+    made = [
+        Summary(title, "task", measure, 0.9137, None, False, True,
+                [Comparison("a baseline with a name that is not printed", 0.5)], 0.0098, 12, 123.4)
+        for title, measure in (
+            ("Ordered classes: progress of diabetes", "mean absolute error"),
+            ("Matchings: the same points in two pictures", "a measure with a name " * 3),
+        )
+    ]  # fmt: skip
+    lines = demo.table(made).splitlines()
+    assert max(map(len, lines)) == 80 and len(lines) == 3
+    assert lines[1].startswith("Ordered classes  mean absolute error")
+    assert lines[2].split()[-2:] == ["0.98%", "123.4"]

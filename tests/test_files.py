@@ -136,12 +136,18 @@ def test_svmlight(write):
     assert found.X.toarray().tolist() == [[0, 0.5, 0, 2], [0, 0, 1, 0]]
     assert found.y.tolist() == [1, -1]
     prepared = learn(found, "multiclass", Choices())
+    # Features are counted from 1 here: there is no feature 0.
+    assert prepared.X.toarray().tolist() == [[0.5, 0, 2], [0, 1, 0]]
+    assert prepared.recipe["feature_names"] == ["feature 1", "feature 2", "feature 3"]
     # The last features of a row may be 0, and then are not written.
     X, _ = follow(read(write("b.svm", "1 1:1\n"), "multiclass"), prepared.recipe)
-    assert X.shape == (1, 4)
+    assert X.toarray().tolist() == [[1, 0, 0]]
     with pytest.warns(UserWarning, match="up to number 9"):
         X, _ = follow(read(write("c.svm", "1 1:1 9:1\n"), "multiclass"), prepared.recipe)
-    assert X.shape == (1, 4)
+    assert X.toarray().tolist() == [[1, 0, 0]]
+    with pytest.warns(UserWarning, match="features with the number 0"):
+        X, _ = follow(read(write("d.svm", "1 0:5 1:1\n"), "multiclass"), prepared.recipe)
+    assert X.toarray().tolist() == [[1, 0, 0]]
 
 
 def test_svmlight_with_several_labels(write):

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
+from sklearn.exceptions import ConvergenceWarning
 
 import test_matchings
 import test_rankings
@@ -151,6 +152,15 @@ def test_larger_rankings_agree_with_passes_over_the_blocks(alpha, M):
     assert passes.dual_ - 1e-10 <= newton.primal_ and newton.dual_ <= passes.primal_ + 1e-10
     assert newton.gap_ <= 1e-7 * newton.primal_
     assert newton.n_iter_ <= 60
+
+
+def test_a_fit_that_rounding_stops_ends_there_and_says_so():
+    X, positions, _ = test_rankings.problem_data(4, n=30)
+    model = LabelRanker("max-min", alpha=1e-3, tol=1e-16, solver=Interior(), random_state=0)
+    with pytest.warns(ConvergenceWarning, match="because of rounding errors"):
+        model.fit(X, positions + 1)
+    assert model.status_ == "stalled" and model.n_iter_ < 100 < model.max_iter
+    assert 0.0 <= model.gap_ <= 1e-8 * model.primal_
 
 
 def test_small_tolerances_choose_newton_steps():

@@ -218,7 +218,10 @@ BAD_X = {
     "nothing": ([], "X is empty"),
     "not square": ([GOOD_X[0][:, :2], GOOD_X[1]], r"X\[0\] must have shape \(n, n, n_features\)"),
     "flat": ([GOOD_X[0], np.eye(2)], r"X\[1\] must be an array of numbers of shape"),
-    "widths": ([GOOD_X[0], GOOD_X[1][:, :, :2]], r"X\[1\] has 2 features a pair but X\[0\] has 3"),
+    "widths": (
+        [GOOD_X[0], GOOD_X[1][:, :, :2]],
+        r"X\[1\] has 2 features per pair but X\[0\] has 3",
+    ),
     "no points": ([np.empty((0, 0, 3)), GOOD_X[1]], r"X\[0\] has no points"),
     "no features": ([np.empty((3, 3, 0)), np.empty((2, 2, 0))], "0 features"),
     "words": ([GOOD_X[0], [[["a"]]]], r"X\[1\] must be an array of numbers"),
@@ -270,7 +273,7 @@ def test_a_function_for_pair_features_is_checked():
     with pytest.raises(ValueError, match=r"pair_features of X\[0\] must be an array"):
         Matcher(pair_features=lambda a, b: a @ b).fit(sets, [[0, 1, 2]] * 2)
     model = Matcher(random_state=0).fit(GOOD_X, GOOD_Y)
-    with pytest.raises(ValueError, match="2 features a pair, but Matcher was fitted with 3"):
+    with pytest.raises(ValueError, match="2 features per pair, but Matcher was fitted with 3"):
         model.predict([GOOD_X[1][:, :, :2]])
 
 

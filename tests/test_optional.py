@@ -52,3 +52,10 @@ def test_library_can_be_imported_without_any_optional_package():
     code += "import maxmargin, maxmargin.persistence"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_networks_without_torch_name_the_extra():
+    code = "import sys; sys.modules['torch'] = None\nimport maxmargin.torch"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert 'pip install "maxmargin[torch]"' in done.stderr

@@ -6,11 +6,12 @@ import io
 import logging
 import os
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 
-from maxmargin import _progress
+from maxmargin import _compiling, _progress
 from maxmargin._progress import ProgressReporter
 
 pty = pytest.importorskip("pty", reason="needs a Unix terminal")
@@ -97,11 +98,12 @@ def test_bar_is_one_line_rewritten_and_closed(terminal):
     with ProgressReporter(1, 100, "maxmargin") as progress:
         progress.update(check(12))
         progress.update(check(50, gap=1e-3))
-    first, second = screen.read().removesuffix("\r\n").split("\r")[1:]
+    first, second, last = screen.read().removesuffix("\r\n").split("\r")[1:]
     assert "pass 12/100  primal 0.3120  dual 0.2981  gap 4.5e-02  3.2 s" in first
     assert first.startswith("maxmargin  █")
     assert "pass 50/100" in second and "gap 1.0e-03" in second
     assert second.count("█") == second.count("─") > 0
+    assert "─" not in last and "pass 50/100" in last
 
 
 @pytest.mark.parametrize("columns", [1, 2, 10, 20, 40, 60, 80, 200])
@@ -120,7 +122,7 @@ def test_shorter_line_erases_the_longer_one(terminal):
     with ProgressReporter(1, 10, "fit") as progress:
         progress.update(check(1, validation_score=0.91))
         progress.update(check(2))
-    first, second = screen.read().removesuffix("\r\n").split("\r")[1:]
+    first, second, _ = screen.read().removesuffix("\r\n").split("\r")[1:]
     assert len(second) == len(first) and second.endswith(" ")
 
 
@@ -211,3 +213,50 @@ def test_no_standard_error_at_all(monkeypatch, caplog):
     with caplog.at_level(logging.INFO), ProgressReporter(1, 10, "fit") as progress:
         progress.update(check(1))
     assert len(caplog.records) == 1
+
+
+def test_bar_moves_with_the_logarithm_of_the_gap(terminal):
+    screen = terminal()
+    with ProgressReporter(1, 1000, "fit", tol=0.01) as progress:
+        for passes, gap in enumerate((1.0, 0.1, 0.2, 0.01)):
+            progress.update(check(passes, gap=gap, primal=1.0))
+    full = [line.count("█") for line in screen.read().removesuffix("\r\n").split("\r")[1:]]
+    # Half of the way at a gap of 0.1 = sqrt(1 * 0.01); the bar never goes back; full at the end.
+    assert full[0] == 0 and full[1] == full[2] == 15 and full[3] == full[4] == 30
+
+
+# --- compilation ----------------------------------------------------------------------------------
+
+
+def compile_something():
+    numba = pytest.importorskip("numba")
+    if numba.config.DISABLE_JIT:
+        pytest.skip("nothing is compiled")
+    return numba.njit(lambda x: x + 1)(1)
+
+
+def test_compilation_is_announced_once(terminal, caplog):
+    with caplog.at_level(logging.INFO), ProgressReporter(0, 10, "SequenceLabeler"):
+        compile_something()
+        compile_something()
+    (record,) = caplog.records
+    expected = "SequenceLabeler: compiling kernels, once per machine, about 8 s"
+    assert record.getMessage() == expected
+    screen = terminal()
+    with ProgressReporter(1, 10, "fit") as progress:
+        compile_something()
+        progress.update(check(1))
+    assert "compiling kernels, once per machine" in screen.read()
+    with caplog.at_level(logging.INFO):
+        compile_something()  # no fit at work
+    assert len(caplog.records) == 1
+
+
+def test_clock_stands_still_while_functions_are_compiled():
+    began, whole = _compiling.clock(), time.perf_counter()
+    before = _compiling.WATCH.seconds
+    compile_something()
+    compiled = _compiling.WATCH.seconds - before
+    whole = time.perf_counter() - whole
+    assert 0 < compiled <= whole
+    assert _compiling.clock() - began <= whole - compiled + 0.05

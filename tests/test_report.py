@@ -196,7 +196,7 @@ def test_page_of_two_models(iris, flat, chain, words):
     report.add(chain, X_train=train.X, y_train=train.y, X_test=test.X, y_test=test.y,
                title="Digits", image_shape=(8, 8), n_examples=3)  # fmt: skip
     page = check_page(report.html())
-    wanted = ["Scores", "Data", "Convergence", "Certificate", "What was trained",
+    wanted = ["Scores", "Data", "Certificate", "Convergence", "What was trained",
               "Right and wrong", "What was learnt", "Examples"]  # fmt: skip
     assert page.headings == ["Flowers & words", "iris", *wanted, "Digits", *wanted]
     for text in ("no weights at all", "max-margin:", "always setosa", "LinearSVC", "random_state",
@@ -408,3 +408,25 @@ def test_documented_code_runs(tmp_path, monkeypatch, capsys):
     page = check_page(Path("both.html").read_text(encoding="utf-8"))
     assert "2 models" in page.text and "max_mu" in page.text
     assert capsys.readouterr().out.count("accuracy") == 2
+
+
+def test_contents_charts_and_cards(iris):
+    X, y = iris
+    model = MulticlassClassifier(random_state=0).fit(X[::2], y[::2])
+    data = {"X_train": X[::2], "y_train": y[::2], "X_test": X[1::2], "y_test": y[1::2]}
+    report = Report("Two models")
+    report.add(model, title="One: a model", **data)
+    assert 'class="contents"' not in report.html()
+    report.add(model, title="Two: the same", X_test=X[1::2], y_test=y[1::2])
+    page = report.html()
+    contents = re.search(r'<nav class="contents".*?</nav>', page).group()
+    assert re.findall(r'href="#([^"]+)">([^<]+)<', contents) == [
+        ("model-1", "One"),
+        ("model-2", "Two"),
+    ]
+    assert page.count("Objective and its bound over passes</figcaption>") == 2
+    assert page.count("Gap over seconds, logarithmic</figcaption>") == 2
+    assert 'data-label="best baseline"' in page  # what a phone shows beside a number
+    # Without training data there is nothing to compare with, and the report does not pretend.
+    assert page.count("for training") == 1 and page.count("LinearSVC") > 0
+    assert report.summaries[1].baselines == []

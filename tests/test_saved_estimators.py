@@ -135,7 +135,10 @@ def stop_early(model, X, y):
     "model, data",
     [
         (MulticlassClassifier(random_state=0, solver="bcfw"), problem()),
-        (OrdinalClassifier(random_state=0, solver="bcfw"), problem()),
+        (
+            OrdinalClassifier(classes=["ash", "birch", "elm"], random_state=0, solver="bcfw"),
+            problem(),
+        ),
         (SequenceLabeler(random_state=0, solver="pairwise"), (SENTENCES, CHUNKS)),
     ],
     ids=["multiclass", "ordinal", "sequence"],

@@ -438,7 +438,7 @@ def test_trees_that_are_none(y, message):
         ),
         (
             [np.zeros((3, 2, 1)), np.zeros((2, 1, 2))],
-            r"X\[1\] has 2 features an arc but X\[0\] has 1",
+            r"X\[1\] has 2 features per arc but X\[0\] has 1",
         ),
         (
             [np.zeros((2, 1, 1)), np.full((3, 2, 1), np.nan)],
@@ -475,7 +475,7 @@ def test_predictions_need_the_features_of_the_fit(crf):
     model, X, _ = crf
     with pytest.raises(ValueError, match="X must hold arrays of arc features"):
         model.predict(sentences()[0])
-    with pytest.raises(ValueError, match="X has 3 features an arc"):
+    with pytest.raises(ValueError, match="X has 3 features per arc"):
         model.predict([x[:, :, :3] for x in X])
     with pytest.raises(ValueError, match=r"partial_y\[0\] is not a tree"):
         model.predict(X[:1], partial_y=[[2, 1, None]])

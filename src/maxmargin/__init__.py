@@ -36,6 +36,7 @@ _NAMES = {
     "solvers.acceleration": "Accelerated",
     "solvers.averaging": "Averaged",
     "solvers.checked": "Checked",
+    "solvers.corrective": "Corrective",
     "solvers.flow": "Flow",
     "solvers.frank_wolfe": "BlockFrankWolfe",
     "solvers.interior": "Interior",
@@ -54,7 +55,7 @@ _MODULES = (
 
 __all__ = [
     "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe", "Check",
-    "Checked", "ClosedForm", "CrossValidated", "DAG", "DoubleOracle", "EarlyStopping",
+    "Checked", "ClosedForm", "Corrective", "CrossValidated", "DAG", "DoubleOracle", "EarlyStopping",
     "FactorGraph", "Flow", "GraphLabeler", "GridLabeler", "HammingLoss", "Hidden", "HiddenStates",
     "Interior", "KernelFunction", "LBFGS", "LabelRanker", "LabelSequence", "Latent",
     "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",

@@ -16,11 +16,12 @@ from ._dual_checks import check_dual
 from ._indices import check_array, check_finite_array, check_within
 from ._validation import fields_of, is_array, is_float, is_integer, is_number, is_switch, is_text
 from ._value_checks import list_of, record
+from .solvers.corrective import KNOWN_TREES
 from .solvers.problem import NOTHING
 from .solvers.result import CONVERGED, FAILED, MAX_ITER, STOPPED
 
 # Integers that grow; all others are settings of the solver.
-_COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks"}
+_COUNTERS = {"calls", "fresh_at", "rounds", "trials", "stale", "looks", "idle"}
 # Best values so far: infinite before there are any.
 _MAY_BE_INFINITE = {
     "lowest",
@@ -241,6 +242,19 @@ def _check_truths(value: Any, fresh: Any, problem: Any) -> None:
         raise ValueError("truths are not those of the problem")
 
 
+def _check_trees(value: Any, fresh: Any, problem: Any) -> None:
+    """Heads of trees: words of their sentence, or its root."""
+    check_array("trees", value, fresh.dtype, fresh.shape)
+    words = np.diff(problem.structure.indptr)[:, None, None, None]
+    if (value < 0).any() or (value > words).any():
+        raise ValueError("trees must be heads within their sentence")
+
+
+def _check_tree_counts(value: Any, fresh: Any, problem: Any) -> None:
+    check_array("tree_counts", value, fresh.dtype, fresh.shape)
+    check_within("tree_counts", value, 0, KNOWN_TREES + 1)
+
+
 def _check_centred(value: Any, fresh: Any, problem: Any) -> None:
     if value != -1:
         _check_count("centred_at", value)
@@ -317,6 +331,8 @@ _SPECIAL: dict[str, Callable[[Any, Any, Any], None]] = {
     "centred_at": _check_centred,
     "oracle": _check_oracle,
     "truths": _check_truths,
+    "trees": _check_trees,
+    "tree_counts": _check_tree_counts,
     "parts": _check_parts,
 }
 

@@ -210,7 +210,7 @@ def _block_sizes(problem: Any) -> np.ndarray:
 def _labels_of(problem: Any) -> tuple[np.ndarray, np.ndarray]:
     """Number of labels of an output of each example, and what each label must be below."""
     structure = problem.structure
-    fresh = problem.start_atoms()  # room for two outputs per example, one after another
+    fresh = problem.start_atoms()  # capacity for two outputs per example, one after another
     ends = np.append(fresh.labels_start[1:], fresh.used[1])
     lengths = (ends - fresh.labels_start) // np.maximum(fresh.room, 1)
     kind = type(structure).__name__

@@ -102,6 +102,13 @@ def _networks(kind: str) -> tuple[Any, Any]:
     return made.X, made.y
 
 
+def _factor_graphs(kind: str) -> tuple[Any, Any]:
+    """Graphs with a count: what has code for any kind of factor."""
+    rng = np.random.RandomState(0)
+    X = [maxmargin.FactorGraph(rng.randn(3, 2), 2).add_tables([(0, 1)]) for _ in range(4)]
+    return [graph.add_count(range(3), at_least=1, at_most=1) for graph in X], [[1, 0, 0]] * 4
+
+
 def _matchings(kind: str) -> tuple[Any, Any]:
     return maxmargin.datasets_made.make_matchings(4)[:2]
 
@@ -162,6 +169,10 @@ def _decode_every_way() -> None:
     decode_one(3, 3, ring, -1.0)  # few labellings
     everyone = [(i, j) for i in range(9) for j in range(i)]
     decode_one(9, 3, everyone, -1.0)  # dual decomposition, local search
+    for n in (3, 13):  # the same with a count: few labellings, and many
+        graph = FactorGraph(np.zeros((n, 1)), 2).add_tables([(0, 1)]).add_count(range(n), at_most=1)
+        packed = pack_graphs([graph], plan_layout([graph]))[0]
+        decode(packed, np.tile([0.0, 1.0], n), np.zeros(4), max_sweeps=1)
 
 
 class _Classes:
@@ -223,13 +234,16 @@ def _fit(
     **options: Any,
 ) -> FirstFit:  # fmt: skip
     """A first fit whose estimator is imported and made when it runs."""
-    more = _decode_every_way if group == "graphs" else None
     return FirstFit(
-        name, group, lambda: getattr(maxmargin, estimator)(**options), lambda: data(kind), more
+        name, group, lambda: getattr(maxmargin, estimator)(**options), lambda: data(kind)
     )
 
 
 def _all() -> Iterable[FirstFit]:
+    any_graphs = _fit(
+        "graph/max-margin/factors", "any graphs", _factor_graphs, "", "GraphLabeler", random_state=0
+    )
+    yield any_graphs._replace(more=_decode_every_way)
     for estimator, task, group, surrogates, kinds, data in _TABLE:
         for surrogate in surrogates:
             for kind in kinds.split():

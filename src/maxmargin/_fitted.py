@@ -64,7 +64,10 @@ def check_fitted(model: BaseEstimator) -> None:
 
 # --- what several estimators share -----------------------------------------------------------
 
-_STATUSES = ("converged", "max_iter", "interrupted", "stopped", "early_stopped", "stationary")
+_STATUSES = (
+    *("converged", "max_iter", "interrupted", "stopped", "early_stopped", "stationary"),
+    "stalled",
+)
 _HISTORY: Schema = {"status_": one_of(*_STATUSES), "history_": list_of(record("Check"))}
 
 

@@ -70,7 +70,7 @@ def check_csr(data: Any, indices: Any, indptr: Any, shape: Any) -> None:
 
 
 def check_random_state(state: Mapping[str, Any]) -> None:
-    """The state of a Mersenne Twister; numpy believes any position and any key."""
+    """The state of a Mersenne Twister; numpy accepts any position and any key."""
     if state.get("bit_generator") != "MT19937":
         raise ValueError(f"a RandomState must be MT19937; received {state.get('bit_generator')!r}")
     inner = state["state"]
@@ -83,7 +83,7 @@ def check_random_state(state: Mapping[str, Any]) -> None:
         raise ValueError("the saved normal number of a RandomState is none")
 
 
-# --- pools: pieces of one array, each with a start, a room, and a count of entries in use -------
+# --- pools: pieces of one array, each with a start, a capacity, and a count of entries in use ---
 
 
 def check_pool(
@@ -96,7 +96,7 @@ def check_pool(
         if (values < 0).any():
             raise ValueError(f"{what} of {name} is negative")
     if (count > room).any():
-        raise ValueError(f"{name}: an example has more entries than room")
+        raise ValueError(f"{name}: an example has more entries than its capacity")
     if (start > used).any() or (room > used).any():
         raise ValueError(f"{name}: an example lies beyond the used part")
     order = np.lexsort((room, start))

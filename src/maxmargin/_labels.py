@@ -114,6 +114,25 @@ def _refuse_quantities(labels: Any, place: Callable[[int], str]) -> None:
     )
 
 
+def ordered_categories(y: Any) -> list | None:
+    """Categories of an ordered Categorical (pandas), from the lowest to the highest."""
+    kind: Any = getattr(y, "dtype", None)  # that of numpy has no order
+    return list(kind.categories) if getattr(kind, "ordered", False) else None
+
+
+def refuse_unordered(labels: np.ndarray, estimator: str) -> None:
+    """Refuse strings as ordered labels: sorted, they would be in alphabetical order."""
+    found = find_classes(labels).tolist()
+    if len(found) < 3 or not any(is_text(label) for label in found):
+        return  # the order of two classes makes no difference
+    shown = ", ".join(map(repr, found[:5])) + (", ..." if len(found) > 5 else "")
+    raise ValueError(
+        f"y holds strings, which do not say their order: sorted they are {shown}. Declare it, from "
+        f"the lowest to the highest: {estimator}(classes=[{shown}]) in the right order, or pass y "
+        "as an ordered pandas Categorical."
+    )
+
+
 def _declared_classes(declared: Any, fewest: int) -> np.ndarray:
     if not is_iterable(declared):
         raise ValueError(f"classes must be a list of all labels; received {declared!r}.")

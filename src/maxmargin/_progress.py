@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import sys
@@ -14,6 +15,9 @@ _SECONDS_BETWEEN_DRAWINGS = 0.1
 # A file that is read within this time needs no bar.
 _SECONDS_BEFORE_READING_IS_SHOWN = 0.5
 _SHORTEST_BAR, _LONGEST_BAR = 4, 30
+# Seconds that the first fit of an estimator compiles, where they were measured: see
+# docs/results/benchmarks.md.
+_FIRST_FIT_SECONDS = {"SequenceLabeler": 8, "MulticlassClassifier": 4, "GraphLabeler": 29}
 
 
 class _Reporter:
@@ -76,16 +80,50 @@ class _Reporter:
 
 
 class ProgressReporter(_Reporter):
-    """Report the checks of a solver that stops after ``max_iter`` passes.
+    """Report the checks of a solver that stops after ``max_iter`` passes or at a relative gap.
 
-    ``name`` is what is being fitted; nothing is reported if ``verbose`` is 0 or less.
+    ``name`` is what is being fitted, ``tol`` the relative gap; nothing is reported if ``verbose``
+    is 0 or less. The bar shows the passes of all that are allowed, or how far the logarithm of the
+    gap has come towards that of the tolerance, whichever is more, and is full when the fit ends.
+    Compilation is announced once, also to the logger of a silent fit.
     """
 
-    def __init__(self, verbose: int, max_iter: int, name: str) -> None:
+    def __init__(self, verbose: int, max_iter: int, name: str, tol: float = 0.0) -> None:
         super().__init__(verbose, name)
-        self._max_iter = max_iter
+        self._max_iter, self._tol = max_iter, tol
+        self._first_gap: float | None = None
+        self._closed = 0.0  # share of the way from the first gap to the tolerance
         self._check: Any = None
         self._check_time = -float("inf")
+        self._announced = False
+
+    def __enter__(self) -> Any:
+        from ._compiling import WATCH  # imports numba
+
+        WATCH.observers.append(self._announce)
+        return super().__enter__()
+
+    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        from ._compiling import WATCH
+
+        WATCH.observers.remove(self._announce)
+        if self.mode == "bar" and self._check is not None and kind is None:
+            self._closed = 1.0
+            self._draw(self._check.passes)
+        super().__exit__(kind, error, traceback)
+
+    def _announce(self) -> None:
+        """Say, once per fit, that functions are compiled."""
+        if self._announced:
+            return
+        self._announced = True
+        seconds = _FIRST_FIT_SECONDS.get(self._name)
+        about = "" if seconds is None else f", about {seconds} s"
+        what = f"compiling kernels, once per machine{about}"
+        if self.mode == "bar":
+            self._show(0.0, [what])
+        else:
+            self._log([what])
 
     def update(self, check: Any) -> None:
         """Report a check of the solver; its values that are None are left out."""
@@ -94,7 +132,21 @@ class ProgressReporter(_Reporter):
             self._log([passed, *_figures(check, check.seconds)])
         elif self.mode == "bar":
             self._check, self._check_time = check, time.perf_counter()
+            self._closed = max(self._closed, self._share_closed(check))
             self._draw(check.passes)
+
+    def _share_closed(self, check: Any) -> float:
+        """How far the logarithm of the relative gap has come towards that of the tolerance."""
+        if not check.gap or not check.primal or not self._tol:
+            return 0.0
+        gap = check.gap / abs(check.primal)
+        if not 0.0 < gap < math.inf:
+            return 0.0
+        if self._first_gap is None:
+            self._first_gap = gap
+        if gap <= self._tol:
+            return 1.0
+        return max(0.0, math.log(self._first_gap / gap) / math.log(self._first_gap / self._tol))
 
     def pulse(self, fraction_of_pass: float, passes: float) -> None:
         """Move the bar between two checks, some way beyond the number of complete passes.
@@ -109,7 +161,26 @@ class ProgressReporter(_Reporter):
         if self._check is not None:
             seconds = self._check.seconds + time.perf_counter() - self._check_time
             parts += _figures(self._check, seconds)
-        self._show(position / self._max_iter if self._max_iter > 0 else 1.0, parts)
+        passed = position / self._max_iter if self._max_iter > 0 else 1.0
+        self._show(max(passed, self._closed), parts)
+
+
+class EpochReporter(_Reporter):
+    """Report the epochs of a network in training."""
+
+    def __init__(self, verbose: int, max_epochs: int, name: str) -> None:
+        super().__init__(verbose, name)
+        self._max_epochs = max_epochs
+
+    def update(self, epoch: Any) -> None:
+        """Report an epoch: its number, loss and accuracy, which may be None."""
+        parts = [f"epoch {epoch.number}/{self._max_epochs}", f"loss {epoch.loss:.4g}"]
+        if epoch.accuracy is not None:
+            parts.append(f"accuracy {epoch.accuracy:.4f}")
+        if self.mode == "log":
+            self._log(parts)
+        elif self.mode == "bar":
+            self._show(epoch.number / self._max_epochs, parts)
 
 
 class ReadingReporter(_Reporter):
@@ -253,8 +324,8 @@ def _fit_line(name: str, done: float, parts: list[str], width: int, marks: tuple
     while len(kept) > 1 and len(name) + 3 + _SHORTEST_BAR + len("  ".join(kept)) > width:
         kept.pop()
     text = "  ".join(kept)
-    room = min(width - len(name) - 3 - len(text), _LONGEST_BAR)
-    if room < _SHORTEST_BAR:
+    free = min(width - len(name) - 3 - len(text), _LONGEST_BAR)
+    if free < _SHORTEST_BAR:
         return text[: max(width, 0)]
-    full = min(max(round(done * room), 0), room)
-    return f"{name}  {marks[0] * full}{marks[1] * (room - full)} {text}"
+    full = min(max(round(done * free), 0), free)
+    return f"{name}  {marks[0] * full}{marks[1] * (free - full)} {text}"

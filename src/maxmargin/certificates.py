@@ -249,7 +249,7 @@ class Certificate:
     Attributes
     ----------
     primal, dual, gap : float
-        Objective at the weights, a lower bound of the objective of any weights, the difference.
+        Objective at the weights, a lower bound on the objective of any weights, the difference.
     relative_gap : float
         The gap as a share of the objective.
     oracle_error : float

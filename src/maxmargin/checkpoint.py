@@ -46,6 +46,7 @@ _OBJECTS = {
     ("maxmargin.solvers._flow_moves", "Curvature"),
     ("maxmargin.solvers.acceleration", "AcceleratedState"),
     ("maxmargin.solvers.averaging", "AveragedState"),
+    ("maxmargin.solvers.corrective", "CorrectiveState"),
     ("maxmargin.solvers.frank_wolfe", "BlockState"),
     ("maxmargin.solvers.interior", "InteriorState"),
     ("maxmargin.solvers.interpreted", "MeanBlocks"),
@@ -237,9 +238,14 @@ class Recorder:
         self._climb.state = _with_shared_numbers(self._start.solver, self._climb.state)
         self.replaying = False
 
+    @property
+    def has_state(self) -> bool:
+        """Whether there is a state to write: after the first check of a solver."""
+        return self._best is not None and len(self._best.seen.weights) > 0
+
     def state(self) -> FitState:
         """The present state; its arrays are those that the solver works on."""
-        if self._best is None or not len(self._best.seen.weights):
+        if not self.has_state:
             raise RuntimeError("a fit has no state before its first check")
         seconds = self.before + time.perf_counter() - self._began
         best, checked = tuple(self._best.seen), self._checked_calls

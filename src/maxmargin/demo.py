@@ -166,22 +166,27 @@ def _prepare() -> None:
 
 # --- the table ------------------------------------------------------------------------------
 
-_HEADER = ("task", "measure", "score", "baseline", "", "gap", "seconds")
-_TEXT_COLUMNS = {0, 1, 4}
+_HEADER = ("task", "measure", "score", "baseline", "gap", "seconds")
+_TEXT_COLUMNS = {0, 1}
+_WIDTH = 80  # columns of most terminals
 
 
 def _row(summary: Summary) -> tuple[str, ...]:
     best = (min if summary.lower_is_better else max)(summary.baselines, key=lambda b: b.score)
     gap = "" if summary.relative_gap is None else f"{summary.relative_gap:.2%}"
     seconds = "" if summary.seconds is None else f"{summary.seconds:.1f}"
-    return (summary.title, summary.measure, summary.text(summary.score), summary.text(best.score),
-            f"({best.name})", gap, seconds)  # fmt: skip
+    task = summary.title.partition(":")[0]
+    return (task, summary.measure, summary.text(summary.score), summary.text(best.score), gap,
+            seconds)  # fmt: skip
 
 
 def table(summaries: list[Summary]) -> str:
-    """All outcomes in aligned columns."""
+    """All outcomes in aligned columns, in at most 80 characters per line."""
     rows = [_HEADER, *map(_row, summaries)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    too_wide = sum(widths) + 2 * (len(widths) - 1) - _WIDTH
+    widths[1] -= max(0, too_wide)  # of the measure, whose name may be cut
+    rows = [(row[0], _cut(row[1], widths[1]), *row[2:]) for row in rows]
     return "\n".join(
         "  ".join(
             cell.ljust(width) if place in _TEXT_COLUMNS else cell.rjust(width)
@@ -191,9 +196,14 @@ def table(summaries: list[Summary]) -> str:
     )
 
 
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
+
+
 def _show_table(summaries: list[Summary]) -> None:
     """On a terminal by rich, if it is installed; as plain text otherwise."""
     try:
+        from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table
     except ImportError:
@@ -201,7 +211,7 @@ def _show_table(summaries: list[Summary]) -> None:
     if Console is None or not sys.stdout.isatty():
         print(table(summaries))
         return
-    drawn = Table(header_style="bold")
+    drawn = Table(header_style="bold", box=SIMPLE_HEAD)
     for place, name in enumerate(_HEADER):
         drawn.add_column(name, justify="left" if place in _TEXT_COLUMNS else "right")
     for summary in summaries:
@@ -275,10 +285,11 @@ def main(
         document.add(title=title, **lesson._asdict())
     print()
     _show_table(document.summaries)
-    print("\nScores are on new data; a distance should be small, everything else large. The")
-    print("baseline is the better one of two: a constant, and a linear SVM on every part alone.")
-    print("Gap: the certificate. No weights at all have a training objective smaller than ours by")
-    print("more than this share of it; computed from a feasible dual point, not estimated.")
+    print("\nScores are on new data; a mean absolute error should be small, everything else")
+    print("large. The baseline is the better one of two: a constant prediction, and a linear")
+    print("SVM on every part alone. The gap is the certificate: no weights have a training")
+    print("objective that is smaller by more than this share of it. It is computed from a")
+    print("feasible dual point, not estimated.")
     if wanted is not None:
         path = document.save(free_path(wanted))
         print(f"\nThe report with curves, tables and examples: {path}")

@@ -65,7 +65,7 @@ def estimate_memory(
     samples; where the estimator has a parameter ``classes`` that is not set, the classes of all
     of y are declared. The dual is larger where more examples are hard to get right, and a sample is
     easier than the whole: labels that are mostly noise can take several times the estimate. Leave
-    some room, and see ``dual_nbytes_`` after a fit.
+    some spare capacity, and see ``dual_nbytes_`` after a fit.
 
     Examples
     --------

@@ -84,7 +84,7 @@ def invert(matrix, pivots):
 
 
 @leaf
-def _scaled_arcs(table, single_root, arcs):
+def scaled_arcs(table, single_root, arcs):
     """Exponentials, each row scaled; for a single root, the root's column by itself, too.
 
     Returns the sum of the logarithms of all factors taken out; minus infinity: no tree.
@@ -113,7 +113,7 @@ def _scaled_arcs(table, single_root, arcs):
 
 
 @leaf
-def _laplacian(arcs, single_root, matrix):
+def laplacian(arcs, single_root, matrix):
     n = arcs.shape[0]
     for d in range(n):
         total = 0.0 if single_root else arcs[d, 0]
@@ -126,7 +126,7 @@ def _laplacian(arcs, single_root, matrix):
 
 
 @leaf
-def _read_marginals(arcs, single_root, inverse, mu):
+def read_marginals(arcs, single_root, inverse, mu):
     """Marginals from the inverse; False if they are not accurate."""
     n = arcs.shape[0]
     for d in range(n):
@@ -179,12 +179,12 @@ def tree_marginals(table, single_root, work, mu):
     size = n * (n + 1)
     arcs = work[:size].reshape(n, n + 1)
     matrix = work[size : size + n * n].reshape(n, n)
-    scale = _scaled_arcs(table, single_root, arcs)
+    scale = scaled_arcs(table, single_root, arcs)
     if scale == -np.inf:
         return -np.inf
-    _laplacian(arcs, single_root, matrix)
+    laplacian(arcs, single_root, matrix)
     log_det = invert(matrix, work[size + n * n :])
-    if log_det > -np.inf and _read_marginals(arcs, single_root, matrix, mu):
+    if log_det > -np.inf and read_marginals(arcs, single_root, matrix, mu):
         return scale + log_det
     return careful_marginals(table, single_root, work, mu)
 

@@ -198,6 +198,12 @@ def add_gram(structure, rows, i, direction, scale, scores):
     _must_be_compiled("add_gram")
 
 
+def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
+    """Move mass between the outputs that example i remembers, one per row, from worse ones to
+    better ones; ``shares`` and the weights follow. For structures with the trait ``revisits``."""
+    _must_be_compiled("revisit")
+
+
 def embed(structure, i, labels, out):
     """Write the indicator vector of the parts of an output."""
     _must_be_compiled("embed")
@@ -295,6 +301,28 @@ def gibbs(structure, i, scores, work, mu):
     _must_be_compiled("gibbs")
 
 
+def gibbs_change(structure, i, scores, direction, work, out):
+    """Derivative of the marginals of :func:`gibbs` when the scores move along ``direction``.
+
+    This is the covariance of the parts times the direction, the product with the second derivative
+    of the log partition function. Returns False where rounding would leave too few digits.
+    """
+    _must_be_compiled("gibbs_change")
+
+
+def change_work(structure):
+    """Length of the scratch vector of :func:`gibbs_change` and :func:`draw`."""
+    _must_be_compiled("change_work")
+
+
+def draw(structure, i, scores, uniforms, work, labels):
+    """Write an output drawn in proportion to ``exp(scores @ phi(y))``; False if there is none.
+
+    ``uniforms`` holds numbers in [0, 1): one per label, or per element of a subset.
+    """
+    _must_be_compiled("draw")
+
+
 def entropy(structure, i, mu, work):
     """Largest entropy of a distribution over outputs that has the marginals mu."""
     _must_be_compiled("entropy")
@@ -375,12 +403,12 @@ def answer(oracle, surrogate, structure, i, scores, work, labels, mu):
     _must_be_compiled("answer")
 
 
-def respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, out):
+def respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
     """The answer for a step from mu; what the oracle remembers of block i may change.
 
     Writes ``out``; returns the gap at mu, and whether ``out`` is the exact maximum over the whole
     block: otherwise it is the end of the line to search. With a gap of 0 or less there is nothing
-    to gain, and ``out`` is not used.
+    to gain, and ``out`` is not used. ``room`` is scratch: numbers, and the labels of an output.
     """
     _must_be_compiled("respond")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
 # Folders without compiled code: not even looked at, because an import should be quick.
-_WITHOUT = ("estimators", "report", "files", "datasets", "cli")
+_WITHOUT = ("estimators", "report", "files", "datasets", "cli", "torch")
 # They keep compiled code and find it again, and do not change it.
 _KEEPING = ("cache", "sources", "store", "target")  # in _kernels
 _COMPILES = re.compile(r"^from (?:\.|\.\.+_kernels\.)jit import", re.M)

@@ -22,7 +22,7 @@ from .jit import leaf
 from .vector import add_scaled, combine_rows, copy, dot, max_plus, spread_row
 
 # Plain messages are used while all numbers that matter stay above exp(-600).
-_SAFE = 600.0
+SAFE = 600.0
 
 
 @leaf
@@ -63,7 +63,7 @@ def _is_harmless(unary, transitions):
             return False
     if not all_allowed:
         steps = 0.5 * length
-    return 2.0 * steps * (spread + widest + np.log(n)) <= _SAFE
+    return 2.0 * steps * (spread + widest + np.log(n)) <= SAFE
 
 
 @leaf
@@ -173,7 +173,7 @@ def _plain_sums(unary, transitions, work, marginals, summed):
 
 
 @leaf
-def _forward(before, table, unary, best, sums, ways, after):
+def forward_step(before, table, unary, best, sums, ways, after):
     """One step: ``after`` = log sums with the scores of its labels; ``ways`` = shares of the sums.
 
     ``ways[j, k]`` becomes the share of label j among the ways to reach label k.
@@ -207,7 +207,7 @@ def _backward(ways, ones, marginals, t):
 
 
 @leaf
-def _last(marginals):
+def normalise_last(marginals):
     """Normalise the last message into a marginal; returns the log of its sum."""
     last = marginals[marginals.shape[0] - 1]
     top = extremes(last)[1]
@@ -258,10 +258,10 @@ def careful_marginals_summed(unary, transitions, work, marginals, summed):
     copy(marginals[0], unary[0])
     for t in range(length - 1):
         copy(messages[t], marginals[t])
-        _forward(marginals[t], transitions, unary[t + 1], best, sums, ways, marginals[t + 1])
-    value = _last(marginals)
+        forward_step(marginals[t], transitions, unary[t + 1], best, sums, ways, marginals[t + 1])
+    value = normalise_last(marginals)
     for t in range(length - 2, -1, -1):
-        _forward(messages[t], transitions, unary[t + 1], best, sums, ways, reached)
+        forward_step(messages[t], transitions, unary[t + 1], best, sums, ways, reached)
         _backward(ways, ones, marginals, t)
         add_scaled(summed.reshape(n * n), ways.reshape(n * n), 1.0)
     return value

@@ -19,6 +19,7 @@ Structured prediction with a certificate: from a file to a model, in one line ea
   maxmargin demo                                     a tour, and report.html
   maxmargin train multiclass data.csv -o model.mm    learn the column "label"
   maxmargin evaluate model.mm test.csv               scores beside a trivial baseline
+  maxmargin report model.mm test.csv                 the same as report.html, with pictures
   maxmargin predict model.mm new.csv -o labels.csv
   maxmargin inspect model.mm                         strongest features, certificate
 
@@ -36,7 +37,9 @@ Exit codes: 0 done; 1 failed; 2 bad input or usage; 3 not converged (train --str
 130 interrupted. --json prints what a program can read; --debug shows tracebacks.
 """
 
-_COMMANDS = ("demo", "train", "predict", "evaluate", "inspect", "datasets", "kernels", "reproduce")
+_COMMANDS = (
+    "demo", "train", "predict", "evaluate", "report", "inspect", "datasets", "kernels", "reproduce",
+)  # fmt: skip
 
 
 class Lazy(click.Group):

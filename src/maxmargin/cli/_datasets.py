@@ -1,4 +1,4 @@
-"""``maxmargin datasets``: list, fetch, path."""
+"""``maxmargin datasets``: list, show, fetch, path."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ def command():
 
     \b
       maxmargin datasets list --task multilabel
+      maxmargin datasets show yeast
       maxmargin datasets fetch iris -o iris.csv
       maxmargin datasets path
 
@@ -28,16 +29,44 @@ def command():
 @click.option("--task", type=click.Choice(TASKS), help="Only those of a task.")
 @json_option
 def list_(task, as_json):
-    """Names, tasks, and whether they are here."""
-    rows = [
-        (entry.name, entry.task, _where(entry), entry.description)
-        for entry in map(datasets.entry_of, datasets.names(task))
-    ]
+    """Names, tasks, whether they are here, sizes and licences."""
+    entries = [datasets.entry_of(name) for name in datasets.names(task)]
     if as_json:
-        keys = ("name", "task", "where", "description")
-        print_json([dict(zip(keys, row, strict=True)) for row in rows])
+        print_json([_about(entry) for entry in entries])
         return
-    print_table(("name", "task", "where", "what"), rows)
+    rows = [(e.name, e.task, _where(e), _size(e), e.licence, e.description) for e in entries]
+    print_table(("name", "task", "where", "size", "licence", "what"), rows)
+
+
+@command.command("show")
+@click.argument("name")
+@json_option
+def show(name, as_json):
+    """What NAME is: source, licence, size, and how to get it."""
+    about = _about(datasets.entry_of(name))
+    if as_json:
+        print_json(about)
+        return
+    for key, value in about.items():
+        if value is not None:
+            click.echo(f"{key:12} {value}")
+
+
+def _about(entry) -> dict:
+    return {
+        "name": entry.name,
+        "task": entry.task,
+        "where": _where(entry),
+        "description": entry.description,
+        "origin": entry.origin,
+        "licence": entry.licence,
+        "bytes": entry.n_bytes,
+        "how": entry.how,
+    }
+
+
+def _size(entry) -> str:
+    return "" if entry.n_bytes is None else f"{entry.n_bytes / 1e6:.2f} MB"
 
 
 def _where(entry) -> str:

@@ -8,9 +8,10 @@ import click
 
 from ..files import FileError
 from ..files.prepare import follow, texts_wanted
+from ._fit import fingerprint_of
 from ._model_file import read_model_file
 from ._options import json_option, read_data, reading_options
-from ._output import print_json
+from ._output import note, print_json
 from ._tasks import certificate_of, certified, scores_of
 from ._train import print_scores
 
@@ -21,7 +22,8 @@ _HELP = """Scores of MODEL on the labelled examples of DATA, beside a trivial ba
   maxmargin evaluate flowers.mm test.csv --json
 
 The baseline looks at no features: the most frequent class of the training data, and the like. The
-last line is the certificate of the training objective, which says nothing about new data.
+file of the training is recognised, with a warning: its scores are too good. The last line is the
+certificate of the training objective, which says nothing about new data.
 """
 
 
@@ -32,7 +34,10 @@ last line is the certificate of the training objective, which says nothing about
 @reading_options
 def command(model_path, data, as_json, **reading):
     """Read, predict, compare."""
-    opened = read_model_file(model_path)
+    opened = read_model_file(model_path, data)
+    same = opened.data.get("sha256") == fingerprint_of([], [data])
+    if same:
+        note("warning: the model was trained on this file; scores on new data will be lower")
     verbose = int(sys.stderr.isatty() and not as_json)
     texts = texts_wanted(opened.recipe)
     examples = read_data(data, opened.task, texts=texts, verbose=verbose, **reading)
@@ -48,6 +53,7 @@ def command(model_path, data, as_json, **reading):
             "task": opened.task,
             "data": data,
             "n_examples": len(y),
+            "is_training_data": same,
             "scores": [score._asdict() for score in scores],
             "baseline": opened.baseline["says"],
             "certificate": certificate,

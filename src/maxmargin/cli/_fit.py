@@ -27,10 +27,11 @@ class Fits:
 
     def __init__(
         self, make: Callable[[], Any], path: str | None, every: float, fingerprint: str,
-        resume: bool, scoring: str | None = None,
+        resume: bool, scoring: str | None = None, quiet: bool = False,
     ) -> None:  # fmt: skip
         self.new_model = make
-        self._scoring = scoring
+        self._scoring, self._quiet = scoring, quiet
+        self._recorder: Recorder | None = None
         self.interrupted = False
         self.engine: Any = None  # where partitions work, if there are any
         self.n_partitions = N_PARTITIONS
@@ -58,7 +59,8 @@ class Fits:
         if self._start is not None:
             note(
                 f"continuing from {path}: {len(self._scores)} fits done, "
-                f"{self._start.seconds:.0f} s into the next"
+                f"{self._start.seconds:.0f} s into the next",
+                self._quiet,
             )
 
     def known_score(self, number: int) -> float | None:
@@ -81,7 +83,7 @@ class Fits:
         """Train; a state read from the file belongs to the first fit that is not yet done."""
         start, self._start = self._start, None
         if self._path is not None:
-            model._recorder = Recorder(self._write, self._every, start)
+            model._recorder = self._recorder = Recorder(self._write, self._every, start)
         if self.engine is not None:
             model._engine, model._n_partitions = self.engine, self.n_partitions
         try:
@@ -98,9 +100,20 @@ class Fits:
         try:
             write_checkpoint(self._path, about, state)
         except OSError as error:
-            if not self._warned:  # training matters more than its insurance
-                note(f"warning: no checkpoint could be written: {error.strerror or error}")
+            if not self._warned:  # the training goes on without
+                message = f"warning: no checkpoint could be written: {error.strerror or error}"
+                note(message, self._quiet)
             self._warned = True
+
+    def keep(self) -> bool:
+        """Write the state at the end of the last fit, from which more passes can follow.
+
+        Returns whether there is one; a fit with hidden labels has none between two rounds.
+        """
+        if self._recorder is None or not self._recorder.has_state:
+            return False
+        self._write(self._recorder.state())
+        return not self._warned
 
     def forget(self) -> None:
         """Remove the checkpoint: everything is done."""

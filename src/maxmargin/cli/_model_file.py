@@ -34,8 +34,17 @@ def write_model_file(path: str, content: ModelFile) -> None:
     write_model(content.model, path, notes={_NOTE: note})
 
 
-def read_model_file(path: str) -> ModelFile:
-    """Read a model that ``maxmargin train`` wrote."""
+def _is_model(path: str) -> bool:
+    try:
+        return read_note(path, _NOTE) is not None
+    except (OSError, ModelFileError):
+        return False
+
+
+def read_model_file(path: str, data: str = "") -> ModelFile:
+    """Read a model that ``maxmargin train`` wrote; ``data`` is the other file of the command."""
+    if data and not _is_model(path) and _is_model(data):
+        raise FileError(f"{data} is the model, and comes first: write {data} {path}")
     try:
         note = read_note(path, _NOTE)
     except FileNotFoundError:

@@ -40,6 +40,20 @@ class Names(click.ParamType):
         return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
+class TaskName(click.Choice):
+    """The name of a task; data in its place are recognised."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value not in self.choices and (os.path.exists(value) or value.startswith("@")):
+            self.fail(
+                f"{value!r} is data; the task comes first: maxmargin train TASK {value} -o MODEL, "
+                f"with TASK one of {', '.join(self.choices)}",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 def reading_options(command: Callable) -> Callable:
     """How data files are read."""
     for option in (

@@ -11,7 +11,9 @@ from typing import Any
 import click
 import numpy as np
 
+from ..files import FileError
 from ..files.prepare import follow, texts_wanted
+from ..tasks.base import n_rows
 from ._model_file import ModelFile, read_model_file
 from ._options import json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, write_text
@@ -38,11 +40,16 @@ def command(model_path, data, output, force, as_json, **reading):
     """Read, predict, write."""
     check_output(output, force)
     check_apart(output, data, model_path)
-    opened = read_model_file(model_path)
+    opened = read_model_file(model_path, data)
     verbose = int(sys.stderr.isatty() and not as_json)
     texts = texts_wanted(opened.recipe)
     examples = read_data(data, opened.task, texts=texts, verbose=verbose, **reading)
     X, _ = follow(examples, opened.recipe)
+    if n_rows(X) != len(examples) and opened.recipe.get("missing") == "drop":
+        raise FileError(
+            f"{data}: rows with missing values have no prediction; fill them, or train with "
+            "--missing mean"
+        )
     found = opened.model.predict(X)
     if as_json:
         content = {"task": opened.task, "predictions": names_of(opened, found)}

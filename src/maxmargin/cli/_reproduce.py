@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import sys
 from pathlib import Path
 
 import click
+
+from .._optional import require
 
 
 def _experiments():
@@ -24,6 +27,13 @@ def _experiments():
     )
 
 
+def _title(found, name: str) -> str:
+    """First line of the docstring of an experiment, which is not imported for it."""
+    path = Path(found.__file__).with_name(f"{name}.py")
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0]
+
+
 @click.command("reproduce", short_help="Run an experiment of a paper by its name.",
                context_settings={"ignore_unknown_options": True})  # fmt: skip
 @click.argument("name", required=False)
@@ -38,13 +48,16 @@ def command(name, rest, quick):
     """
     found = _experiments()
     if name is None:
+        width = max(map(len, found.NAMES))
         for each in found.NAMES:
-            click.echo(each)
+            click.echo(f"{each:{width}}  {_title(found, each)}")
         return
     if name not in found.NAMES:
         raise click.UsageError(
             f"there is no experiment {name!r}; there are {', '.join(found.NAMES)}"
         )
+    for module, extra in found.NEEDS.get(name, ()):
+        require(module, extra, f"The experiment {name}")
     # Libraries read this when they are imported, as the experiments' own command line expects.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     found.main([name, *rest, *(["--quick"] if quick else [])])

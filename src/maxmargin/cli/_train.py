@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -17,10 +18,10 @@ import numpy as np
 from ..cli import INTERRUPTED, NOT_CONVERGED, OK
 from ..datasets import take
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
-from ..solvers.result import CONVERGED, FAILED, STATIONARY
+from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY
 from ._fit import N_PARTITIONS, Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
-from ._options import Names, json_option, read_data, reading_options
+from ._options import Names, TaskName, json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, print_table
 from ._path import Point, best_alpha, walk_path
 from ._tasks import TASKS, Score, baseline_of, certificate_of, certified, estimator_class, scores_of
@@ -149,7 +150,7 @@ class Run:
         check_output(self.report, self.force or self.resume)
         check_apart(self.model_path, data, self.test_path, self.report)
         check_apart(self.report, data, self.test_path, self.checkpoint)
-        _check_checkpoint(self.checkpoint, self.model_path, self.resume, self.force)
+        _check_checkpoint(self)
         if self.test_path and self.holdout:
             raise click.UsageError("--test and --holdout exclude each other")
 
@@ -162,7 +163,7 @@ def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
 
 # fmt: off
 @click.command("train", help=_HELP, short_help="Train a model on a file.")
-@click.argument("task", metavar="TASK", type=click.Choice(TASKS))
+@click.argument("task", metavar="TASK", type=TaskName(TASKS))
 @click.argument("data")
 @click.option("-o", "--output", "model_path", required=True, metavar="MODEL",
               help="Where to write.")
@@ -190,6 +191,9 @@ def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
 @click.option("--target", type=Names(), default=(), help="Columns that hold the labels.")
 @click.option("--drop", type=Names(), default=(), help="Columns to leave out.")
 @click.option("--categorical", type=Names(), default=(), help="Columns of numbers as categories.")
+@click.option("--missing", type=click.Choice(["error", "drop", "mean"]), default="error",
+              show_default=True, help="Missing features of a table: refuse them, leave their "
+              "rows out, or put the mean of the column in their place.")
 @click.option("--group", help="Column that numbers the sequences of a table.")
 @click.option("--order", type=Names(), default=(), help="Classes of task ordinal, lowest first.")
 @click.option("--no-scale", is_flag=True, help="Do not standardise columns of numbers.")
@@ -210,6 +214,13 @@ def command(**options: Any) -> int:
     # fmt: on
     """Train, score, write."""
     request, run = _pick(Request, options), _pick(Run, options)
+    with warnings.catch_warnings():
+        if run.quiet:
+            warnings.simplefilter("ignore")
+        return _command(request, run, options)
+
+
+def _command(request: Request, run: Run, options: dict[str, Any]) -> int:
     choices = _pick(Choices, options, scale=not options.pop("no_scale"))
     reading = options
     run.check(request.data)
@@ -222,8 +233,9 @@ def command(**options: Any) -> int:
     )
     make = _factory(request, prepared, run.jobs, run.level)
     fits = Fits(
-        make, run.checkpoint, run.checkpoint_every, fingerprint, run.resume, request.scoring
-    )
+        make, run.checkpoint, run.checkpoint_every, fingerprint, run.resume, request.scoring,
+        run.quiet,
+    )  # fmt: skip
     began = time.perf_counter()
     try:
         with _engine(request, run) as fits.engine:
@@ -232,11 +244,15 @@ def command(**options: Any) -> int:
     except KeyboardInterrupt:
         kept = os.path.exists(run.checkpoint)
         where = f"; continue with --resume (from {run.checkpoint})" if kept else ""
-        note(f"interrupted before the last fit: there is no model yet{where}")
+        note(f"interrupted before the last fit: there is no model yet{where}", run.quiet)
         return INTERRUPTED
     seconds = time.perf_counter() - began
     baseline = baseline_of(model, prepared.X, prepared.y)
-    about = {"file": os.path.basename(request.data), "n_examples": len(prepared.y)}
+    about = {
+        "file": os.path.basename(request.data),
+        "n_examples": len(prepared.y),
+        "sha256": fingerprint_of([], [request.data]),
+    }
     model_file = ModelFile(model, request.task, prepared.recipe, baseline, about)
     write_model_file(run.model_path, model_file)
     scores = [] if test is None else scores_of(model, *test, baseline)
@@ -246,7 +262,10 @@ def command(**options: Any) -> int:
     if model.status_ == "interrupted":
         note(f"interrupted: {run.model_path} holds the best model so far; --resume goes on")
         return INTERRUPTED
-    fits.forget()
+    if model.status_ == MAX_ITER and fits.keep():
+        note(f"--resume with a larger --max-iter continues from {run.checkpoint}", run.silent)
+    else:
+        fits.forget()
     done = model.status_ in (CONVERGED, STATIONARY) or not (run.strict or model.status_ == FAILED)
     return OK if done else NOT_CONVERGED
 
@@ -284,19 +303,19 @@ def _read(
     return prepared, test
 
 
-def _check_checkpoint(checkpoint: str, model_path: str, resume: bool, force: bool) -> None:
-    exists = os.path.exists(checkpoint)
-    if exists and not resume and not force:
+def _check_checkpoint(run: Run) -> None:
+    exists = os.path.exists(run.checkpoint)
+    if exists and not run.resume and not run.force:
         raise click.UsageError(
-            f"{checkpoint} was left by a run that did not end; --resume goes on from it, --force "
-            "starts anew"
+            f"{run.checkpoint} was left by a run that did not end, or not converge; --resume goes "
+            "on from it, --force starts anew"
         )
-    if exists and not resume:
-        os.remove(checkpoint)
-    if resume and not exists:
-        if os.path.exists(model_path):
-            raise click.UsageError(f"nothing to resume: {model_path} is complete")
-        note(f"there is no {checkpoint} yet; starting from the beginning")
+    if exists and not run.resume:
+        os.remove(run.checkpoint)
+    if run.resume and not exists:
+        if os.path.exists(run.model_path):
+            raise click.UsageError(f"nothing to resume: {run.model_path} is complete")
+        note(f"there is no {run.checkpoint} yet; starting from the beginning", run.quiet)
 
 
 def _need_labels(y: Any, path: str) -> None:

@@ -57,7 +57,7 @@ class Dataset:
     splits: dict[str, np.ndarray] = field(default_factory=dict)
     feature_names: list[str] | None = None
     label_names: list | None = None
-    _rows: Any = None  # columns of tokens, for files in the manner of CoNLL
+    _rows: Any = None  # columns of tokens, for files like those of CoNLL
 
     def take(self, split: str) -> tuple[Any, Any]:
         """``X`` and ``y`` of a split."""

@@ -35,7 +35,7 @@ def as_examples(data: Dataset, task: str, part: str = "all") -> Examples:
 
 
 def export(data: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a data set as CSV (one label an example, dense), CoNLL or npz, by the suffix."""
+    """Write a data set as CSV (one label per example, dense), CoNLL or npz, by the suffix."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix == ".npz":
         _export_npz(data, path)

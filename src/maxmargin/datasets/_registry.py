@@ -10,8 +10,8 @@ from typing import NamedTuple
 class Entry(NamedTuple):
     """A data set by name.
 
-    ``files`` are those of the data folder with their SHA-256; ``openml`` is a name and version
-    there, for sets that can be fetched.
+    ``files`` are those of the data folder with their SHA-256, ``n_bytes`` their size; ``openml`` is
+    a name and version there, for sets that can be fetched; ``origin`` is where the data are from.
     """
 
     name: str
@@ -20,13 +20,31 @@ class Entry(NamedTuple):
     description: str
     files: tuple[tuple[str, str], ...] = ()
     openml: tuple[str, int] | None = None
+    licence: str = "not stated"
+    origin: str = ""
+    n_bytes: int | None = None
+
+    @property
+    def how(self) -> str:
+        """How to get it."""
+        if self.source == "scikit-learn":
+            return "comes with scikit-learn"
+        ways = [f"maxmargin datasets fetch {self.name} (OpenML)"] if self.openml else []
+        if self.files:
+            names = ", ".join(name for name, _ in self.files)
+            ways.append(f"put {names} into the folder MAXMARGIN_DATA")
+        return " or ".join(ways)
 
 
 def _entry(row: dict[str, str]) -> Entry:
     name, _, version = row["openml"].partition(":")
     listed = tuple(tuple(item.split(":")) for item in row["files"].split())
     openml = (name, int(version)) if name else None
-    return Entry(row["name"], row["task"], row["source"], row["description"], listed, openml)  # type: ignore[arg-type]
+    n_bytes = int(row["bytes"]) if row["bytes"] else None
+    return Entry(
+        row["name"], row["task"], row["source"], row["description"], listed, openml,  # type: ignore[arg-type]
+        row["licence"], row["origin"], n_bytes,
+    )  # fmt: skip
 
 
 def _read() -> dict[str, Entry]:

@@ -1,1 +1,1 @@
-"""The front doors, scikit-learn style, one file each."""
+"""The estimators, in scikit-learn style, one file each."""

@@ -1,4 +1,4 @@
-"""What all front doors share: solver settings, training, certificate, warnings."""
+"""What all estimators share: solver settings, training, certificate, warnings."""
 
 from __future__ import annotations
 
@@ -34,13 +34,14 @@ from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.problem import Outline
-from ..solvers.result import FAILED, MAX_ITER, Result
+from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
 from ..strengths import Strength
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
 from ._moved import refuse_moved
+from ._tasks_of_fit import CallbackSupportMixin, with_tasks
 from .values import EarlyStopping
 
 SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
@@ -122,8 +123,21 @@ def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+class Missing:
+    """A method that other estimators have: the error of its absence says what to call instead."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        remedy = "it has no likelihood; decision_function or decode give scores"
+        if hasattr(owner, "predict_marginals"):
+            remedy = "write predict_marginals, with surrogate='crf' if probabilities are wanted"
+        raise AttributeError(f"{owner.__name__} has no {self._name}: {remedy}.")
+
+
 @with_parameters
-class StructuredEstimator(BaseEstimator):
+class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators, with the parameters that all have."""
 
     surrogate: str = field(default="max-margin", kw_only=False)
@@ -143,16 +157,20 @@ class StructuredEstimator(BaseEstimator):
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
+    _tasks: Any = field(default=None, init=False)  # of the fit at work: _tasks_of_fit.py
     # See distributed/: where partitions work, how many they are, and a problem in the place of one.
     _engine: Any = field(default=None, init=False)
     _n_partitions: Any = field(default=None, init=False)
     _hand_over: Any = field(default=None, init=False)
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
 
+    predict_proba = Missing()
+    predict_log_proba = Missing()
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "fit" in vars(cls):
-            cls.fit = _all_or_nothing(_with_strength(cls.fit))
+            cls.fit = _all_or_nothing(with_tasks(_with_strength(cls.fit)))
         if "__init__" in vars(cls):
             cls.__init__ = _without_moved(cls.__init__)  # type: ignore[method-assign]
 
@@ -201,7 +219,7 @@ class StructuredEstimator(BaseEstimator):
             tol=check_number("tol", self.tol, at_least=0),
             max_iter=self._check_max_iter(),
             n_threads=check_n_jobs(self.n_jobs),
-            callbacks=check_callbacks(self.callbacks),
+            callbacks=(*check_callbacks(self.callbacks), *([self._tasks] if self._tasks else [])),
             rng=check_random_state(self.random_state),
             verbose=check_integer("verbose", verbose, 0),
         )
@@ -228,7 +246,7 @@ class StructuredEstimator(BaseEstimator):
         refuse_missing(self.solver, outline, type(self).__name__)
 
     def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
-        """``alpha``, where "auto" is C = 1 for a loss summed over so many positions an example."""
+        """``alpha``, where "auto" is C = 1 for a loss summed over the positions of an example."""
         return self._strength.alpha_for(positions / total_weight)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
@@ -267,11 +285,14 @@ class StructuredEstimator(BaseEstimator):
         self._keep_certificate(result, stepper.problem)
         if result.status == FAILED:
             warn_failure(type(self).__name__, result.primal, result.dual)
-        if result.status == MAX_ITER and settings.tol > 0:
+        if result.status in (MAX_ITER, STALLED) and settings.tol > 0:
+            at_limit = result.status == MAX_ITER
+            why = f"in {settings.max_iter} passes" if at_limit else "because of rounding errors"
+            more = "max_iter or " if at_limit else ""
             warnings.warn(
-                f"{type(self).__name__} did not converge in {settings.max_iter} passes: relative "
+                f"{type(self).__name__} did not converge {why}: relative "
                 f"gap {result.gap / abs(result.primal):.2g} > tol={settings.tol:g} (primal "
-                f"{result.primal:.6g}, dual {result.dual:.6g}). Increase max_iter or alpha, scale "
+                f"{result.primal:.6g}, dual {result.dual:.6g}). Increase {more}alpha, scale "
                 "the features, or accept the gap with a larger tol.",
                 ConvergenceWarning,
                 stacklevel=outside(),

@@ -1,4 +1,4 @@
-"""Docstring parts that the front doors share, so that they say the same thing once."""
+"""Docstring parts that the estimators share."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ PARAMETERS = """\
     verbose : int, default=0
         1 shows progress: a bar on a terminal, log messages elsewhere.
     callbacks : callable or list of callables, optional
-        Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops."""
+        Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops.
+        Callbacks of scikit-learn (1.9 or newer) are set by ``set_callbacks``."""
 
 ATTRIBUTES = """\
     primal_, dual_, gap_ : float
@@ -78,7 +79,8 @@ ATTRIBUTES = """\
         The part of the gap that may be due to inexact oracles; 0 where they are exact.
     status_ : str
         "converged" (``gap_ <= tol * primal_``), "max_iter", "early_stopped", "stopped" (by a
-        callback), "interrupted", or "failed" where numbers overflowed.
+        callback), "interrupted", "stalled" where rounding errors left no better step, or "failed"
+        where numbers overflowed.
     n_iter_ : int
         Passes over the data.
     n_oracle_calls_ : int
@@ -124,7 +126,7 @@ UNPROVEN = """
 HIDDEN_ATTRIBUTES = """\
     objective_ : float
         Only after a fit with hidden labels: the objective with hidden labels at their best. Then
-        ``primal_``, ``dual_`` and ``gap_`` are those of the last convex problem, an upper bound of
+        ``primal_``, ``dual_`` and ``gap_`` are those of the last convex problem, an upper bound on
         the objective in which hidden labels are fixed; ``gap_`` tells how well that was solved, and
         nothing about other completions. ``status_`` is "stationary" instead of "converged".
     rounds_ : list of Round

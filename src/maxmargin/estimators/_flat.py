@@ -1,4 +1,4 @@
-"""Estimators whose output is one label: arrays in, one label a row out."""
+"""Estimators whose output is one label: arrays in, one label per row out."""
 
 from __future__ import annotations
 
@@ -46,8 +46,12 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         """The loss that the estimator has by name."""
         raise TypeError(f"{type(self).__name__} does not say what a mistake costs")
 
+    def _declared(self, y: Any, labels: np.ndarray) -> Any:
+        """All labels in their order, if they are declared."""
+        return self.classes
+
     def _make_loss(self, n_classes: int) -> LabelLoss:
-        """The loss of the estimator for so many classes."""
+        """The loss of the estimator for a number of classes."""
         if not is_text(self.loss):
             return MatrixLoss(check_loss_matrix(self.loss, n_classes))
         if self.loss != self._loss_name:
@@ -72,7 +76,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         labels = take_labels(y, X.shape[0])
         weights = check_sample_weight(sample_weight, X.shape[0])
         counted = labels if weights.all() else labels[weights > 0]
-        codes = LabelCodes.from_labels(counted, self.classes)
+        codes = LabelCodes.from_labels(counted, self._declared(y, counted))
         known = codes.codes_or_minus_one(labels)
         used = np.flatnonzero(weights > 0)
         if (known[used] < 0).any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,6 +27,8 @@ from ..tasks.unknown import find_hidden, is_void, warn_without_labels
 from ._node_kinds import NodeKinds, all_labels
 from ._sequence_data import encode_positions
 
+# What the parts of an example are called.
+PARTS = {"graph": "node", "grid": "cell"}
 VOID = -1
 HIDDEN = -2
 
@@ -74,12 +76,27 @@ class LabelledGraphs:
         """Graphs to learn from: they count, and have labelled nodes."""
         found = np.flatnonzero((self.weights > 0) & (self.n_labelled() > 0))
         if not len(found):
-            raise ValueError("all nodes of y are void; at least one must have a label.")
+            raise ValueError("all labels of y are void; at least one must be known.")
         return found
 
     def nodes(self, i: int) -> slice:
         """Where the nodes of a graph are."""
         return slice(int(self.indptr[i]), int(self.indptr[i + 1]))
+
+
+def _places(graphs: list[NodeGraph], indptr: np.ndarray) -> Callable[[int], str]:
+    """Names of the places of labels: ``y[3][0]``, in a grid ``y[3][0, 2]``."""
+    of_nodes = place_in_sequences(indptr)
+
+    def place(at: int) -> str:
+        i = int(np.searchsorted(indptr, at, side="right") - 1)
+        shape = graphs[i].shape
+        if not shape:
+            return of_nodes(at)
+        row, column = divmod(at - int(indptr[i]), shape[1])
+        return f"y[{i}][{row}, {column}]"
+
+    return place
 
 
 def label_graphs(
@@ -96,9 +113,10 @@ def label_graphs(
     With ``hidden``, None and -1 (if that is not void) are labels that are not known.
     """
     declared = all_labels(declared)
-    labels, lengths = flatten_labels(y, graphs, unit, "node")
+    part = PARTS[unit]
+    labels, lengths = flatten_labels(y, graphs, unit, part)
     indptr = node_starts(graphs)
-    check_lengths(lengths, indptr, "node")
+    check_lengths(lengths, indptr, part)
     weights = check_sample_weight(sample_weight, len(graphs), unit)
     looked_at = np.repeat(weights > 0, lengths) & ~is_void(labels, void)
     unknown = np.zeros(len(labels), bool)
@@ -106,15 +124,15 @@ def label_graphs(
     counted = np.flatnonzero(looked_at & ~unknown)
     if hidden and not len(counted):
         raise ValueError(
-            f"all nodes of the {unit}s that count are hidden or void; at least one must have a "
+            f"all {part}s of the {unit}s that count are hidden or void; at least one must have a "
             "label."
         )
     if not len(counted):
         raise ValueError(
-            f"all nodes of the {unit}s that count are void ({plain(void)!r}); at least one must "
+            f"all {part}s of the {unit}s that count are void ({plain(void)!r}); at least one must "
             "have a label."
         )
-    place = place_in_sequences(indptr)
+    place = _places(graphs, indptr)
     codes = LabelCodes.from_labels(labels[counted], declared, lambda at: place(int(counted[at])))
     truth = np.full(len(labels), VOID, np.int32)
     truth[counted] = encode_positions(codes, labels[counted], counted, indptr)

@@ -1,4 +1,4 @@
-"""Kernels for the front doors: parameters, training rows, what is kept of them, and scores.
+"""Kernels of the estimators: parameters, training rows, what is kept of them, and scores.
 
 An estimator whose scores are linear in the features of a row (an example, or a position of a
 sequence) gets kernels by four calls: ``_check_kernel`` before any work, ``_training_rows`` instead

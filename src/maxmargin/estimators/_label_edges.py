@@ -12,7 +12,7 @@ from ..graphs.factor_graph import check_memory
 from ..graphs.label_graph import all_pairs, chow_liu_tree
 
 NAMED = ("auto", "none", "full", "tree")
-# Up to so many labels, and bytes of the dual state, "auto" is the full graph.
+# Largest number of labels, and of bytes of the dual state, for which "auto" is the full graph.
 _MOST_LABELS = 30
 _MOST_BYTES = 1 << 30
 

@@ -13,6 +13,12 @@ from ..solvers import moved as solvers
 from .values import EarlyStopping, HammingLoss, Hidden, Neighbors
 
 Params = Mapping[str, Any]
+# Names that other libraries use, and what to write for them.
+_ELSEWHERE = {
+    "C": "alpha = 1 / (n * C), with n the number of examples or the sum of sample_weight",
+    "c2": "alpha = 2 * c2 / n, with n the number of sequences",
+    "lambda_": "alpha = lambda_",
+}
 
 
 class Group(NamedTuple):
@@ -82,6 +88,12 @@ def refuse_moved(
     ``own`` are the names of the parameters that the estimator has now, and ``params`` all that are
     set, which the new spelling depends on.
     """
+    for name, remedy in _ELSEWHERE.items():
+        if name in changed and name not in own:
+            raise error(
+                f"Invalid parameter {name!r} for {estimator}, whose regularisation is alpha: write "
+                f"{remedy}."
+            )
     old, new = [], []
     for group in GROUPS:
         given = {name: changed[name] for name in group.defaults if name in changed}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, softmax
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_integer
@@ -26,6 +27,23 @@ def has_probabilities(estimator: Any) -> bool:
     return True
 
 
+class of_likelihood:
+    """Decorator of methods that only a likelihood gives.
+
+    Like scikit-learn's ``available_if``, but the error itself says what to write, not its cause.
+    """
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, instance: Any, owner: type) -> Callable[..., Any]:
+        if instance is None:
+            return self._method
+        has_probabilities(instance)
+        return MethodType(self._method, instance)
+
+
 class LabelProbabilities:
     """Methods that follow from the scores of the classes."""
 
@@ -35,7 +53,7 @@ class LabelProbabilities:
         check_is_fitted(self, "classes_")
         return self._scores(self._validate_X(X, reset=False))  # type: ignore[attr-defined]
 
-    @available_if(has_probabilities)
+    @of_likelihood
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities of the classes, in the order of ``classes_``; for ``surrogate="crf"`` only.
 
@@ -45,7 +63,7 @@ class LabelProbabilities:
         """
         return softmax(self._checked_scores(X), axis=1)
 
-    @available_if(has_probabilities)
+    @of_likelihood
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of :meth:`predict_proba`, also where the probabilities are too small."""
         return log_softmax(self._checked_scores(X), axis=1)

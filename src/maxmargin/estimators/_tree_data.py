@@ -211,11 +211,11 @@ def _check_widths(tables: Sequence[Any]) -> None:
     for i, table in enumerate(tables):
         if table.shape[1] != tables[0].shape[1]:
             raise ValueError(
-                f"X[{i}] has {table.shape[1]} features an arc but X[0] has {tables[0].shape[1]}; "
+                f"X[{i}] has {table.shape[1]} features per arc but X[0] has {tables[0].shape[1]}; "
                 "expected as many in all sentences."
             )
     if not tables[0].shape[1]:
-        raise ValueError("X[0] has 0 features an arc; expected at least one.")
+        raise ValueError("X[0] has 0 features per arc; expected at least one.")
 
 
 # --- trees ------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from ._docs import UNPROVEN, documented
 from ._graph_counts import check_truth, implied, without_known
 from ._graph_data import (
     HIDDEN,
+    PARTS,
     LabelledGraphs,
     check_kept,
     check_labels_of_kinds,
@@ -80,7 +81,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
 
     On graphs with cycles the maximum is relaxed to the local polytope: distributions over the
     labels of nodes and of edges that agree with each other. The relaxed objective is an upper
-    bound of the exact one, equal on trees, and the certificate is that of the relaxed problem.
+    bound on the exact one, equal on trees, and the certificate is that of the relaxed problem.
 
     An edge ``(u, v)`` is ordered: with ``pairwise="full"`` its table is read at the label of u,
     then that of v, so edges need a direction that means something (left to right, child to
@@ -248,7 +249,9 @@ class GraphLabeler(KernelModel, HiddenNodes):
         loss = np.where(data.truth >= 0, costs[data.truth], 0.0)
         if node_weight is not None:
             node_weight = self._flat(node_weight, data.graphs, "node_weight")
-            loss = loss * flatten_position_weights(node_weight, sizes, self._unit, "node")
+            loss = loss * flatten_position_weights(
+                node_weight, sizes, self._unit, PARTS[self._unit]
+            )
         return loss / np.repeat(np.maximum(1, data.n_kept()), sizes)
 
     def _problem(
@@ -306,7 +309,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         graphs = self._read(X)
         width = graphs[0].features.shape[1]
         self._check_kernel_width(width)
-        self._check_width(width, "node features")
+        self._check_width(width, f"{PARTS[self._unit]} features")
         self._kinds().check(graphs)
         return graphs
 
@@ -316,7 +319,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         return NodeKinds(self.classes_, vars(self).get("group_classes_", only))
 
     def _decode(self, graphs: list[NodeGraph], known: np.ndarray | None = None) -> Decoded:
-        """States of all nodes with the best labels, with values and bounds of the graphs."""
+        """States of all nodes with the best labels, with values and bounds per graph."""
         starts = node_starts(graphs)
         kinds = self._kinds()
         parts = []
@@ -358,7 +361,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         return implied(graphs, node_starts(graphs), states, kinds)
 
     def decode(self, X: Sequence[Any], *, partial_y: Any = None) -> Decoded:
-        """The best labels with their scores, and upper bounds of the best scores.
+        """The best labels with their scores, and upper bounds on the best scores.
 
         Exact where the graphs allow it: trees, two labels with tables that prefer equal ones, and
         usually two labels with any tables. Otherwise by dual decomposition and local search.

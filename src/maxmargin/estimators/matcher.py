@@ -126,7 +126,7 @@ default="squared-difference"
     def _pairs(self, X: Any) -> PackedPairs:
         check_is_fitted(self, "coef_")
         pairs = pack_pairs(X, self.pair_features)
-        self._check_width(pairs.X.shape[1], "features a pair")
+        self._check_width(pairs.X.shape[1], "features per pair")
         return pairs
 
     def predict(self, X: Any) -> list[np.ndarray]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
@@ -31,7 +30,7 @@ from ._flat import _SCORES_AT_ONCE, FlatClassifier
 from ._graph_data import clamp
 from ._hidden_label_sets import HiddenLabelSets, known_counts, leave_out_hidden, usual_state
 from ._label_edges import check_edges, find_edges
-from ._probability import has_probabilities
+from ._probability import of_likelihood
 
 # Passes at most. Those over a graph cost more, and the last per cent of its gap gain nothing.
 _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
@@ -86,7 +85,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     If the edges have cycles, the maximum is relaxed to the local polytope: distributions over
     labels and pairs of labels that agree with each other. The relaxed objective is an upper bound
-    of the exact one, and the certificate is that of the relaxed problem.
+    on the exact one, and the certificate is that of the relaxed problem.
 
     Without edges the labels share nothing but alpha, the solver and its certificate; with signs
     ``s_l`` (1 present, -1 absent), S is a sum over labels::
@@ -168,7 +167,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         ----------
         X : array or sparse matrix of shape (n_examples, n_features)
         y : array or sparse matrix of shape (n_examples, n_labels), or list of collections
-            Zeros and ones (or bools), a column a label; or, for each example, a set, list or
+            Zeros and ones (or bools), a column per label; or, for each example, a set, list or
             tuple of hashable labels. Labels that all or no examples have are allowed.
         sample_weight : array of shape (n_examples,), optional
             Weights of the examples; 2 is the same as having an example twice.
@@ -323,7 +322,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     def _checked_scores(self, X: Any) -> np.ndarray:
         return self.decision_function(X)
 
-    @available_if(has_probabilities)
+    @of_likelihood
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probability that each label is present; for ``surrogate="crf"`` only.
 
@@ -333,7 +332,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         """
         return self.predict_marginals(X)
 
-    @available_if(has_probabilities)
+    @of_likelihood
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of :meth:`predict_proba`, also where the probabilities are too small."""
         return log_expit(self.decision_function(X))
@@ -368,7 +367,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         return self.decode(X, partial_y=partial_y).labels
 
     def decode(self, X: Any, *, partial_y: Any = None) -> Decoded:
-        """Labels of each example with their scores, and upper bounds of the best scores.
+        """Labels of each example with their scores, and upper bounds on the best scores.
 
         Parameters
         ----------

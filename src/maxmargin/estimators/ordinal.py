@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._labels import ordered_categories, refuse_unordered
 from ..structures.losses import AbsoluteLoss, LabelLoss
 from ._base import with_parameters
 from ._docs import documented
@@ -14,7 +15,9 @@ from ._flat import FlatClassifier
 
 
 @documented(
-    classes_note=",\n        from the lowest to the highest; by default the labels found, sorted."
+    classes_note=""",
+        from the lowest to the highest; by default the categories of an ordered Categorical, or the
+        labels found, sorted. Three or more strings have no order of their own: declare them."""
 )
 @with_parameters
 class OrdinalClassifier(FlatClassifier):
@@ -68,6 +71,14 @@ class OrdinalClassifier(FlatClassifier):
     classes: Any = None
 
     _loss_name = "absolute"
+
+    def _declared(self, y: Any, labels: np.ndarray) -> Any:
+        if self.classes is not None:
+            return self.classes
+        ordered = ordered_categories(y)
+        if ordered is None:
+            refuse_unordered(labels, type(self).__name__)
+        return ordered
 
     def _named_loss(self, n_classes: int) -> LabelLoss:
         return AbsoluteLoss(np.ones(n_classes), True)

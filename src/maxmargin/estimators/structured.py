@@ -39,10 +39,27 @@ class StructuredPredictor(StructuredEstimator):
         - ``joint_feature(x, y)``: the vector ``Phi(x, y)``.
         - ``loss(truth, y)``: at least 0, and 0 if y is the truth.
     surrogate : {"max-margin"}, default="max-margin"
-    alpha : float or "auto", default="auto"
-        Strength of the regularisation; "auto" is ``1 / total weight``, that is C = 1.
-    tol, max_iter, solver, warm_start, early_stopping, n_jobs, random_state, verbose, callbacks
-        As in :class:`MulticlassClassifier`; ``n_jobs`` is ignored: Python code runs in one thread.
+    alpha : float, "auto", "cv", TimesAuto or CrossValidated, default="auto"
+        Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``; "auto" is
+        ``1 / total weight``, that is C = 1, and "cv" chooses it by cross-validation.
+    tol : float, default=0.01
+        Stop when the duality gap is at most ``tol * primal``.
+    max_iter : int, default=1000
+        Passes over the data at most; a fit that ends there warns with the gap that it reached.
+    solver : {"auto", "accelerated", "bcfw", "subgradient"} or a solver, default="auto"
+        How the dual is maximised, as in :class:`MulticlassClassifier`.
+    warm_start : bool, default=False
+        Start from the dual solution of the previous fit.
+    early_stopping : bool or EarlyStopping, default=False
+        Hold out some of the examples, keep the weights with the smallest mean loss on them, and
+        stop when they do not improve any more.
+    n_jobs : int, optional
+        Ignored: Python code runs in one thread.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        1 shows progress: a bar on a terminal, log messages elsewhere.
+    callbacks : callable or list of callables, optional
+        Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops.
 
     Attributes
     ----------

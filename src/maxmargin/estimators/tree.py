@@ -210,7 +210,7 @@ class TreeParser(HiddenHeads):
             wanted = "sentences of words" if self.templates_ else "arrays of arc features"
             raise ValueError(f"X must hold {wanted}, as in training.")
         if not sentences.are_words:
-            self._check_width(sentences.examples[0].shape[1], "features an arc")
+            self._check_width(sentences.examples[0].shape[1], "features per arc")
         bits = self.n_features_in_.bit_length() - 1
         spec = FeatureSpec(tuple(self.templates_), self.between_, bits, self.n_features_in_)
         allowed = None

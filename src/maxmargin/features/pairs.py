@@ -71,11 +71,11 @@ def pack_pairs(X: Any, pair_features: str | Callable[..., Any]) -> PackedPairs:
     for i, width in enumerate(widths):
         if width != widths[0]:
             raise ValueError(
-                f"X[{i}] has {width} features a pair but X[0] has {widths[0]}; expected as many in "
-                "all examples."
+                f"X[{i}] has {width} features per pair but X[0] has {widths[0]}; expected as many "
+                "in all examples."
             )
     if not widths[0]:
-        raise ValueError("X[0] has 0 features a pair; expected at least one.")
+        raise ValueError("X[0] has 0 features per pair; expected at least one.")
     flat = np.concatenate([array.reshape(-1, widths[0]) for array in arrays])
     return PackedPairs(flat, np.array([len(array) for array in arrays], np.int64))
 

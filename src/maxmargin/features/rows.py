@@ -39,6 +39,8 @@ SKIP_BELOW = 0.6
 _NO_SQUARES = np.empty(0)
 # What the weights of a model belong to: features, those of a hash of features, training rows.
 FEATURES, HASHED, COEFFICIENTS = "features", "hashed features", "training rows"
+# Weights that a cache near the processor holds. Of more, those of the next row are asked for ahead.
+_CACHED = 1 << 16
 # Stored values that are squared at a time: a few MB of intermediate results.
 _SQUARES_AT_ONCE = 1 << 17
 
@@ -214,8 +216,12 @@ def _score_dense(rows, matrix, first, last, out):
 @implements(score_rows, SparseRows)
 def _score_sparse(rows, matrix, first, last, out):
     constant = matrix[rows.n_inputs - 1]
+    far = matrix.size > _CACHED
     for row in range(first, last):
         begin, end = rows.indptr[row], rows.indptr[row + 1]
+        if far and row + 1 < last:
+            for place in range(end, rows.indptr[row + 2]):
+                prefetch(matrix, rows.indices[place], rows.indices[place] + 1)
         sum_rows(matrix, rows.indices, rows.data, begin, end, constant, rows.bias, out[row - first])
 
 

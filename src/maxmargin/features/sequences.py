@@ -32,7 +32,12 @@ from .rows import FreshRows, SparseRows, fresh_rows, sparse_rows
 if TYPE_CHECKING:
     from sklearn.feature_extraction import DictVectorizer
 
-_REMEDY = "pass a list with one (T, d) array, CSR matrix or list of T feature dicts a sequence"
+_REMEDY = "pass a list with one (T, d) array, CSR matrix or list of T feature dicts per sequence"
+_FEATURES_OF_WORDS = (
+    "Describe every word by features, such as "
+    "[{'word': w.lower(), 'suffix': w[-3:], 'capital': w[0].isupper()} for w in words], with "
+    "those of the neighbours where they help."
+)
 # What is packed at a time for prediction: it should stay in the cache of a core.
 _BYTES_AT_ONCE = 1 << 20
 _POSITIONS_AT_ONCE = 1 << 11
@@ -243,7 +248,9 @@ def _refuse_empty(i: int) -> None:
 
 
 def _take_dense(x: Any, i: int) -> np.ndarray:
-    if not _iterable(x) or is_text(x):
+    if is_text(x):
+        raise ValueError(f"X[{i}] is a string; split it into words first. {_FEATURES_OF_WORDS}")
+    if not _iterable(x):
         raise ValueError(f"X[{i}] must be a sequence; received {type(x).__name__}; {_REMEDY}.")
     try:
         array = np.asarray(x)
@@ -272,6 +279,8 @@ def _refuse_no_numbers(x: Any, i: int, dtype: np.dtype) -> None:
         raise ValueError(
             f"X[{i}] holds feature dicts, but X[0] is an array; describe all sequences in one way."
         )
+    if any(is_text(position) for position in x):
+        raise ValueError(f"X[{i}] is a list of words. {_FEATURES_OF_WORDS}")
     if dtype.kind == "U":  # also where numpy could not make an array at all
         check_rows_of_numbers(x, f"X[{i}]", "position")
     raise ValueError(f"X[{i}] must hold real numbers; received {dtype}; {_REMEDY}.")
@@ -311,7 +320,7 @@ class SparseSequences(Sequences):
         indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
         data = np.concatenate([x.data for x in part])
         indices = np.concatenate([x.indices for x in part])
-        if len(data) != indptr[-1]:  # some matrices have room behind their last entry
+        if len(data) != indptr[-1]:  # some matrices have spare capacity after their last entry
             data = np.concatenate([x.data[: x.indptr[-1]] for x in part])
             indices = np.concatenate([x.indices[: x.indptr[-1]] for x in part])
         joined = Triplets(data, indices.astype(np.int32, copy=False), indptr)

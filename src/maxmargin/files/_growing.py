@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-# Room for so many rows at first.
+# Capacity at first, in rows.
 _FIRST_ROWS = 1024
 
 

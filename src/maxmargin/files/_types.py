@@ -78,8 +78,8 @@ def _text_of(value: float) -> str:
 class Matrix:
     """A matrix of numbers, dense or CSR, and labels beside it.
 
-    ``y`` is one label an example, an indicator matrix with a column a label, a matrix of rankings
-    (``y_format``), or None where the file has no labels.
+    ``y`` is one label per example, an indicator matrix with a column per label, a matrix of
+    rankings (``y_format``), or None where the file has no labels.
     """
 
     form: ClassVar[str] = "matrix"
@@ -89,6 +89,7 @@ class Matrix:
     feature_names: list[str] | None = None
     label_names: list | None = None
     y_format: str | None = None
+    is_numbered: bool = False  # columns have the numbers of the file, from 0 or from 1
 
     def __len__(self) -> int:
         return int(self.X.shape[0])

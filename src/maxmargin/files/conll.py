@@ -1,4 +1,4 @@
-"""CoNLL columns: a token a line, an empty line between sentences, the label in the last column."""
+"""CoNLL columns: one token per line, empty lines between sentences, the label in the last one."""
 
 from __future__ import annotations
 

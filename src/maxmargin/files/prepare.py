@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import table_features as tables
+from ._missing import fill_missing
 from ._source import FileError
 from ._types import Examples, Matrix, Sentences, Sequences, Table, Trees
 from .tokens import TokenFeatures, last_column
@@ -35,6 +36,7 @@ class Choices:
     scale: bool = True
     group: str | None = None
     order: tuple[str, ...] = ()
+    missing: str = "error"
 
 
 @dataclass
@@ -53,8 +55,8 @@ def learn(examples: Examples, task: str, choices: Choices) -> Prepared:
     prepared.recipe["task"] = task
     if prepared.y is None:
         raise FileError(f"{examples.path}: holds no labels, which training needs")
-    if task == "ordinal" and choices.order:
-        prepared.params["classes"] = _ordered(examples.path, prepared.y, choices.order)
+    if task == "ordinal":
+        prepared.params |= _order_of(examples.path, prepared.y, choices.order)
     if task == "graph" and any("void" in set(np.asarray(labels).tolist()) for labels in prepared.y):
         prepared.params["void"] = "void"
     return prepared
@@ -84,6 +86,19 @@ def texts_wanted(recipe: dict[str, Any]) -> set[str]:
     """Columns of a table that a recipe needs as texts."""
     found = {c["name"] for c in recipe.get("columns", ()) if c["kind"] == "category"}
     return found | ({recipe["group"]} if "group" in recipe else set())
+
+
+def _order_of(path: str, y: np.ndarray, order: tuple[str, ...]) -> dict[str, Any]:
+    """The parameter of the order of the labels; texts have none of their own."""
+    if order:
+        return {"classes": _ordered(path, y, order)}
+    found = sorted(set(y.tolist()))
+    if len(found) > 2 and type(found[0]) is str:
+        raise FileError(
+            f"{path}: the labels are texts, which do not say their order; name them from the "
+            f"lowest to the highest: --order {','.join(found[:5])}{',...' if found[5:] else ''}"
+        )
+    return {}
 
 
 def _ordered(path: str, y: np.ndarray, order: tuple[str, ...]) -> list:
@@ -175,7 +190,13 @@ def _learn_table(table: Table, task: str, choices: Choices) -> Prepared:
     if unknown:
         raise FileError(f"{table.path}: --drop: there is no column {unknown[0]!r}")
     recipe["task"] = task
+    features = [name for name in table.names if name not in unused]
+    table, means = fill_missing(table, features, choices.missing)
+    recipe["missing"] = choices.missing
     recipe["columns"] = tables.learn_columns(table, unused, set(choices.categorical))
+    for column in recipe["columns"]:
+        if column["name"] in means:
+            column["mean"] = means[column["name"]]
     recipe["feature_names"] = tables.feature_names(recipe["columns"])
     matrix, _ = tables.build(table, recipe["columns"])
     recipe |= _scaling(matrix, choices.scale, tables.is_scaled(recipe["columns"]))
@@ -195,7 +216,11 @@ def _label_params(task: str, recipe: dict[str, Any]) -> dict[str, Any]:
 
 
 def _table(table: Table, recipe: dict[str, Any]) -> tuple[Any, Any]:
-    matrix, unseen = tables.build(table, recipe["columns"])
+    columns = recipe["columns"]
+    known = [column["name"] for column in columns if column["name"] in table.names]
+    means = {column["name"]: column["mean"] for column in columns if "mean" in column}
+    table, _ = fill_missing(table, known, recipe.get("missing", "error"), means)
+    matrix, unseen = tables.build(table, columns)
     if unseen:
         warnings.warn(
             f"{table.path}: {unseen} values of categorical columns were never seen in training; "
@@ -250,12 +275,23 @@ def _warn_unseen(path: str, unseen: int) -> None:
 # --- matrices, sentences, sequences, graphs ----------------------------------------------------
 
 
+def _from(X: Any, first: int) -> Any:
+    """Columns of a CSR matrix from a number on, 0 or 1; nothing is in the columns before."""
+    if not first:
+        return X
+    return sp.csr_matrix((X.data, X.indices - 1, X.indptr), (X.shape[0], X.shape[1] - 1))
+
+
 def _learn_matrix(data: Matrix, task: str, choices: Choices) -> Prepared:
-    recipe: dict[str, Any] = {"form": "matrix", "task": task, "n_features": data.X.shape[1]}
-    recipe["feature_names"] = data.feature_names
+    # Features of most files are counted from 1: then there is no column 0.
+    first = int(data.is_numbered and data.X.shape[1] > 1 and not (data.X.indices == 0).any())
+    X = _from(data.X, first)
+    recipe: dict[str, Any] = {"form": "matrix", "task": task, "n_features": X.shape[1]}
+    recipe["first_feature"] = first
+    recipe["feature_names"] = data.feature_names and data.feature_names[first:]
     y = data.y
     if y is not None and (task == "multilabel") != (np.ndim(y) == 2) and task != "ranking":
-        found = "sets of labels" if np.ndim(y) == 2 else "one label an example"
+        found = "sets of labels" if np.ndim(y) == 2 else "one label per example"
         raise FileError(f"{data.path}: holds {found}, which does not go with task {task}")
     if task == "multilabel" and y is not None:
         recipe["label_names"] = data.label_names or [str(k) for k in range(y.shape[1])]
@@ -263,17 +299,27 @@ def _learn_matrix(data: Matrix, task: str, choices: Choices) -> Prepared:
         recipe["y_format"] = data.y_format
         if data.y_format is None:
             raise FileError(f"{data.path}: holds no rankings; use a table or npz for task ranking")
-    recipe |= _scaling(data.X, choices.scale)
-    return Prepared(_scaled(data.X, recipe), y, recipe, _label_params(task, recipe))
+    recipe |= _scaling(X, choices.scale)
+    return Prepared(_scaled(X, recipe), y, recipe, _label_params(task, recipe))
 
 
 def _matrix(data: Matrix, recipe: dict[str, Any]) -> tuple[Any, Any]:
     X, wanted = data.X, recipe["n_features"]
+    first = recipe.get("first_feature", 0) if data.is_numbered else 0
+    if first and (X.indices == 0).any():
+        warnings.warn(
+            f"{data.path}: has features with the number 0, which the model does not know, as the "
+            "training data counted from 1; they were left out",
+            stacklevel=2,
+        )
+        X = X[:, 1:]
+    else:
+        X = _from(X, first)
     if sp.issparse(X) and X.shape[1] != wanted:
         if X.shape[1] > wanted:
             warnings.warn(
-                f"{data.path}: has features up to number {X.shape[1] - 1}, the model knows those "
-                f"up to {wanted - 1}; the others were left out",
+                f"{data.path}: has features up to number {X.shape[1] - 1 + first}, the model knows "
+                f"those up to {wanted - 1 + first}; the others were left out",
                 stacklevel=2,
             )
             X = X[:, :wanted]

@@ -57,7 +57,8 @@ def read_svmlight(
     y = labels.finish()
     if not multilabel:
         whole = np.array_equal(y, np.round(y))
-        return Matrix(source.name, X, y.astype(np.int64) if whole else y, names)
+        y = y.astype(np.int64) if whole else y
+        return Matrix(source.name, X, y, names, is_numbered=True)
     if not len(y):
         raise FileError(f"{source.name}: no example has a label")
     found, codes = np.unique(y, return_inverse=True)
@@ -65,7 +66,7 @@ def read_svmlight(
     indicator[np.repeat(np.arange(X.shape[0]), label_counts.finish()), codes] = 1
     if np.array_equal(found, np.round(found)):
         found = found.astype(np.int64)
-    return Matrix(source.name, X, indicator, names, found.tolist())
+    return Matrix(source.name, X, indicator, names, found.tolist(), is_numbered=True)
 
 
 def _parse(path: str, text: str, lines: int, multilabel: bool) -> tuple[Any, Any]:

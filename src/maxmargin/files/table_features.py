@@ -56,8 +56,8 @@ def _no_number(table: Table, row: int, text: str, name: str) -> FileError:
 
 def _missing(table: Table, row: int, name: str) -> FileError:
     return FileError(
-        f"{place(table, row, name)}: the value is missing; fill it, or leave the row or "
-        "the column (--drop) out"
+        f"{place(table, row, name)}: the value is missing; fill it, use --missing drop or mean, or "
+        "leave the column out (--drop)"
     )
 
 
@@ -237,7 +237,7 @@ def _kind_of(column: np.ndarray) -> str:
 def indicator_of(
     table: Table, targets: list[str], known: list[str] | None = None
 ) -> tuple[np.ndarray, list[str], int]:
-    """Sets of labels as zeros and ones: from a column a label, or one column of lists.
+    """Sets of labels as zeros and ones: from a column per label, or one column of lists.
 
     Returns the matrix, the names of the labels, and how many labels are not among those known.
     """
@@ -272,7 +272,7 @@ def _short(name: str) -> str:
 
 
 def rankings_of(table: Table, targets: list[str]) -> tuple[np.ndarray, str, list[str] | None]:
-    """Rankings: a column of ranks an item, or one column of orderings ``a>b>c``."""
+    """Rankings: a column of ranks per item, or one column of orderings ``a>b>c``."""
     if len(targets) > 1:
         ranks = np.stack([numbers_of(table, name) for name in targets], axis=1)
         return ranks.astype(np.int64), "ranks", [_short(name) for name in targets]

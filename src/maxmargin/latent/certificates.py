@@ -266,10 +266,11 @@ def generalisation_bound(
     n_samples : int, optional
         Size of the random sets; by default that of the theorem, or 100 outside of its domain.
     n_structures, n_superset : float, optional
-        Upper bounds of the numbers of (y, h) and of superset elements, where they are not known.
+        Upper bounds on the numbers of (y, h) and of superset elements, where they are not known.
     n_nonzero : int, optional
-        The s of theorem 3: at most so many weights are not zero. The theorem wants it fixed before
-        training, so that the default is the number of weights, and not what training has left.
+        The s of theorem 3: the largest number of weights that are not zero. The theorem wants it
+        fixed before training, so that the default is the number of weights, and not what training
+        has left.
     random_state : int, RandomState or None
     """
     check_choice("theorem", str(theorem), ("1", "2", "3"))

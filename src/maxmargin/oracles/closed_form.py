@@ -23,7 +23,8 @@ def _answer(oracle, surrogate, structure, i, scores, work, labels, mu):
 
 
 @implements(generic.respond, Formula, inlined=True)
-def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, out):
+def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
+    work, labels = room
     gap = -np.inf
     if oracle.blocks:
         gap = generic.block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out)

@@ -32,7 +32,8 @@ def _answer(oracle, surrogate, structure, i, scores, work, labels, mu):
 
 
 @implements(generic.respond, TreeGame)
-def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, out):
+def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
+    work, _ = room
     # A step, unlike an evaluation, knows the gap: as long as that is large, a rough answer will do.
     value = dot(mu, scores) + generic.concave_part(surrogate, structure, i, mu, work)
     upper, _ = tree_double_oracle(

@@ -88,7 +88,8 @@ def _answer(oracle, surrogate, structure, i, scores, work, labels, mu):
 
 
 @implements(generic.respond, ChainPairs, allocates=True)
-def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, out):
+def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
+    work, labels = room
     first, last = structure.indptr[i], structure.indptr[i + 1]
     upper, _ = _improve(
         oracle, structure, i, scores, work, labels, oracle.theta[first:last], oracle.pairs[i],

@@ -66,11 +66,11 @@ def _pair_by_mirror_prox(method, structure, rows, i, scores, mu, scale, pair, wo
 
 
 @implements(generic.respond, SaddlePairs)
-def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, out):
+def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
     first, last = oracle.start[i], oracle.start[i + 1]
     pair = (oracle.mu[first:last], oracle.nu[first:last], oracle.stiffness[i])
     return generic.pair_response(
-        oracle.method, structure, rows, i, scores, mu, scale, pair, work, out
+        oracle.method, structure, rows, i, scores, mu, scale, pair, room[0], out
     )
 
 

@@ -22,7 +22,7 @@ class Series(NamedTuple):
 
 
 def nice_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
-    """Round numbers between two values, about so many."""
+    """Round numbers between two values, about ``wanted`` of them."""
     if not high > low:
         return [low]
     raw = (high - low) / wanted

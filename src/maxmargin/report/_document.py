@@ -9,7 +9,7 @@ from typing import Any
 
 from .._validation import check_integer
 from ..persistence import replacing
-from ._markup import Html, count, join, table, tag
+from ._markup import Html, count, join, shorten, table, tag
 from ._section import Section, Summary
 from ._style import style_sheet
 
@@ -62,8 +62,8 @@ class Report:
         self,
         model: Any,
         *,
-        X_train: Any,
-        y_train: Any,
+        X_train: Any = None,
+        y_train: Any = None,
         X_test: Any = None,
         y_test: Any = None,
         task: str | None = None,
@@ -79,10 +79,11 @@ class Report:
         ----------
         model : fitted estimator
             Of this package; or a pipeline or a search that ends with one.
-        X_train, y_train : data that it was trained on
+        X_train, y_train : optional
+            Data that it was trained on; without them the report has no baselines.
         X_test, y_test : optional
-            New data. Without them the scores are those of the training data, and the report says
-            so.
+            New data; needed if there are no training data. Without them the scores are those of
+            the training data, and the report says so.
         task : str, optional
             "multiclass", "sequence", ...: what the estimator is for, if a program wants to be
             sure; "other" treats outputs as values that are equal or not.
@@ -116,6 +117,7 @@ class Report:
             tag("a", "skip to the content", href="#content", class_="skip"),
             tag("header", tag("h1", self.title),
                 tag("p", self.introduction, class_="lead") if self.introduction else None),
+            self._contents(anchors) if len(anchors) > 1 else None,
             tag("main", self._overview(anchors) if len(anchors) > 1 else None,
                 [section.html(anchor) for section, anchor in parts], id="content"),
             tag("footer", tag("p", _signature())),
@@ -136,6 +138,14 @@ class Report:
             tag("link", rel="icon", href="data:,"),
             tag("style", Html(style_sheet())),
         ]
+
+    def _contents(self, anchors: list[str]) -> Html:
+        """Links to all models, which stay in sight."""
+        links = [
+            tag("a", shorten(s.title.partition(":")[0], 24), href=f"#{anchor}")
+            for s, anchor in zip(self.summaries, anchors, strict=True)
+        ]
+        return tag("nav", links, class_="contents", aria_label="contents")
 
     def _overview(self, anchors: list[str]) -> Html:
         rows = []

@@ -95,7 +95,10 @@ def plural(noun: str) -> str:
 def table(
     header: list[Any], rows: Iterable[list[Any]], *, caption: str, label_columns: int = 1
 ) -> Html:
-    """A table that scrolls sideways where it does not fit; the first columns are text."""
+    """A table that scrolls sideways where it does not fit; the first columns are text.
+
+    On narrow screens each row becomes a card, whose lines are named by the columns.
+    """
     head = tag("tr", [
         tag("th", cell, scope="col", class_="t" if place < label_columns else None)
         for place, cell in enumerate(header)
@@ -105,13 +108,16 @@ def table(
             "tr",
             [
                 tag("th", cell, scope="row") if place == 0 else
-                tag("td", cell, class_=None if place < label_columns else "n")
+                tag("td", cell, class_=None if place < label_columns else "n",
+                    data_label=str(header[place]))
                 for place, cell in enumerate(row)
             ],
         )
         for row in rows
     ]  # fmt: skip
-    inner = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", body))
+    inner = tag(
+        "table", tag("caption", caption), tag("thead", head), tag("tbody", body), class_="rows"
+    )
     return scrolling(inner, caption)
 
 

@@ -105,6 +105,7 @@ _ENDINGS = {
     "stationary": "The fit stopped because another round would have gained next to nothing.",
     "max_iter": "The fit stopped at its limit of passes, before it was as close as it was told to "
     "come: a larger max_iter would help.",
+    "stalled": "The fit stopped because rounding errors did not let it come closer.",
     "stopped": "A callback stopped the fit.",
     "early_stopped": "The fit stopped because the score on held-out data did not improve any more.",
     "failed": "Numbers overflowed during the fit; these are the best weights before that.",
@@ -142,7 +143,7 @@ def certificate(model: Any) -> Html | None:
     ]  # fmt: skip
     if found.oracle_error > 1e-9 * abs(found.primal):
         error = number(found.oracle_error, 2)
-        words.append(tag("p", f"Of the gap, {error} may be due to the bounds of an inexact oracle; "
+        words.append(tag("p", f"Of the gap, {error} may be due to an inexact oracle; "
                          "passes do not close that part."))  # fmt: skip
     if fitted.get("bounds_"):
         relaxed = (
@@ -196,7 +197,7 @@ def definitions(facts: list[tuple[str, Any]]) -> Html:
 
 
 def convergence(model: Any) -> Html | None:
-    """Objective and bound, and the gap, over passes and over seconds."""
+    """Objective and bound over passes, and the gap over seconds."""
     history = vars(model).get("history_")
     if not history:
         return None
@@ -205,27 +206,30 @@ def convergence(model: Any) -> Html | None:
     names = ["objective (primal), gap", "lower bound (dual)"] if bounded else ["objective"]
     legend = tag("ul", [tag("li", tag("i", class_=f"s{i}"), name) for i, name in enumerate(names)],
                  class_="legend")  # fmt: skip
-    charts = []
-    for x_name in ("passes", "seconds"):
-        x = checks[x_name]
-        if not bounded:
-            charts.append(line_chart(
+    passes, seconds = checks["passes"], checks["seconds"]
+    if bounded:
+        charts = [
+            line_chart(
+                [Series(name, passes, checks[name]) for name in ("primal", "dual")],
+                title="Objective and its bound over passes", x_name="passes",
+                description=f"the objective ends at {number(checks['primal'][-1])}, the bound at "
+                f"{number(checks['dual'][-1])}, after {number(passes[-1])} passes",
+            ),
+            line_chart(
+                [Series("gap", seconds, checks["gap"])], log=True, x_name="seconds",
+                title="Gap over seconds, logarithmic",
+                description=f"the gap falls from {number(checks['gap'][0])} to "
+                f"{number(checks['gap'][-1])}",
+            ),
+        ]  # fmt: skip
+    else:
+        charts = [
+            line_chart(
                 [Series("primal", x, checks["primal"])], title=f"Objective over {x_name}",
                 x_name=x_name, description=f"the objective ends at {number(checks['primal'][-1])}",
-            ))  # fmt: skip
-            continue
-        charts.append(line_chart(
-            [Series("primal", x, checks["primal"]), Series("dual", x, checks["dual"])],
-            title=f"Objective and its bound over {x_name}", x_name=x_name,
-            description=f"the objective ends at {number(checks['primal'][-1])}, the bound at "
-            f"{number(checks['dual'][-1])}, after {number(x[-1])} {x_name}",
-        ))  # fmt: skip
-        charts.append(line_chart(
-            [Series("gap", x, checks["gap"])], log=True, x_name=x_name,
-            title=f"Gap over {x_name}, logarithmic",
-            description=f"the gap falls from {number(checks['gap'][0])} to "
-            f"{number(checks['gap'][-1])}",
-        ))  # fmt: skip
+            )
+            for x_name, x in (("passes", passes), ("seconds", seconds))
+        ]  # fmt: skip
     rows = [
         [number(float(c.passes)), f"{c.seconds:.2f}", number(c.primal, 6), number(c.dual, 6),
          number(c.gap, 3)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..tasks import Measure
 
-_Z = 1.959963984540054  # 95 % of a normal distribution lie within so many deviations
+_Z = 1.959963984540054  # 95 % of a normal distribution lie within it, in deviations
 _FEWEST = 8  # examples for an interval
 _RESAMPLES = 1000
 _DRAWS = 20_000_000  # entries of a measure that are added up at most, over all resamples

@@ -103,12 +103,20 @@ class Section:
         if (X_test is None) != (y_test is None):
             raise ValueError("X_test and y_test belong together; received only one of them.")
         self.tested = X_test is not None
-        self.train = self._take(X_train, y_train, before, "train")
-        self.test = self._take(X_test, y_test, before, "test") if self.tested else self.train
+        # Without the training data there is nothing to train baselines on.
+        self.has_train = X_train is not None or not self.tested
+        if self.tested:
+            self.test = self._take(X_test, y_test, before, "test")
+        if self.has_train:
+            self.train = self._take(X_train, y_train, before, "train")
+        self.train, self.test = (
+            self.train if self.has_train else self.test,
+            self.test if self.tested else self.train,
+        )
         self.found = self.task.predict(self.test.X, self.test.truth)
         self.measures = self.task.measures(self.test.truth, self.found)
         self.others: list[tuple[str, list[Measure]]] = []
-        if baselines:
+        if baselines and self.has_train:
             self._compare()
         self.data_name = data_name
         self.title = title or (data_name or self.task.title.capitalize())
@@ -158,10 +166,10 @@ class Section:
         kicker = f"{self.task.title} · {type(self.model).__name__}"
         cards = [
             card("Scores", self._scores(), "half"),
-            card("Data", self._data(), "half"),
+            tag("div", card("Data", self._data(), ""),
+                card("Certificate", certificate(self.model), ""), class_="stack half"),
             card("Convergence", convergence(self.model), ""),
-            card("Certificate", certificate(self.model), "half"),
-            card("What was trained", join(formula(self.model), parameters(self.model)), "half"),
+            card("What was trained", join(formula(self.model), parameters(self.model)), ""),
             self._right_and_wrong(),
             *(card("What was learnt", heat_map(heat), "half" if len(heat.columns) <= _FEW else "")
               for heat in self.heats),
@@ -252,9 +260,9 @@ class Section:
                    between, ".")  # fmt: skip
 
     def _data(self) -> Html:
-        facts: list[tuple[str, Any]] = [
-            ("for training", count(len(self.train.truth), self.task.noun))
-        ]
+        facts: list[tuple[str, Any]] = []
+        if self.has_train:
+            facts.append(("for training", count(len(self.train.truth), self.task.noun)))
         if self.tested:
             facts.append(("for testing", count(len(self.test.truth), self.task.noun)))
         facts += self.view.facts(self.train)
@@ -277,7 +285,7 @@ class Section:
              tag("span", f"{number(float(counts[k]))} ({counts[k] / total:.1%})", class_="soft"))
             for k in chosen
         ]  # fmt: skip
-        title = "Labels in the training data"
+        title = f"Labels in the {'training' if self.has_train else 'test'} data"
         if len(chosen) < len(names):
             title += f", the {len(chosen)} most frequent of {len(names)}"
         return join(tag("h4", title), tag("div", bars, class_="bars", role="group",
@@ -334,7 +342,7 @@ def card(title: str, content: Html | None, width: str) -> Html | None:
 
 
 def choose(right: np.ndarray, n: int) -> list[int]:
-    """Examples to show: half of them wrong where there are so many, spread over the data."""
+    """Examples to show: half of them wrong if there are enough, spread over the data."""
     wrong, fine = np.flatnonzero(~right), np.flatnonzero(right)
     n_wrong = min(len(wrong), max(n - len(fine), (n + 1) // 2))
     n_fine = min(len(fine), n - n_wrong)

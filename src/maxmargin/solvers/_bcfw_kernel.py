@@ -125,7 +125,7 @@ def visit_blocks(objective, rows, scales, visits, weights, trail, blocks, first,
         load_block(blocks, i, mu)
         labels = label_buffer[: high - low]
         gap, whole = generic.respond(
-            oracle, surrogate, structure, rows, i, scores, mu, scale, work, labels, direction
+            oracle, surrogate, structure, rows, i, scores, mu, scale, (work, labels), direction
         )
         gaps[i] = gap
         if by_gap:

@@ -58,13 +58,3 @@ def mix_bare(best, weights, centre, inertia, step):
     for j in range(weights.shape[0]):
         bare = (1.0 + inertia) * weights[j] - inertia * centre[j]
         best[j] += step * (bare - best[j])
-
-
-@compiled
-def distance_to_bare(point, weights, centre, inertia):
-    """``|point - bare|^2``."""
-    total = 0.0
-    for j in range(weights.shape[0]):
-        difference = point[j] - (1.0 + inertia) * weights[j] + inertia * centre[j]
-        total += difference * difference
-    return total

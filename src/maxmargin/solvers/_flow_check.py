@@ -7,6 +7,8 @@ dual are at most. So the primal value reported is an upper bound, and the differ
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from .._kernels import protocol as generic
@@ -49,17 +51,27 @@ def _improve(structure, curvature, i, excess, labels, work, predictions):
     return True
 
 
+class FlowPoint(NamedTuple):
+    """Weights, and the predictions and flows that bracket the surrogate there."""
+
+    weights: np.ndarray
+    predictions: np.ndarray
+    flows: Any
+
+
 @compiled
 def bracket_blocks(
-    surrogate, structure, rows, curvature, sample_weight, weights, predictions, flows, rounds,
-    first, last, sums, gaps,
-):  # fmt: skip
+    surrogate, structure, rows, curvature, sample_weight, point, rounds, first, last, out
+):
     """Sum surrogate values, concave parts and the widths of their brackets over some examples.
 
-    ``sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i width_i]``, where S_i is an upper bound
-    from ``predictions``, improved by some ``rounds`` of a subgradient method; ``gaps[i]`` gets
-    the width.
+    ``out.sums`` gets ``[sum s_i S_i, sum s_i H_i(mu_i), sum s_i width_i]``, where S_i is an upper
+    bound from predictions, improved by some ``rounds`` of a subgradient method; ``out.gaps[i]``
+    gets the width.
     """
+    flows = point.flows
+    weights, predictions = point.weights, point.predictions
+    sums, gaps = out.sums, out.gaps
     scratch = make_scratch(structure, rows)
     n = structure.n_labels
     improved = np.empty((structure.longest, n))

@@ -49,11 +49,10 @@ def _extremes(atoms, i, scores):
 
 
 @leaf
-def _look(
-    structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, parts, n_parts, scores
-):
-    """Loss-augmented argmax of example i into ``output``, scores of what it remembers; returns the
-    value of the one and the gap to the mixture of the others."""
+def _look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known):
+    """Loss-augmented argmax of example i into ``output``, parts and scores of what it remembers
+    into ``known``; returns the value of the one and the gap to the mixture of the others."""
+    parts, n_parts, scores = known
     low, high = generic.label_range(structure, i)
     output = output_buffer[: high - low]
     gains = gains_buffer[: generic.block_size(structure, i)]
@@ -69,9 +68,12 @@ def _look(
 
 
 @leaf
-def _move_mass(structure, rows, atoms, i, scale, gains, pair, total, work, parts, n_parts, scores):
-    """Move mass from the worst remembered output to the best, several times; ``total`` gets the
-    sum of all moves."""
+def _move_mass(structure, rows, atoms, i, scale, blocks, work, known):
+    """Move mass from the worst remembered output to the best, several times.
+
+    ``blocks`` are the gains of the parts, zeros, and what gets the sum of all moves."""
+    gains, pair, total = blocks
+    parts, n_parts, scores = known
     low, high = generic.label_range(structure, i)
     total[:] = 0.0
     first_gain = 0.0
@@ -144,10 +146,10 @@ def pairwise_steps(objective, rows, scales, visits, weights, trail, atoms):
             parts = np.empty((capacity, parts.shape[1]), np.int32)
             n_parts = np.empty(capacity, np.int64)
             scores = np.empty(capacity)
+        known = (parts, n_parts, scores)
         value, gap = _look(
-            structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, parts, n_parts,
-            scores,
-        )  # fmt: skip
+            structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known
+        )
         gaps[i] = gap
         if by_gap:
             set_in_sum_tree(tree, i, scale * max(gap, 0.0))
@@ -162,10 +164,8 @@ def pairwise_steps(objective, rows, scales, visits, weights, trail, atoms):
             scores[a] = value
         size = generic.block_size(structure, i)
         total = total_buffer[:size]
-        _move_mass(
-            structure, rows, atoms, i, scale, gains_buffer[:size], pair_buffer[:size], total, work,
-            parts, n_parts, scores,
-        )  # fmt: skip
+        blocks = (gains_buffer[:size], pair_buffer[:size], total)
+        _move_mass(structure, rows, atoms, i, scale, blocks, work, known)
         generic.add_block(structure, rows, weights, i, total, -scale)
         if trail.correction.shape[0] > 0:
             generic.add_block(structure, rows, trail.correction, i, total, -scale * before)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import check_choice, check_number, is_text
-from ._centre_kernel import bare_products, distance_to_bare, mix_bare, move_centre, movement
+from ._centre_kernel import bare_products, mix_bare, move_centre, movement
 from .base import Candidate, Solver, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
 
@@ -56,6 +56,7 @@ class AcceleratedState(NamedTuple):
     lowest: float  # of the guesses of the gap after each round
     stale: int  # rounds since then
     calm: float  # factor of the bounds of inertia: less where the gap did not shrink any more
+    apart: float = 0.0  # alpha/2 |w - w(mu)|^2 when the centre moved
 
     @property
     def weights(self) -> np.ndarray:
@@ -146,20 +147,22 @@ class Accelerated(Solver):
         inner, unsettled = self.solver.unsettled(problem, inner)
         own, ahead, product = movement(state.centre, inner.weights, state.before)
         inertia, damping = state.inertia, momentum.damping
+        apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
         if momentum.cosine is None:
             if unsettled or product > own:  # momentum points to where the weights came from
                 inertia, damping = _LESS_INERTIA * inertia, 0.0
         else:
-            apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
             state = _with_progress(state, self.solver.estimate(problem, inner, apart))
             damping = 0.0 if state.lowest == np.inf else damping
-            if own > 0.0 and ahead > 0.0:
-                missing = momentum.cosine - product / np.sqrt(own) / np.sqrt(ahead)  # no underflow
+            if own * ahead > 0.0:  # a product of tiny squares may underflow
+                missing = momentum.cosine - product / np.sqrt(own * ahead)
                 inertia = _adapted_inertia(state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
         move_centre(inner.weights, state.before, state.centre, ahead, state.inertia, inertia)
-        return state._replace(inner=inner, inertia=inertia, centred_at=inner.calls)
+        return state._replace(
+            inner=inner, inertia=inertia, centred_at=inner.calls, apart=float(apart)
+        )
 
     def _better_mixture(self, problem, state) -> DualPoint | None:
         """``problem.better_mixture`` with the present dual point, whose weights are not stored."""
@@ -217,10 +220,12 @@ class Accelerated(Solver):
     def estimate(self, problem, state, apart=0.0):
         """``P(w) - D(mu)`` is the mean gap of the blocks at w and ``alpha/2 |w - w(mu)|^2``; better
         points than these two are known, as the last check has shown."""
-        if state.inertia > 0.0:
-            weights, settled = state.inner.weights, self.settled(state)
-            square = distance_to_bare(settled, weights, state.centre, state.inertia)
-            apart += 0.5 * problem.alpha * square
+        if state.inner.calls == state.centred_at:
+            apart += state.apart
+        elif state.inertia > 0.0:
+            weights = state.inner.weights
+            _, square, _ = movement(state.centre, weights, weights)
+            apart += 0.5 * problem.alpha * state.inertia**2 * square
         return state.ratio * self.solver.estimate(problem, state.inner, apart)
 
     def adapted(self, problem):

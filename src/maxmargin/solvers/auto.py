@@ -18,6 +18,7 @@ from .acceleration import Accelerated
 from .averaging import Averaged
 from .base import Solver
 from .checked import Checked
+from .corrective import Corrective
 from .flow import Flow
 from .frank_wolfe import BlockFrankWolfe
 from .interior import Interior
@@ -29,6 +30,8 @@ from .subgradient import Subgradient
 _STEP_POWER, _ROUND_POWER = 3.0, 8.0
 # Tolerance below which a few Newton steps are faster than many passes.
 _NEWTON_TOL = 1e-3
+# The same of corrections of all mixtures of trees together.
+_CORRECTED_TOL = 1e-4
 # Parts of a problem that threads share, and the number of examples that make them worth it.
 _PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
 
@@ -45,6 +48,10 @@ def choose(problem: Any) -> Solver:
         return _flow(problem)
     if problem.from_scratch and problem.tolerance < _NEWTON_TOL and not Interior().missing(problem):
         return Interior()
+    if problem.from_scratch and problem.tolerance < _CORRECTED_TOL:
+        corrective = Corrective(_accelerated(problem))
+        if not corrective.missing(problem):
+            return corrective
     # Acceleration moves all weights in every round: too many where features are hashed, unless
     # the oracle of max-min takes longer still.
     many = problem.hashes_features and problem.cost.linear

@@ -220,6 +220,10 @@ class Solver(BaseEstimator):
         """The state with weights rebuilt from the dual point, free of rounding errors."""
         return state
 
+    def stalled(self, state: Any) -> bool:
+        """Whether further steps would change nothing."""
+        return False
+
     def bounds(self, problem: Any, state: Any) -> dict[str, float]:
         """More certified values, by name."""
         return {}

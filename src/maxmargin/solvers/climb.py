@@ -63,6 +63,11 @@ class Climb(Stepper):
         return self.solver.bounds(self.problem, self.state)
 
     @property
+    def stalled(self) -> bool:
+        """Whether further steps would change nothing."""
+        return self.solver.stalled(self.state)
+
+    @property
     def between_rounds(self) -> bool:
         """Whether every block planned was visited."""
         return not len(self.state.pending)

@@ -19,8 +19,9 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels.flows import Flows, truth_flows
+from .._kernels.passes import Sums
 from ..structures import chain_max_min  # noqa: F401  (its answers, for the kernels)
-from ._flow_check import bracket_blocks
+from ._flow_check import FlowPoint, bracket_blocks
 from ._flow_kernel import flow_steps
 from ._flow_moves import Curvature
 from .base import Momentum
@@ -103,8 +104,8 @@ class Flow(BlockAscent):
             sums = np.empty(3)
             bracket_blocks(
                 problem.surrogate, problem.structure, problem.shared_rows, state.constants,
-                problem.sample_weight, weights, predictions, state.dual, rounds, first, last,
-                sums, gaps,
+                problem.sample_weight, FlowPoint(weights, predictions, state.dual), rounds, first,
+                last, Sums(sums, gaps),
             )  # fmt: skip
             return sums
 

@@ -62,6 +62,7 @@ class InteriorState(NamedTuple):
     total: float
     gap: float
     rng: np.random.RandomState
+    idle: int = 0  # steps that rounding errors made useless
 
 
 def fits(problem: Any) -> bool:
@@ -114,7 +115,7 @@ class Interior(Solver):
         factorize_all(structure, rows, shares, pools, work, hessian)
         calls = state.calls + problem.n_examples
         if not np.isfinite(hessian).all():
-            return state._replace(calls=calls)
+            return state._replace(calls=calls, idle=state.idle + 1)
         factor = _cholesky(hessian, strength)
         mean = state.total / (2.0 * pools.parts[-1])
 
@@ -135,7 +136,7 @@ class Interior(Solver):
         after, weighted = gaps_after(shares, pools, length)
         grows = state.total <= NEAR_END * problem.n_examples and not after < state.total
         if grows or not length >= SHORTEST or state.total <= _ROUNDING * problem.n_examples:
-            return state._replace(calls=calls)  # there is no more to be had
+            return state._replace(calls=calls, idle=state.idle + 1)  # there is no more to be had
         advance_points(pools, length)
         weights = state.weights + length * change
         gap = float(weighted) / problem.total_weight
@@ -151,6 +152,10 @@ class Interior(Solver):
         primal = loss + problem.penalty(state.weights)
         dual = concave - problem.penalty(problem.weights_of(state.dual))
         return state, [(state.weights, Evaluation(float(primal), float(dual), float(error)))]
+
+    def stalled(self, state):
+        """A step depends on nothing but the state: after one in vain, all are."""
+        return state.idle > 0
 
     def estimate(self, problem, state, apart=0.0):
         """The gap between the players of all examples."""

@@ -7,17 +7,27 @@ is; usually a solver at work on a problem (:class:`~maxmargin.solvers.climb.Clim
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._compiling import clock
 from .._progress import ProgressReporter
 from .._validation import is_switch
 from .interrupt import InterruptGuard
 from .problem import GLOBAL, LOCAL, NOTHING
-from .result import CONVERGED, EARLY_STOPPED, FAILED, INTERRUPTED, MAX_ITER, STOPPED, Check, Result
+from .result import (
+    CONVERGED,
+    EARLY_STOPPED,
+    FAILED,
+    INTERRUPTED,
+    MAX_ITER,
+    STALLED,
+    STOPPED,
+    Check,
+    Result,
+)
 
 # Work between two looks at Ctrl-C and the progress bar.
 _SLICE_SECONDS = 0.05
@@ -64,6 +74,7 @@ class Best:
         self.certified = certifies != NOTHING
         self.seen = seen or Seen()
         self.failed = False  # whether numbers overflowed, or contradict each other
+        self._spare = np.empty(0)  # weights that were the best before
 
     def update(self, candidates, validate: Callable[[np.ndarray], float] | None) -> None:
         """Take in the candidates of a check; those that are not finite only count as a failure."""
@@ -82,7 +93,9 @@ class Best:
         score = None if validate is None else validate(weights)
         if self._is_better(found.primal, score):
             seen = seen._replace(
-                weights=weights.copy(), primal=found.primal, bracket=found.oracle_error
+                weights=_copied(weights, self._spare),
+                primal=found.primal,
+                bracket=found.oracle_error,
             )
             if self._local:
                 seen = seen._replace(dual=found.dual)
@@ -92,7 +105,9 @@ class Best:
             stale = 0 if higher else seen.checks_without_progress + 1
             known = score if higher else known
             seen = seen._replace(validation_score=known, checks_without_progress=stale)
-        self.seen = seen
+        replaced, self.seen = self.seen.weights, seen
+        if seen.weights is not replaced:
+            self._spare = replaced
         lowest = seen.primal if self._local else seen.lowest_primal
         self.failed |= seen.dual - lowest > _ROUNDING * max(seen.size, abs(lowest))
 
@@ -140,6 +155,7 @@ class Stepper:
     problem: Any
     oracle_calls: Any = 0
     dual_state: Any = None  # where a later fit can start
+    stalled: Any = False  # whether further steps would change nothing
     between_rounds: Any = True  # whether all that was planned is done, so that a guess makes sense
 
     def advance(self, seconds: float, most: int) -> None:
@@ -167,6 +183,13 @@ class Stepper:
     def new_best(self) -> Best:
         """Where a run keeps the best that it has seen."""
         return Best(self.problem.certifies)
+
+
+def _copied(weights: np.ndarray, spare: np.ndarray) -> np.ndarray:
+    """A copy, in the spare array if that fits: fresh memory can take longer than the copy."""
+    copy = spare if spare.shape == weights.shape else np.empty_like(weights)
+    np.copyto(copy, weights)
+    return copy
 
 
 def _is_finite(weights: np.ndarray, found: Any) -> bool:
@@ -224,7 +247,7 @@ def run(
         Score of weights on held-out data; the best scored weights are kept, and the run stops
         after ``patience`` checks without a better score.
     """
-    began = time.perf_counter()
+    began = clock()
     best = stepper.new_best()
     history: list[Check] = []
     n = stepper.problem.n_examples
@@ -240,7 +263,7 @@ def run(
             best.update(stepper.check(), validate)
         record = Check(
             passes=passes,
-            seconds=time.perf_counter() - began,
+            seconds=clock() - began,
             oracle_calls=stepper.oracle_calls,
             validation_score=best.seen.validation_score,
             **best.certificate(),
@@ -260,7 +283,7 @@ def run(
             return EARLY_STOPPED
         return None
 
-    with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name) as progress:
+    with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name, tol) as progress:
         try:
             status = check()
             while status is None:
@@ -280,12 +303,12 @@ def run(
                     if best.certified:  # the last steps may have found better weights
                         check()
                     status = INTERRUPTED
-                elif at_end or likely or stepper.oracle_calls >= goal:
+                elif at_end or likely or stepper.stalled or stepper.oracle_calls >= goal:
                     if at_end:
                         stepper.refresh()
                     status = check()
-                    if status is None and at_end:
-                        status = MAX_ITER
+                    if status is None and (at_end or stepper.stalled):
+                        status = STALLED if stepper.stalled else MAX_ITER
         except KeyboardInterrupt:
             if guard.requested:  # the second one: the user means it
                 raise
@@ -299,7 +322,7 @@ def run(
         **best.certificate(),
         passes=passes,
         oracle_calls=stepper.oracle_calls,
-        seconds=time.perf_counter() - began,
+        seconds=clock() - began,
         status=status,
         history=history,
         dual_state=stepper.dual_state,

@@ -12,6 +12,7 @@ MAX_ITER = "max_iter"
 INTERRUPTED = "interrupted"
 STOPPED = "stopped"  # by a callback
 EARLY_STOPPED = "early_stopped"  # by the validation score
+STALLED = "stalled"  # by rounding errors: the solver can come no closer
 FAILED = "failed"  # numbers overflowed: the weights are the best that were still finite
 STATIONARY = "stationary"  # no certificate of a global minimum: see solvers/rounds.py
 

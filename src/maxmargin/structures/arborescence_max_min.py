@@ -23,7 +23,7 @@ import numpy as np
 from .._kernels import protocol as generic
 from .._kernels.arborescence import arborescence_work, best_tree, masked_table
 from .._kernels.game import copy_predictor, solve_game
-from .._kernels.jit import implements, leaf
+from .._kernels.jit import implements, leaf, seldom
 from .._kernels.simplex import lower_envelope_step
 from .._kernels.vector import add_scaled, copy, dot
 from .arborescence import MOST_PIECES, MOST_TREES, Arborescence, words_of
@@ -214,6 +214,9 @@ def tree_double_oracle(structure, i, scores, iterations, accuracy, share, floor,
     mine, other, rest = work[:size], work[size : 2 * size], work[2 * size :]
     heads, rest = rest[:m], rest[m:]
     game = _open_game(m, rest[size + arborescence_work(m) :])
+    for k in range(MOST_TREES):
+        game.shares[0, k] = 0.0
+        game.shares[1, k] = 0.0
     _reply(structure, i, scores, 1.0, scores, 0.0, rest, heads)
     _learn(structure, i, scores, game, 0, 0, 0, heads)
     _learn(structure, i, scores, game, 1, 1, 0, heads)
@@ -239,3 +242,49 @@ def tree_double_oracle(structure, i, scores, iterations, accuracy, share, floor,
         count = min(count + 1, MOST_TREES)
         _learn(structure, i, scores, game, count, 1, places[1], heads)
     return max(upper, lower), lower
+
+
+@leaf
+@seldom
+def saddle_trees(structure, rows, weights, limits, trees, counts, scratch):
+    """Trees that both players of every example mix at a saddle point, as the double oracle finds it
+    under the weights.
+
+    Parameters
+    ----------
+    limits : (int, float)
+        Iterations and accuracy of the double oracle.
+    trees : array of shape (n_examples, 2, MOST_TREES, longest)
+        Receives the heads, first those of mu,
+    counts : array of shape (n_examples, 2)
+        and their number.
+    """
+    buffers, _, _, work = scratch
+    for i in range(generic.n_blocks(structure)):
+        m = words_of(structure, i)
+        size = m * (m + 1)
+        scores, mu = buffers[0, :size], buffers[1, :size]
+        generic.score_block(structure, rows, weights, i, scores)
+        tree_double_oracle(structure, i, scores, limits[0], limits[1], 0.0, 0.0, work, mu)
+        game = _open_game(m, work[3 * size + m + arborescence_work(m) :])
+        for player in range(2):
+            count = 0
+            for k in range(MOST_TREES):
+                if game.shares[player, k] > 0.0:
+                    for d in range(m):
+                        trees[i, player, count, d] = int(game.trees[player, k, d])
+                    count += 1
+            counts[i, player] = count
+
+
+@leaf
+@seldom
+def tree_features(structure, rows, i, heads, direction, out):
+    """``out += Phi(x_i) (phi(y_i) - phi(heads))``; ``direction`` is scratch."""
+    m = words_of(structure, i)
+    direction = direction[: m * (m + 1)]
+    direction[:] = 0.0
+    for d in range(m):
+        direction[d * (m + 1) + structure.truth[structure.indptr[i] + d]] += 1.0
+        direction[d * (m + 1) + heads[d]] -= 1.0
+    generic.add_block(structure, rows, out, i, direction, 1.0)

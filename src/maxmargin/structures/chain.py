@@ -58,6 +58,7 @@ class Chain(NamedTuple):
             sparse_outputs=True,
             flows=True,
             entropy_apart=True,
+            revisits=True,
             saddle="positions",
             no_oracle={
                 "max-min": "an exact max-min oracle, which label sequences do not have "
@@ -133,7 +134,7 @@ def _prefetch_block(structure, rows, i):
 
 
 @inner
-def _score_labels(structure, rows, weights, i, unary):
+def score_labels(structure, rows, weights, i, unary):
     """Scores of the labels at the positions of a sequence."""
     n = structure.n_labels
     split = rows.n_inputs * n
@@ -149,7 +150,7 @@ def _score_labels(structure, rows, weights, i, unary):
 def _score_block(structure, rows, weights, i, scores):
     n = structure.n_labels
     length = structure.indptr[i + 1] - structure.indptr[i]
-    _score_labels(structure, rows, weights, i, scores[: length * n].reshape(length, n))
+    score_labels(structure, rows, weights, i, scores[: length * n].reshape(length, n))
     split = rows.n_inputs * n
     copy(scores[length * n :], weights[split : split + n * n])
 
@@ -232,7 +233,7 @@ def best_paths(structure, rows, weights, first, last, labels):
     for i in range(first, last):
         low, high = structure.indptr[i], structure.indptr[i + 1]
         unary = buffer[: high - low]
-        _score_labels(structure, rows, weights, i, unary)
+        score_labels(structure, rows, weights, i, unary)
         best_path(structure, i, unary, transitions, work, labels[low:high])
 
 

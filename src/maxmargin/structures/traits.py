@@ -29,6 +29,8 @@ class Traits(NamedTuple):
     saddle : str
         Where iterative max-min oracles look for saddle points: "positions" of sequences, "pairs"
         of doubly stochastic matrices, "trees"; "" where there is none, or a closed form.
+    revisits : bool
+        Whether outputs that an example remembers are compared much faster than a new one is found.
     order : str
         The order in which solvers visit examples best, as measured.
     no_oracle : mapping
@@ -44,6 +46,7 @@ class Traits(NamedTuple):
     graph: bool = False
     entropy_apart: bool = False
     saddle: str = ""
+    revisits: bool = False
     order: str = "permutation"
     no_oracle: Mapping[str, str] = _NOTHING
     refuses: Mapping[str, str] = _NOTHING

@@ -106,7 +106,7 @@ def _checked_indicator(array: np.ndarray, hidden: bool | str = False) -> np.ndar
         raise ValueError(
             "y must be an indicator matrix of shape (n_examples, n_labels), zeros and ones, or a "
             f"list of collections of labels; received an array of shape {array.shape}. For one "
-            "label an example use MulticlassClassifier; for one label that is there or not, "
+            "label per example use MulticlassClassifier; for one label that is there or not, "
             "y.reshape(-1, 1)."
         )
     if array.shape[1] == 0:

@@ -1,0 +1,38 @@
+"""The compiled pass over outputs that examples remember."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._kernels import protocol as generic
+from .._kernels.atoms import remove_atom
+from .._kernels.jit import compiled
+from ..structures import chain_revisit  # noqa: F401  (its answers, for the kernel)
+
+
+@compiled
+def revisit_steps(structure, rows, scales, order, weights, atoms):
+    """Visit examples that remember several outputs: move mass between these, without asking for a
+    new one. Outputs that have lost all their mass are forgotten."""
+    most = 1
+    for i in order:
+        most = max(most, atoms.count[i])
+    scratch = (
+        np.empty((most, generic.most_labels(structure)), np.int64),
+        np.empty(most, np.int64),
+        np.empty((most, most)),
+        np.empty((2, most)),
+        np.zeros(generic.largest_block(structure)),
+    )
+    for step in range(order.shape[0]):
+        i = order[step]
+        if step + 1 < order.shape[0]:
+            generic.prefetch_block(structure, rows, order[step + 1])
+        low, high = generic.label_range(structure, i)
+        count, first = atoms.count[i], atoms.labels_start[i]
+        outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
+        shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
+        generic.revisit(structure, rows, weights, i, scales[i], outputs, shares, scratch)
+        for a in range(count - 1, -1, -1):
+            if shares[a] == 0.0:
+                remove_atom(atoms, i, a, high - low)

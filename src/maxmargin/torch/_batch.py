@@ -1,0 +1,224 @@
+"""A batch at work: packed outputs, scores in rows, and the kernels over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._kernels.batches import (
+    Bounds,
+    Slopes,
+    batch_changes,
+    batch_decodings,
+    batch_draws,
+    batch_gibbs,
+    batch_surrogates,
+)
+from .._kernels.passes import Objective
+from ..features.scores import ScoreRows
+from ..structures.chain import best_paths
+from ..structures.chain_likelihood import chain_likelihoods
+from ._forms import Layout
+from ._threads import GROUP, over_examples
+
+NO_PLACES = np.empty(0, np.int64)
+NO_WEIGHTS = np.empty((1, 0))
+_NO_FACTORS = np.empty(0)
+# Upper and lower bounds on losses, gradients of rows and of shared scores.
+Found = tuple[Tensor, Tensor, Tensor, Tensor]
+# Losses of a batch; gradients are those of the examples, or summed with factors.
+Losses = Callable[[np.ndarray | None], Found]
+
+
+class Batch(NamedTuple):
+    """Outputs of a batch, and their scores.
+
+    ``scores`` and ``shared`` are what gradients flow to: scores of parts, and those that all
+    positions share (transitions of a chain). ``values`` and ``weights`` are the same numbers as
+    kernels read them: rows of scores, and one row of shared scores for all examples or for each.
+    """
+
+    structure: Any  # packed outputs, a NamedTuple of the compiled core
+    scores: Tensor
+    values: np.ndarray  # (rows, labels)
+    layout: Layout
+    rows: np.ndarray  # number of rows of each example, padding included
+    operations: float  # of one pass, about: whether threads pay off
+    places: np.ndarray = NO_PLACES  # rows that count; empty if all do
+    shared: tuple[Tensor, ...] = ()
+    columns: tuple[tuple[int, int, bool], ...] = ()  # of each: first and last, one per example?
+    weights: np.ndarray = NO_WEIGHTS
+    factor: float = 1.0  # values are the scores times this
+
+    @property
+    def n(self) -> int:
+        """Number of examples."""
+        return self.layout.n
+
+    @property
+    def device(self) -> torch.device:
+        """Where the scores came from."""
+        return self.scores.device
+
+    # --- gradients ----------------------------------------------------------------------------
+
+    def to_scores(self, factors: Tensor | None, rows: Tensor) -> Tensor:
+        """Rows, times the factors of their examples, as gradients of the scores."""
+        if factors is not None:
+            if factors.stride(0) == 0 or self.n == 1:
+                rows = rows * factors[0]
+            elif self.layout.form == "padded":
+                rows = rows.view(self.n, -1) * factors[:, None]
+            else:
+                owners = torch.from_numpy(self.rows)
+                rows = rows * torch.repeat_interleave(factors, owners)[:, None]
+        if self.factor != 1.0:
+            rows = rows * self.factor
+        return rows.view(self.scores.shape).to(self.device)
+
+    def to_shared(self, factors: Tensor | None, slopes: Tensor) -> list[Tensor]:
+        """Rows of shared scores, one per example, as gradients of the shared scores."""
+        if not self.shared:
+            return []
+        if self.shares_all:
+            return self.split(slopes.sum(0) if factors is None else factors.to(slopes) @ slopes)
+        each = slopes if factors is None else factors.to(slopes)[:, None] * slopes
+        return [
+            (each[:, begin:end] if own else each[:, begin:end].sum(0)).to(part).view(part.shape)
+            for part, (begin, end, own) in zip(self.shared, self.columns)
+        ]
+
+    def split(self, total: Tensor) -> list[Tensor]:
+        """One row of shared scores, as gradients of the shared scores."""
+        return [
+            total[begin:end].to(part).view(part.shape)
+            for part, (begin, end, _) in zip(self.shared, self.columns)
+        ]
+
+    @property
+    def shares_all(self) -> bool:
+        """Whether no example has shared scores of its own."""
+        return len(self.weights) == 1
+
+    # --- kernels ------------------------------------------------------------------------------
+
+    def _rows(self) -> ScoreRows:
+        return ScoreRows(self.values, self.places)
+
+    def _slopes(
+        self, factors: np.ndarray = _NO_FACTORS, is_written: bool = False
+    ) -> tuple[Slopes, Tensor, Tensor]:
+        """Where gradients go; with factors those of the shared scores are summed in groups.
+
+        Groups do not depend on threads, and so neither do the last bits of the sums.
+        """
+        fill = torch.empty if is_written and not len(self.places) else torch.zeros
+        rows = fill(self.values.shape, dtype=self.scores.dtype)
+        group = GROUP if len(factors) else 1
+        weights = np.zeros((-(-self.n // group), self.weights.shape[1]))
+        slopes = Slopes(ScoreRows(rows.numpy(), self.places), weights, factors, group)
+        return slopes, rows, torch.from_numpy(weights)
+
+    def surrogates(self, oracle: Any, surrogate: Any) -> Losses:
+        """Losses by an oracle."""
+        objective = Objective(oracle, surrogate, self.structure)
+
+        def losses(factors: np.ndarray | None) -> Found:
+            return self._losses(batch_surrogates, objective, factors)
+
+        return losses
+
+    def likelihoods(self) -> Losses:
+        """Negative log likelihoods of chains without constraints, all with the same transitions."""
+
+        def losses(factors: np.ndarray | None) -> Found:
+            return self._losses(chain_likelihoods, self.structure, factors, is_written=True)
+
+        return losses
+
+    def _losses(
+        self, kernel: Any, objective: Any, factors: np.ndarray | None, is_written: bool = False
+    ) -> Found:
+        slopes, rows, weights = self._slopes(
+            _NO_FACTORS if factors is None else factors, is_written
+        )
+        bounds = Bounds(np.empty(self.n), np.empty(self.n))
+        given = self._rows()
+
+        def work(first: int, last: int) -> None:
+            kernel(objective, given, self.weights, slopes, bounds, first, last)
+
+        over_examples(work, self.n, self.operations)
+        return torch.from_numpy(bounds.upper), torch.from_numpy(bounds.lower), rows, weights
+
+    def gibbs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Log partition functions, entropies, marginals of the rows and of the shared scores."""
+        found, rows, weights = self._slopes()
+        log_sums, entropies = np.empty(self.n), np.empty(self.n)
+        given = self._rows()
+
+        def work(first: int, last: int) -> None:
+            batch_gibbs(
+                self.structure, given, self.weights, found, log_sums, entropies, first, last
+            )
+
+        over_examples(work, self.n, self.operations)
+        return torch.from_numpy(log_sums), torch.from_numpy(entropies), rows, weights
+
+    def changes(self, along: np.ndarray, along_weights: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Derivatives of the marginals along a direction, of the rows and the shared scores."""
+        found, rows, weights = self._slopes()
+        given, moves = self._rows(), ScoreRows(along, self.places)
+
+        def work(first: int, last: int) -> int:
+            return batch_changes(
+                self.structure, given, self.weights, moves, along_weights, found, first, last
+            )
+
+        failed = [i for i in over_examples(work, self.n, 2 * self.operations) if i >= 0]
+        if failed:
+            raise FloatingPointError(
+                f"The derivatives of the marginals of example {failed[0]} have too few digits: its "
+                "scores are so far apart that the Laplacian is nearly singular. Scale scores down."
+            )
+        return rows, weights
+
+    def decode(self) -> tuple[np.ndarray, np.ndarray]:
+        """Labels of the best outputs, without padding, and their scores."""
+        labels = np.zeros(len(self.structure.truth), np.int32)
+        values = np.empty(self.n)
+        given = self._rows()
+
+        def work(first: int, last: int) -> None:
+            batch_decodings(self.structure, given, self.weights, labels, values, first, last)
+
+        over_examples(work, self.n, self.operations)
+        return labels, values
+
+    def best_paths(self) -> np.ndarray:
+        """Labels of the best outputs of chains, all with the same transitions."""
+        labels = np.empty(len(self.structure.truth), np.int32)
+        given, weights = self._rows(), self.weights[0]
+
+        def work(first: int, last: int) -> None:
+            best_paths(self.structure, given, weights, first, last, labels)
+
+        over_examples(work, self.n, self.operations)
+        return labels
+
+    def draw(self, uniforms: np.ndarray) -> np.ndarray:
+        """Labels of outputs drawn by the Gibbs distributions; ``uniforms`` has a row each."""
+        labels = np.zeros(len(self.structure.truth), np.int32)
+        given = self._rows()
+
+        def work(first: int, last: int) -> int:
+            return batch_draws(self.structure, given, self.weights, uniforms, labels, first, last)
+
+        failed = [i for i in over_examples(work, self.n, self.operations) if i >= 0]
+        if failed:
+            raise ValueError(f"The constraints allow no output of example {failed[0]}.")
+        return labels

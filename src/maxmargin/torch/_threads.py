@@ -1,0 +1,36 @@
+"""Threads over the examples of a batch: kernels release the GIL, and write to their own parts."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+
+# Operations, about a millisecond of work, below which a second thread costs more than it saves.
+_WORTH_A_THREAD = 2e6
+# Threads take whole groups of examples.
+GROUP = 16
+
+
+@functools.cache
+def _pool(n_threads: int, _process: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="maxmargin")
+
+
+def over_examples(work: Callable[[int, int], Any], n: int, operations: float) -> list[Any]:
+    """Call ``work(first, last)`` for ranges that cover the examples; what the calls return.
+
+    Uses ``torch.get_num_threads()`` threads where there is enough to do. What is computed for an
+    example does not depend on the number of threads.
+    """
+    n_groups = -(-n // GROUP)
+    n_threads = min(torch.get_num_threads(), n_groups, int(operations / _WORTH_A_THREAD))
+    if n_threads < 2:
+        return [work(0, n)]
+    ends = [min(n, GROUP * (n_groups * k // n_threads)) for k in range(n_threads + 1)]
+    pool = _pool(n_threads, os.getpid())  # threads do not survive a fork
+    return list(pool.map(work, ends[:-1], ends[1:]))

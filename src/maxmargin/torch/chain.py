@@ -1,0 +1,231 @@
+"""Label sequences: scores of labels at positions, and of transitions that all positions share."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._validation import check_choice
+from ..oracles.mirror_prox import chain_pairs
+from ..structures.chain import Chain as PackedChain
+from ..structures.losses import LabelLoss
+from ..structures.masks import TransitionMasks, transition_masks
+from ._autograd import loss_values
+from ._batch import Batch
+from ._forms import (
+    Layout,
+    as_rows,
+    check_device,
+    check_finite,
+    check_scores,
+    describe,
+    read_labels,
+    read_layout,
+)
+from ._structure import Structure, label_loss
+
+_NO_PRODUCTS = np.empty(0)
+
+
+class ChainScores(NamedTuple):
+    """Scores of label sequences.
+
+    ``emissions`` are the scores of labels at positions: a padded tensor (n, T, K), a list of
+    tensors (T_i, K), or a flat tensor (positions, K) with offsets. ``transitions[j, k]`` is the
+    score of label k after label j, of shape (K, K), or (n, K, K) for each sequence its own;
+    ``start`` and ``end`` are scores of the first and the last label, of shape (K,) or (n, K).
+    """
+
+    emissions: Any
+    transitions: Tensor | None = None
+    start: Tensor | None = None
+    end: Tensor | None = None
+
+
+def _minus(mask: np.ndarray) -> np.ndarray:
+    return np.where(mask, 0.0, -np.inf)
+
+
+class Limits(NamedTuple):
+    """Loss and constraints for a number of labels."""
+
+    loss: LabelLoss
+    masks: TransitionMasks
+    forbid_anything: bool
+    scores: tuple[
+        np.ndarray, np.ndarray, np.ndarray
+    ]  # of the masks: minus infinity where they forbid
+
+
+class Chain(Structure):
+    """Label sequences of any length, K labels at each position.
+
+    Scores are emissions alone or :class:`ChainScores`; targets are labels from 0 to K - 1 in the
+    same form.
+
+    Parameters
+    ----------
+    loss : {"0-1", "absolute"} or matrix of shape (K, K), default="0-1"
+        Loss of a label, for max-margin and max-min: rows predicted, columns true.
+    scale : {"mean", "sum"}, default="mean"
+        Whether the loss of a sequence is the mean or the sum over its positions.
+    constraints : None, "bio", "bioes", bool matrix of shape (K, K), or dict, optional
+        Which labels may follow each other, begin and end: True is allowed. A dict lists what is
+        forbidden: ``{"transitions": [(from, to)], "first": [label], "last": [label]}``.
+    classes : sequence of K labels, optional
+        Names of the labels, for ``constraints`` that use names. Default: 0 to K - 1.
+    """
+
+    name = "chain"
+
+    def __init__(
+        self, loss: Any = "0-1", scale: str = "mean", constraints: Any = None, classes: Any = None
+    ):
+        self.loss = loss
+        self.scale = check_choice("scale", scale, ("mean", "sum"))
+        self.constraints = constraints
+        self.classes = classes
+        self._known: dict[int, Limits] = {}
+
+    def of_size(self, n_labels: int) -> Limits:
+        """Loss and masks for a number of labels."""
+        if n_labels not in self._known:
+            classes = np.arange(n_labels) if self.classes is None else np.asarray(self.classes)
+            if len(classes) != n_labels:
+                raise ValueError(
+                    f"classes has {len(classes)} labels, but emissions have {n_labels}."
+                )
+            masks = transition_masks(self.constraints, classes)
+            self._known[n_labels] = Limits(
+                label_loss(self.loss, n_labels), masks, masks.forbids_anything,
+                (_minus(masks.transitions), _minus(masks.first), _minus(masks.last)),
+            )  # fmt: skip
+        return self._known[n_labels]
+
+    def batch(self, scores, targets, mask, offsets, allowed=None):
+        """Read a batch; ``allowed`` is a bool array (positions, K) of labels that may occur."""
+        given = scores if isinstance(scores, ChainScores) else ChainScores(scores)
+        emissions, layout = read_emissions(given.emissions, mask, offsets)
+        k = int(emissions.shape[-1])
+        values = as_rows(emissions, k)
+        check_finite(values, layout.places, layout.lengths)
+        limits = self.of_size(k)
+        truth = np.zeros(int(layout.lengths.sum()), np.int32)
+        if targets is not None:
+            truth = read_labels("targets", targets, layout, emissions.device, 0, k)
+            _check_allowed(truth, layout, limits)
+        ends = given.start is not None or given.end is not None
+        packed = _pack(truth, layout, limits, self.scale, ends, allowed)
+        work = 4.0 * len(truth) * k * k
+        batch = Batch(packed, emissions, values, layout, layout.rows, work, layout.places)
+        return batch._replace(**_shared_scores(given, layout.n, k, ends, emissions.device))
+
+    def crf(self, batch, factors):
+        """Negative log likelihoods, by a kernel of their own where nothing is constrained."""
+        if batch.structure.masked or not batch.shares_all:
+            return super().crf(batch, factors)
+        return loss_values(batch, batch.likelihoods(), factors, smooth=True)
+
+    def best(self, batch):
+        """Best labels, by a kernel of their own where nothing is constrained."""
+        if batch.structure.masked or not batch.shares_all:
+            return super().best(batch)
+        return batch.best_paths()
+
+    def max_min_oracle(self, packed, iterations):
+        """Saddle-point mirror-prox."""
+        return chain_pairs(packed, iterations)
+
+
+def read_emissions(emissions: Any, mask: Any, offsets: Any) -> tuple[Tensor, Layout]:
+    """Emissions as one tensor, and their layout."""
+    layout = read_layout("emissions", emissions, 2, mask, offsets)
+    if layout.form == "list":
+        widths = {int(each.shape[1]) for each in emissions}
+        if len(widths) > 1:
+            raise ValueError(
+                f"emissions must all have the same number of labels; received {sorted(widths)}."
+            )
+        emissions = torch.cat(list(emissions))
+    elif layout.form == "flat":
+        check_scores("emissions", emissions, 2)
+        if len(emissions) != layout.lengths.sum():
+            raise ValueError(
+                f"emissions must have {layout.lengths.sum()} rows by offsets; received "
+                f"{len(emissions)}."
+            )
+    if emissions.shape[-1] == 0:
+        raise ValueError("emissions have no labels: their last dimension is 0.")
+    return emissions, layout
+
+
+def _shared_scores(
+    given: ChainScores, n: int, k: int, ends: bool, device: torch.device
+) -> dict[str, Any]:
+    """Transitions, start and end as one row for all sequences, or one for each."""
+    sizes = {"transitions": k * k, "start": k, "end": k} if ends else {"transitions": k * k}
+    parts = {name: getattr(given, name) for name in sizes if getattr(given, name) is not None}
+    for name, part in parts.items():
+        shape = (k, k) if name == "transitions" else (k,)
+        if not isinstance(part, Tensor) or tuple(part.shape) not in (shape, (n, *shape)):
+            raise ValueError(
+                f"{name} must be a tensor of shape {shape} or {(n, *shape)}; received "
+                f"{describe(part)}."
+            )
+        check_scores(name, part, part.ndim)
+        check_device(name, part, device)
+    if not parts:
+        return {"weights": np.zeros((1, sum(sizes.values())))}
+    owned = {name: part.ndim > (2 if name == "transitions" else 1) for name, part in parts.items()}
+    n_rows = n if any(owned.values()) else 1
+    weights = np.zeros((n_rows, sum(sizes.values())))
+    columns, begin = [], 0
+    for name, size in sizes.items():
+        if name in parts:
+            weights[:, begin : begin + size] = as_rows(parts[name], size)
+            columns.append((begin, begin + size, owned[name]))
+        begin += size
+    if not math.isfinite(weights.sum()) and not np.isfinite(weights).all():
+        raise ValueError(
+            f"{' or '.join(parts)} contain NaN or infinity. Forbid transitions by constraints "
+            "instead of infinite scores."
+        )
+    return {"shared": tuple(parts.values()), "columns": tuple(columns), "weights": weights}
+
+
+def _pack(
+    truth: np.ndarray, layout: Layout, limits: Limits, scale: str, ends: bool,
+    allowed: np.ndarray | None,
+) -> PackedChain:  # fmt: skip
+    lengths, k = layout.lengths, len(limits.masks.first)
+    scales = np.ones(len(truth)) if scale == "sum" else np.repeat(1.0 / lengths, lengths)
+    masked = limits.forbid_anything or allowed is not None
+    return PackedChain(
+        truth, layout.indptr, int(lengths.max()), k, limits.loss, scales, ends, masked,
+        *limits.scores, np.empty((0, k), bool) if allowed is None else allowed, _NO_PRODUCTS,
+        np.zeros(layout.n + 1, np.int64),
+    )  # fmt: skip
+
+
+def _check_allowed(truth: np.ndarray, layout: Layout, limits: Limits) -> None:
+    """Refuse targets that the constraints forbid."""
+    if not limits.forbid_anything:
+        return
+    masks = limits.masks
+    begin, end = layout.indptr[:-1], layout.indptr[1:] - 1
+    fine = np.ones(len(truth), bool)
+    fine[1:] = masks.transitions[truth[:-1], truth[1:]]
+    fine[begin] = masks.first[truth[begin]]
+    fine[end] &= masks.last[truth[end]]
+    if not fine.all():
+        at = int(np.flatnonzero(~fine)[0])
+        example = int(np.searchsorted(layout.indptr, at, side="right")) - 1
+        raise ValueError(
+            f"targets of example {example} break the constraints at position "
+            f"{at - layout.indptr[example]}, label {truth[at]}: correct the labels or the "
+            "constraints."
+        )

@@ -1,0 +1,164 @@
+"""Fenchel-Young losses: ``Omega*(v) - v @ phi(y) + Omega(phi(y))`` for a convex Omega.
+
+The gradient is ``mu - phi(y)``, where mu maximises ``v @ mu - Omega(mu)``. With s the strength:
+
+- "entropy": Omega is -s times the entropy of a distribution over outputs. A CRF at temperature s.
+- "quadratic": Omega is ``s/2 |mu|^2``; mu is the projection of ``v / s``, often sparse (sparsemax).
+- "max-min": Omega is minus the Bayes risk less s times the entropy of the marginals, the smooth
+  max-min margin. With the 0-1 loss, ``Omega*(v) = 1 + s log sum_j exp(min(v_j, t) / s)``, where t
+  solves ``sum_j (v_j - t)_+ = 1``: the best prediction against mu is ``(v - t)_+``.
+
+References
+----------
+Blondel, Martins, Niculae. Learning with Fenchel-Young losses. JMLR 2020.
+Nowak-Vila, Bach, Rudi. Consistent structured prediction with max-min margin Markov networks. 2020.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .._validation import check_choice, check_number
+from ..structures.multilabel import HIDDEN
+from ._batch import Batch
+from ._structure import native
+from .flat import Multiclass, Multilabel
+from .losses import StructuredLoss
+
+REGULARIZERS = ("entropy", "quadratic", "max-min")
+
+
+class _Envelope(torch.autograd.Function):
+    """Values with known gradients: those of a maximum at its maximiser."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Tensor, values: Tensor, slopes: Tensor):
+        ctx.save_for_backward(slopes)
+        return values
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
+        (slopes,) = ctx.saved_tensors
+        return grad[:, None] * slopes, None, None
+
+
+def threshold(values: Tensor) -> Tensor:
+    """The t of each row with ``sum_j (values_j - t)_+ = 1``."""
+    ordered = values.sort(1, descending=True).values
+    sums = ordered.cumsum(1) - 1.0
+    counts = torch.arange(1, values.shape[1] + 1, device=values.device)
+    kept = (ordered * counts > sums).sum(1, keepdim=True)
+    return sums.gather(1, kept - 1) / kept
+
+
+class FenchelYoungLoss(StructuredLoss):
+    """A Fenchel-Young loss.
+
+    Parameters
+    ----------
+    structure : Structure or str
+        "entropy" takes all structures with a CRF; "quadratic" takes "multiclass", "ordinal" and
+        "multilabel"; "max-min" takes "multiclass" with the 0-1 loss and "multilabel".
+    regularizer : {"entropy", "quadratic", "max-min"}, default="entropy"
+        The convex function Omega, as above. Of label sets, it is that of the presences, summed.
+    strength : float, default=1.0
+        Its factor s, that of the entropy for "max-min"; small ones come close to the perceptron
+        loss, or to max-min margin.
+    reduction : {"mean", "sum", "none"}, default="mean"
+
+    Examples
+    --------
+    >>> import torch
+    >>> from maxmargin.torch import FenchelYoungLoss
+    >>> scores = torch.tensor([[2.0, 0.0, -1.0]])
+    >>> sparsemax = FenchelYoungLoss("multiclass", "quadratic")
+    >>> sparsemax(scores, torch.tensor([0])).item()  # the margin is at least 1
+    0.0
+    """
+
+    surrogate = "crf"
+
+    def __init__(
+        self,
+        structure: Any,
+        regularizer: str = "entropy",
+        *,
+        strength: float = 1.0,
+        reduction: str = "mean",
+    ):
+        super().__init__(structure, reduction=reduction)
+        self.regularizer = check_choice("regularizer", regularizer, REGULARIZERS)
+        self.strength = check_number("strength", strength, above=0)
+        kinds = (Multiclass, Multilabel)
+        if regularizer != "entropy" and not isinstance(self.structure, kinds):
+            raise ValueError(
+                f"regularizer={regularizer!r} needs 'multiclass' or 'multilabel'; received "
+                f"{self.structure.name!r}."
+            )
+        if regularizer == "max-min" and isinstance(self.structure, Multiclass):
+            if not isinstance(self.structure.loss, str) or self.structure.loss != "0-1":
+                raise ValueError(
+                    "regularizer='max-min' has a formula for the 0-1 loss of classes only; use "
+                    "MaxMinLoss for other losses."
+                )
+
+    def values(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Losses."""
+        s = self.strength
+        if self.regularizer == "entropy":
+            scaled = batch._replace(
+                scores=batch.scores / s,
+                values=batch.values / batch.values.dtype.type(s),
+                shared=tuple(part / s for part in batch.shared),
+                weights=batch.weights / s,
+            )
+            loss, upper, lower = self.structure.crf(scaled, factors)
+            return loss * s, upper * s, lower * s
+        with torch.no_grad():
+            each, slopes = self._formula(batch)
+        return native(_Envelope.apply(batch.scores, each, slopes), factors)
+
+    def _formula(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Losses and their gradients."""
+        packed, scores = batch.structure, batch.scores
+        if isinstance(self.structure, Multiclass):
+            truth = torch.nn.functional.one_hot(
+                torch.from_numpy(packed.truth).long().to(batch.device), scores.shape[1]
+            ).to(scores.dtype)
+            found = self._sparsemax if self.regularizer == "quadratic" else self._smooth_classes
+            value, mu = found(scores)
+            return value - (truth * scores).sum(1) + self._at_truth(truth), mu - truth
+        labels = torch.from_numpy(packed.truth).reshape(scores.shape).to(batch.device)
+        known, truth = labels != HIDDEN, (labels == 1).to(scores.dtype)
+        if self.regularizer == "quadratic":
+            mu = (scores / self.strength).clamp(0.0, 1.0)
+            each = mu * scores - self.strength / 2 * (mu.square() - truth)
+        else:
+            each, mu = self._smooth_labels(scores, torch.from_numpy(packed.costs).to(scores))
+        return ((each - truth * scores) * known).sum(1), (mu - truth) * known
+
+    def _at_truth(self, truth: Tensor) -> Tensor | float:
+        return self.strength / 2 * truth.sum(1) if self.regularizer == "quadratic" else 0.0
+
+    def _sparsemax(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        shares = scores / self.strength
+        mu = (shares - threshold(shares)).clamp(min=0.0)
+        return (mu * scores).sum(1) - self.strength / 2 * mu.square().sum(1), mu
+
+    def _smooth_classes(self, scores: Tensor) -> tuple[Tensor, Tensor]:
+        capped = torch.minimum(scores, threshold(scores)) / self.strength
+        return 1.0 + self.strength * capped.logsumexp(1), capped.softmax(1)
+
+    def _smooth_labels(self, scores: Tensor, costs: Tensor) -> tuple[Tensor, Tensor]:
+        """Of each label: the predicted share of presence that makes both states cost the same."""
+        absent, present = costs
+        s = self.strength
+        share = (scores + present - s * (absent / present).log()) / (absent + present)
+        share = share.clamp(0.0, 1.0)
+        gone, there = share * absent / s, (scores + (1.0 - share) * present) / s
+        return s * torch.logaddexp(gone, there), (there - gone).sigmoid()

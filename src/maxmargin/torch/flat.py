@@ -1,0 +1,184 @@
+"""Classes, ordered classes and sets of labels: outputs without ragged parts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..structures.multiclass import Multiclass as PackedClasses
+from ..structures.multilabel import HIDDEN
+from ..structures.multilabel import Multilabel as PackedLabels
+from ._batch import Batch
+from ._forms import Layout, as_rows, check_finite, check_scores, describe, read_labels
+from ._structure import Structure, label_loss, native
+
+_HALF = float(np.sqrt(0.5))
+
+
+def _refuse_ragged(name: str, mask: Any, offsets: Any) -> None:
+    if mask is not None or offsets is not None:
+        raise ValueError(f"{name} scores have one row per example; mask and offsets do not apply.")
+
+
+def _table(scores: Any) -> tuple[np.ndarray, Layout]:
+    """Scores of examples that all have the same parts: a row each."""
+    check_scores("scores", scores, 2)
+    if min(scores.shape) == 0:
+        raise ValueError(f"scores are empty: they have shape {tuple(scores.shape)}.")
+    layout = Layout("padded", np.ones(len(scores), np.int64), 1)
+    values = as_rows(scores, int(scores.shape[1]))
+    check_finite(values, layout.places, layout.lengths)
+    return values, layout
+
+
+class Multiclass(Structure):
+    """One of K classes: scores of shape (n, K), targets of shape (n,).
+
+    Parameters
+    ----------
+    loss : {"0-1", "absolute"} or matrix of shape (K, K), default="0-1"
+        Loss of predicting the row when the column is true; for max-margin and max-min.
+    """
+
+    name = "multiclass"
+
+    def __init__(self, loss: Any = "0-1"):
+        self.loss = loss
+
+    def batch(self, scores, targets, mask, offsets):
+        """Read a batch."""
+        _refuse_ragged(self.name, mask, offsets)
+        values, layout = _table(scores)
+        n, k = values.shape
+        truth = np.zeros(n, np.int32)
+        if targets is not None:
+            given = targets[:, None] if isinstance(targets, Tensor) and targets.ndim == 1 else None
+            if given is None:
+                raise ValueError(
+                    f"targets must be a tensor of shape ({n},); received {describe(targets)}."
+                )
+            truth = read_labels("targets", given, layout, scores.device, 0, k)
+        packed = PackedClasses(truth, k, label_loss(self.loss, k))
+        return Batch(packed, scores, values, layout, layout.lengths, 10.0 * n * k)
+
+    # Plain torch does the sums over classes, and differentiates them.
+
+    def crf(self, batch, factors):
+        """Cross entropy."""
+        truth = torch.from_numpy(batch.structure.truth.astype(np.int64)).to(batch.device)
+        each = nn.functional.cross_entropy(batch.scores, truth, reduction="none")
+        return native(each, factors)
+
+    def log_partition(self, batch):
+        """Log of the sum of exponentials."""
+        return batch.scores.logsumexp(1)
+
+    def marginals(self, batch):
+        """Softmax."""
+        return batch.scores.softmax(1), batch.scores.new_zeros((batch.n, 0))
+
+    def entropy(self, batch):
+        """Entropy of the softmax."""
+        logs = batch.scores.log_softmax(1)
+        return -(logs.exp() * logs).sum(1)
+
+    def draw(self, batch, generator):
+        """A class of each example."""
+        likely = batch.scores.detach().softmax(1)
+        return torch.multinomial(likely, 1, generator=generator)[:, 0]
+
+    def form(self, batch, labels):
+        """One class per example."""
+        return torch.from_numpy(labels.astype(np.int64)).to(batch.device)
+
+
+class Ordinal(Multiclass):
+    """One of K ordered classes: as :class:`Multiclass`, with the absolute loss."""
+
+    name = "ordinal"
+
+    def __init__(self, loss: Any = "absolute"):
+        super().__init__(loss)
+
+
+class Multilabel(Structure):
+    """Any subset of L labels: scores of shape (n, L), that of presence less that of absence.
+
+    Targets have shape (n, L): 1 present, 0 absent, -1 not known, which costs nothing.
+
+    Parameters
+    ----------
+    costs : array of shape (2, L), optional
+        Cost of a mistake on a label that is absent, that is present. Default: 1/L each.
+    """
+
+    name = "multilabel"
+
+    def __init__(self, costs: Any = None):
+        self.costs = costs
+
+    def _costs(self, n_labels: int) -> np.ndarray:
+        if self.costs is None:
+            return np.full((2, n_labels), 1.0 / n_labels)
+        costs = np.array(self.costs, np.float64)
+        if costs.shape != (2, n_labels) or not (np.isfinite(costs) & (costs > 0)).all():
+            raise ValueError(
+                f"costs must be positive numbers of shape (2, {n_labels}); received shape "
+                f"{costs.shape}."
+            )
+        return costs
+
+    def batch(self, scores, targets, mask, offsets):
+        """Read a batch."""
+        _refuse_ragged(self.name, mask, offsets)
+        values, layout = _table(scores)
+        n, k = values.shape
+        truth = np.zeros(n * k, np.int32)
+        if targets is not None:
+            wide = Layout("padded", np.full(n, k), k)
+            truth = read_labels("targets", targets, wide, scores.device, -1, 2)
+            truth[truth < 0] = HIDDEN
+        packed = PackedLabels(truth, k, self._costs(k))
+        # The compiled structure has opposite scores of presence and absence, of unit norm.
+        return Batch(
+            packed, scores, values * _HALF, layout, layout.lengths, 10.0 * n * k, factor=_HALF
+        )
+
+    # Labels are independent given the scores, so plain torch does the sums.
+
+    def crf(self, batch, factors):
+        """Sum of the binary cross entropies of the labels that are known."""
+        truth = torch.from_numpy(batch.structure.truth).reshape(batch.scores.shape).to(batch.device)
+        known = truth != HIDDEN
+        target = (truth == 1).to(batch.scores.dtype)
+        each = nn.functional.binary_cross_entropy_with_logits(
+            batch.scores, target, reduction="none"
+        )
+        return native((each * known).sum(1), factors)
+
+    def log_partition(self, batch):
+        """Sum over labels; absence has score 0."""
+        return nn.functional.softplus(batch.scores).sum(1)
+
+    def marginals(self, batch):
+        """Probabilities of presence."""
+        return batch.scores.sigmoid(), batch.scores.new_zeros((batch.n, 0))
+
+    def entropy(self, batch):
+        """Sum of the entropies of the labels."""
+        logits = batch.scores
+        return (nn.functional.softplus(logits) - logits * logits.sigmoid()).sum(1)
+
+    def draw(self, batch, generator):
+        """0 or 1 for each label."""
+        likely = batch.scores.detach().sigmoid()
+        return torch.bernoulli(likely, generator=generator).long()
+
+    def form(self, batch, labels):
+        """0 or 1 for each label."""
+        return (
+            torch.from_numpy(labels.astype(np.int64)).reshape(batch.scores.shape).to(batch.device)
+        )

@@ -1,0 +1,159 @@
+"""Functions of scores: the best output, marginals, sums over all outputs, draws.
+
+Each takes scores in any form that the losses take, and answers in that form. One call of a compiled
+kernel does the whole batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .._validation import check_integer
+from ..features.scores import ScoreRows
+from ..structures.chain_best import best_labellings
+from ._batch import Batch
+from ._threads import over_examples
+from .chain import Chain
+from .structures import Multiclass, Structure, structure_of
+
+
+def _read(
+    scores: Any, structure: Structure | str, mask: Any, offsets: Any, sums: bool
+) -> tuple[Structure, Batch]:
+    kind = structure_of(structure)
+    if sums:
+        kind.refuse("crf")
+    return kind, kind.batch(scores, None, mask, offsets)
+
+
+def decode(
+    scores: Any, structure: Structure | str, *, mask: Tensor | None = None, offsets: Any = None
+) -> Any:
+    """The best output of each example.
+
+    Parameters
+    ----------
+    scores : tensor, list of tensors, or ChainScores
+    structure : Structure or str
+    mask, offsets : optional
+        As in the losses.
+
+    Returns
+    -------
+    labels in the form of the scores; padding is -1 (False for subsets)
+    """
+    kind, batch = _read(scores, structure, mask, offsets, sums=False)
+    return kind.decode(batch)
+
+
+def marginals(
+    scores: Any, structure: Structure | str, *, mask: Tensor | None = None, offsets: Any = None,
+    transitions: bool = False,
+) -> Any:  # fmt: skip
+    """Marginal probabilities of the parts when outputs have probability ``exp(score) / Z``.
+
+    Differentiable. Padding has probability 0.
+
+    Parameters
+    ----------
+    scores, structure, mask, offsets
+        As in :func:`decode`.
+    transitions : bool, default=False
+        Of a chain, return also the expected number of each transition, of shape (n, K, K).
+    """
+    kind, batch = _read(scores, structure, mask, offsets, sums=True)
+    rows, weights = kind.marginals(batch)
+    found = kind.parts(batch, rows.to(batch.device))
+    if not transitions:
+        return found
+    if not isinstance(kind, Chain):
+        raise ValueError(f"transitions=True is for chains; received structure {kind.name!r}.")
+    k = batch.structure.n_labels
+    pairs = weights[:, : k * k].reshape(batch.n, k, k)
+    return found, pairs.to(rows.dtype).to(batch.device)
+
+
+def log_partition(
+    scores: Any, structure: Structure | str, *, mask: Tensor | None = None, offsets: Any = None
+) -> Tensor:
+    """``log sum_y exp(v @ phi(y))`` of each example; twice differentiable."""
+    kind, batch = _read(scores, structure, mask, offsets, sums=True)
+    return kind.log_partition(batch)
+
+
+def entropy(
+    scores: Any, structure: Structure | str, *, mask: Tensor | None = None, offsets: Any = None
+) -> Tensor:
+    """Entropy, in nats, of the distribution over the outputs of each example; differentiable."""
+    kind, batch = _read(scores, structure, mask, offsets, sums=True)
+    return kind.entropy(batch)
+
+
+def sample(
+    scores: Any, structure: Structure | str, *, n_samples: int = 1, mask: Tensor | None = None,
+    offsets: Any = None, generator: torch.Generator | None = None,
+) -> list[Any]:  # fmt: skip
+    """Outputs drawn with probability ``exp(score) / Z``, exactly and independently.
+
+    Parameters
+    ----------
+    scores, structure, mask, offsets
+        As in :func:`decode`.
+    n_samples : int, default=1
+    generator : torch.Generator, optional
+        Source of the random numbers.
+
+    Returns
+    -------
+    list of n_samples batches of labels, each as :func:`decode` returns them
+    """
+    check_integer("n_samples", n_samples, 1)
+    kind, batch = _read(scores, structure, mask, offsets, sums=True)
+    return [kind.draw(batch, generator) for _ in range(n_samples)]
+
+
+def topk(
+    scores: Any, structure: Structure | str, k: int, *, mask: Tensor | None = None,
+    offsets: Any = None,
+) -> tuple[list[Any], Tensor]:  # fmt: skip
+    """The k best outputs of each example, best first; chains and classes.
+
+    Returns
+    -------
+    labels : list of k batches, each as :func:`decode` returns them
+        Where an example has fewer outputs, the labels are -1.
+    values : tensor of shape (n, k)
+        Their scores; minus infinity where there is no output.
+    """
+    check_integer("k", k, 1)
+    kind, batch = _read(scores, structure, mask, offsets, sums=False)
+    if isinstance(kind, Multiclass):
+        values, labels = batch.scores.detach().topk(min(k, batch.scores.shape[1]))
+        missing = k - values.shape[1]
+        values = torch.nn.functional.pad(values, (0, missing), value=-np.inf)
+        labels = torch.nn.functional.pad(labels, (0, missing), value=-1)
+        return list(labels.T.contiguous()), values
+    if not isinstance(kind, Chain):
+        raise ValueError(f"topk knows chains and classes; received structure {kind.name!r}.")
+    return best_of_chains(kind, batch, k)
+
+
+def best_of_chains(kind: Chain, batch: Batch, k: int) -> tuple[list[Any], Tensor]:
+    """The k best labellings of each sequence, and their scores."""
+    if len(batch.weights) > 1:
+        raise ValueError("topk needs transitions that all sequences share: shape (K, K).")
+    labels = np.full((k, len(batch.structure.truth)), -1, np.int32)
+    values = np.full((batch.n, k), -np.inf)
+    counts = np.zeros(batch.n, np.int64)
+    rows, weights = ScoreRows(batch.values, batch.places), batch.weights[0]
+
+    def work(first: int, last: int) -> None:
+        best_labellings(batch.structure, rows, weights, first, last, labels, values, counts)
+
+    over_examples(work, batch.n, k * batch.operations)
+    found = torch.from_numpy(values).to(batch.scores)
+    return [kind.form(batch, each) for each in labels], found

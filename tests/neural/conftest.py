@@ -1,0 +1,6 @@
+"""Tests of ``maxmargin.torch``; ``make test-torch`` installs torch and runs them."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
