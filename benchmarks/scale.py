@@ -183,7 +183,7 @@ def _survives(given: Any, X: Any, y: Any, params: dict, true: Any, share: float)
     def arm(check: Any) -> None:
         if not timers:  # the workers are there
             victim = min(_pids(engine))
-            timers.append(threading.Timer(2.0 * share, os.kill, (victim, signal.SIGKILL)))
+            timers.append(threading.Timer(0.3 * share, os.kill, (victim, signal.SIGKILL)))
             timers[0].start()
 
     try:
@@ -196,7 +196,7 @@ def _survives(given: Any, X: Any, y: Any, params: dict, true: Any, share: float)
     honest = model.dual_ <= true.primal_ + 1e-9 and true.dual_ <= model.primal_ + 1e-9
     said = "" if killed else ", before the worker was to be killed"
     print(f"    {model.status_} in {time.perf_counter() - began:.1f} s{said}, true: {honest}")
-    return honest and model.status_ == "converged"
+    return killed and honest and model.status_ == "converged"
 
 
 _IN_LITTLE_MEMORY = """

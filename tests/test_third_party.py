@@ -10,7 +10,6 @@ from sklearn.base import clone
 from maxmargin import MulticlassClassifier, SequenceLabeler, StructuredPredictor, load, save
 from maxmargin.persistence import register
 from maxmargin.solvers.base import Solver
-from maxmargin.solvers.lbfgs import mean_loss
 from maxmargin.solvers.problem import DualPoint, Evaluation
 
 rng = np.random.RandomState(0)
@@ -87,7 +86,7 @@ class HeavyBall(Solver):
 
     def advance(self, problem, state, steps):
         w = state.weights
-        loss, slopes = mean_loss(problem, problem.structure, w)
+        loss, slopes = problem.mean_loss(w)
         best = problem.better_mixture(
             state.best, DualPoint(loss - slopes @ w, -slopes / problem.alpha)
         )
@@ -97,7 +96,7 @@ class HeavyBall(Solver):
 
     def check(self, problem, state, at=None, dual_weights=None):
         dual = -np.inf if state.best is None else problem.dual_value(state.best)
-        loss, _ = mean_loss(problem, problem.structure, state.weights)
+        loss, _ = problem.mean_loss(state.weights)
         primal = loss + problem.penalty(state.weights)
         return state, [(state.weights, Evaluation(primal, dual, 0.0))]
 

@@ -123,7 +123,7 @@ class DaskEngine(RemoteEngine):
         """Answers in order; a worker that is gone leaves :class:`Lost`."""
         found: list[Any] = [None] * len(futures)
         waiting = set(range(len(futures)))
-        began, warned = time.monotonic(), False
+        began, warned, patience = time.monotonic(), False, 1.0
         while waiting:
             with suppress(TimeoutError), self.client.as_current():
                 self._dask.wait(
@@ -132,8 +132,10 @@ class DaskEngine(RemoteEngine):
                 )  # fmt: skip
             self._refuse_closed()
             for i in [i for i in waiting if futures[i].done()]:
-                waiting.discard(i)
-                found[i] = self._answer(futures[i])
+                found[i] = self._answer(futures[i], patience)
+                if found[i] is not None:
+                    waiting.discard(i)
+            patience *= 2.0
             if not waiting:
                 break
             alive = set(self.client.nthreads())
@@ -147,10 +149,13 @@ class DaskEngine(RemoteEngine):
                 _LOGGER.warning("waiting for slow workers: %s", ", ".join(slow))
         return found
 
-    def _answer(self, future: Any) -> Any:
+    def _answer(self, future: Any, patience: float) -> Any:
+        """What a call returned; None if it cannot be fetched, as its worker may just have died."""
         if future.status == "finished":
             try:
-                return self.client.gather(future, direct=True)
+                return future.result(timeout=patience)
+            except TimeoutError:
+                return None
             except (OSError, self._dask.CancelledError, KeyError) as error:
                 return Lost(repr(error))
         if future.status in ("cancelled", "lost"):
