@@ -122,6 +122,7 @@ def ordered_categories(y: Any) -> list | None:
 
 def refuse_unordered(labels: np.ndarray, estimator: str) -> None:
     """Refuse strings as ordered labels: sorted, they would be in alphabetical order."""
+    _refuse_no_labels(labels, "y[{}]".format)
     found = find_classes(labels).tolist()
     if len(found) < 3 or not any(is_text(label) for label in found):
         return  # the order of two classes makes no difference
