@@ -91,10 +91,9 @@ def test_few_examples_are_all_taken():
 def test_classes_that_no_sample_has_are_counted():
     X = np.zeros((2000, 50))
     few, many = np.arange(2000) % 2, np.arange(2000) % 1000
-    assert (
-        estimate_memory(MulticlassClassifier(), X, many).fixed
-        > 10 * estimate_memory(MulticlassClassifier(), X, few).fixed
-    )
+    fixed = [estimate_memory(MulticlassClassifier(), X, y).fixed for y in (many, few)]
+    # The weights of 1000 classes, where a sample has fewer; what Python itself takes cancels.
+    assert fixed[0] - fixed[1] > 8 * 1000 * X.shape[1]
 
 
 @pytest.mark.parametrize(
