@@ -160,7 +160,7 @@ def test_a_fit_that_rounding_stops_ends_there_and_says_so():
     with pytest.warns(ConvergenceWarning, match="because of rounding errors"):
         model.fit(X, positions + 1)
     assert model.status_ == "stalled" and model.n_iter_ < 100 < model.max_iter
-    # Where rounding stops it depends on the processor (4e-9 to 3e-8); 1e-6 is what it is chosen for.
+    # Where rounding stops it depends on the processor; it is chosen for tolerances of 1e-6.
     assert 0.0 <= model.gap_ <= 1e-6 * model.primal_
 
 
