@@ -121,6 +121,7 @@ def alive(pid):
         return file.read().rsplit(")", 1)[1].split()[0] != "Z"
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes in /proc")
 def test_a_killed_worker_leaves_the_certificate_true_and_no_process_behind():
     best = optimum()

@@ -136,7 +136,7 @@ def test_parameters_of_solvers_are_checked(solver, message):
         model.set_params(solver=solver).fit(X, y)
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_a_refit_with_another_solver_starts_afresh():
     model = MulticlassClassifier("crf", solver="lbfgs", warm_start=True, random_state=0).fit(X, Y)
     for settings in (
