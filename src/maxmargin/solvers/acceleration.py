@@ -17,13 +17,14 @@ Lin, Mairal, Harchaoui. A universal catalyst for first-order optimization. NeurI
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._validation import check_choice, check_number, is_text
 from ._centre_kernel import bare_products, mix_bare, move_centre, movement
-from .base import Candidate, Solver, check_inner, trusted_ratio, with_bound
+from .base import Candidate, Wrapper, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
 
 # Rounds between two mixtures of dual points; each costs a pass without oracles.
@@ -58,24 +59,13 @@ class AcceleratedState(NamedTuple):
     calm: float  # factor of the bounds of inertia: less where the gap did not shrink any more
     apart: float = 0.0  # alpha/2 |w - w(mu)|^2 when the centre moved
 
-    @property
-    def weights(self) -> np.ndarray:
-        return self.inner.weights
-
-    @property
-    def dual(self) -> Any:
-        return self.inner.dual
-
-    @property
-    def calls(self) -> int:
-        return self.inner.calls
-
-    @property
-    def pending(self) -> np.ndarray:
-        return self.inner.pending
+    weights = property(attrgetter("inner.weights"))
+    dual = property(attrgetter("inner.dual"))
+    calls = property(attrgetter("inner.calls"))
+    pending = property(attrgetter("inner.pending"))
 
 
-class Accelerated(Solver):
+class Accelerated(Wrapper):
     """Acceleration around a solver.
 
     Parameters
@@ -95,6 +85,8 @@ class Accelerated(Solver):
     ``exp(gain * (cosine - a))``, within bounds.
     """
 
+    accelerated = True
+
     def __init__(self, solver: Any = "auto", inertia: float | str = "auto"):
         self.solver = solver
         self.inertia = inertia
@@ -105,10 +97,6 @@ class Accelerated(Solver):
             check_choice("inertia", self.inertia, ("auto",))
         else:
             check_number("inertia", self.inertia, at_least=0)
-
-    @property
-    def evaluates(self):
-        return self.solver.evaluates
 
     def missing(self, problem):
         found = self.solver.missing(problem)
@@ -197,12 +185,6 @@ class Accelerated(Solver):
     def mixed(self, problem, state, mean, share, at=None):
         return self.solver.mixed(problem, state.inner, mean, share, self.settled(state))
 
-    def evaluate(self, problem, state, point, dual_weights):
-        return self.solver.evaluate(problem, state.inner, point, dual_weights)
-
-    def concave(self, problem, state):
-        return self.solver.concave(problem, state.inner)
-
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AcceleratedState, list[Candidate]]:
@@ -228,24 +210,13 @@ class Accelerated(Solver):
             apart += 0.5 * problem.alpha * state.inertia**2 * square
         return state.ratio * self.solver.estimate(problem, state.inner, apart)
 
-    def adapted(self, problem):
-        return self.solver.adapted(problem)
-
-    def gathered(self, problem, state):
-        return state._replace(inner=self.solver.gathered(problem, state.inner))
-
     def refreshed(self, problem, state):
-        inner = self.solver.refreshed(problem, state.inner)
-        if inner is state.inner:
-            return state
-        if state.inertia == 0.0:
-            return state._replace(inner=inner)
-        bare = inner.weights
+        fresh = super().refreshed(problem, state)
+        if fresh is state or state.inertia == 0.0:
+            return fresh
+        bare = fresh.inner.weights
         mixed = (bare + state.inertia * state.centre) / (1.0 + state.inertia)
-        return state._replace(inner=inner._replace(weights=mixed))
-
-    def bounds(self, problem, state):
-        return self.solver.bounds(problem, state.inner)
+        return state._replace(inner=fresh.inner._replace(weights=mixed))
 
 
 def _adapted_inertia(state: AcceleratedState, missing: float) -> float:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from .base import (
     Candidate,
     Point,
-    Solver,
+    Wrapper,
     check_inner,
     check_power,
     trusted_ratio,
@@ -26,24 +25,13 @@ class AveragedState(NamedTuple):
     rounds: int
     ratio: float  # of the true gap to the guess, at the last check
 
-    @property
-    def weights(self) -> np.ndarray:
-        return self.inner.weights
-
-    @property
-    def dual(self) -> Any:
-        return self.inner.dual
-
-    @property
-    def calls(self) -> int:
-        return self.inner.calls
-
-    @property
-    def pending(self) -> np.ndarray:
-        return self.inner.pending
+    weights = property(attrgetter("inner.weights"))
+    dual = property(attrgetter("inner.dual"))
+    calls = property(attrgetter("inner.calls"))
+    pending = property(attrgetter("inner.pending"))
 
 
-class Averaged(Solver):
+class Averaged(Wrapper):
     """Also keeps the average of the points after each round, the t-th weighted by ``t ** power``.
 
     Parameters
@@ -63,8 +51,8 @@ class Averaged(Solver):
         check_power("power", self.power)
 
     @property
-    def evaluates(self):
-        return self.solver.evaluates
+    def accelerated(self):  # type: ignore[override]
+        return self.solver.accelerated
 
     def missing(self, problem):
         found = self.solver.missing(problem)
@@ -85,15 +73,6 @@ class Averaged(Solver):
         mean = self.solver.mixed(problem, inner, state.mean, share / mass)
         return AveragedState(inner, mean, mass, rounds, state.ratio)
 
-    def point(self, problem, state):
-        return self.solver.point(problem, state.inner)
-
-    def evaluate(self, problem, state, point, dual_weights):
-        return self.solver.evaluate(problem, state.inner, point, dual_weights)
-
-    def concave(self, problem, state):
-        return self.solver.concave(problem, state.inner)
-
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AveragedState, list[Candidate]]:
@@ -109,16 +88,3 @@ class Averaged(Solver):
     def estimate(self, problem, state, apart=0.0):
         """That of the solver; the average is a better point, as the last check has shown."""
         return state.ratio * self.solver.estimate(problem, state.inner, apart)
-
-    def adapted(self, problem):
-        return self.solver.adapted(problem)
-
-    def gathered(self, problem, state):
-        return state._replace(inner=self.solver.gathered(problem, state.inner))
-
-    def refreshed(self, problem, state):
-        inner = self.solver.refreshed(problem, state.inner)
-        return state if inner is state.inner else state._replace(inner=inner)
-
-    def bounds(self, problem, state):
-        return self.solver.bounds(problem, state.inner)

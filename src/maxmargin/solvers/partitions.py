@@ -52,6 +52,8 @@ class Partitioned(Solver):
     MulticlassClassifier(n_jobs=2, solver=Partitioned(n_partitions=4))
     """
 
+    partitioned = True
+
     def __init__(self, solver: Any = "auto", n_partitions: int = 2, local_passes: int = 1):
         self.solver = solver
         self.n_partitions = n_partitions
