@@ -136,7 +136,7 @@ class DaskEngine(RemoteEngine):
                 found[i] = self._answer(futures[i], patience)
                 if found[i] is not None:
                     waiting.discard(i)
-            patience *= 2.0
+            patience = min(2.0 * patience, SLOW_SECONDS)
             if not waiting:
                 break
             alive = set(self.client.nthreads())

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_number, is_text
+from .._validation import check_number, is_auto
 from ._centre_kernel import bare_products, mix_bare, move_centre, movement
 from .base import Candidate, Wrapper, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
@@ -93,23 +93,21 @@ class Accelerated(Wrapper):
 
     def validate(self):
         check_inner(self.solver)
-        if is_text(self.inertia):
-            check_choice("inertia", self.inertia, ("auto",))
-        else:
+        if not is_auto("inertia", self.inertia):
             check_number("inertia", self.inertia, at_least=0)
 
     def missing(self, problem):
         found = self.solver.missing(problem)
         if not self.solver.visits_blocks:
             found = [*found, f"a solver that visits blocks: {self.solver!r} cannot be accelerated"]
-        if problem.in_kernel_space and not is_text(self.inertia) and self.inertia > 0.0:
+        if problem.in_kernel_space and not is_auto("inertia", self.inertia) and self.inertia > 0.0:
             found = [*found, "weights of features (kernel='linear', or inertia='auto')"]
         return found
 
     def init(self, problem, start, rng):
         inner = self.solver.init(problem, start, rng)
         weights = inner.weights
-        chosen = is_text(self.inertia)
+        chosen = is_auto("inertia", self.inertia)
         inertia = self.solver.default_inertia(problem) if chosen else self.inertia
         inertia = min(float(inertia), _MOST_INERTIA)
         inner = self.solver.started(problem.with_inertia(inertia), inner)

@@ -110,6 +110,7 @@ class Solver(BaseEstimator):
     accelerated = False  # whether there is an acceleration in it
     sums_gradients = False  # whether all that it asks are gradients, which parts can sum
     partitioned = False  # whether it says how examples are cut into parts
+    duals: tuple[type, ...] = ()  # classes of dual points that it can start from
 
     @property
     def inner(self) -> Any:
@@ -127,6 +128,10 @@ class Solver(BaseEstimator):
 
     def validate(self) -> None:
         """Refuse parameters that no problem could use."""
+
+    def continues(self, start: Any) -> bool:
+        """Whether a dual point is of a kind that it can start from."""
+        return isinstance(start, self.duals)
 
     def init(self, problem: Any, start: Any, rng: np.random.RandomState) -> Any:
         """The state at a dual point of the problem; at the truth (w = 0) if ``start`` is None."""

@@ -58,6 +58,8 @@ class Flow(BlockAscent):
 
     momentum = Momentum(damping=1.0, rounds=2)
 
+    duals = (Flows,)
+
     def __init__(self, order: str = "permutation"):
         self.order = order
 
@@ -70,7 +72,7 @@ class Flow(BlockAscent):
 
     def init(self, problem, start, rng):
         structure = problem.structure
-        if not isinstance(start, Flows):
+        if not self.continues(start):
             start = truth_flows(structure.truth, structure.indptr, structure.n_labels)
         state = first_state(problem, start, rng, trail=False)
         return state._replace(constants=loss_curvature(problem))

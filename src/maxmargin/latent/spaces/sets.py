@@ -72,6 +72,18 @@ class Sets(Space):
         """An output as users write it."""
         raise NotImplementedError
 
+    def count(self) -> int:
+        """Number of outputs."""
+        raise NotImplementedError
+
+    def known_count(self) -> float:
+        """Number of outputs; infinity where only listing them would tell, and they are many."""
+        return float(self.count())
+
+    def uniform_beta(self) -> float:
+        """``P[distortion < 1]`` for uniform draws, over the worst truth."""
+        raise NotImplementedError
+
     def draw(self, random: Any = None) -> Any:
         """An output, uniformly at random."""
         seed = check_random_state(random).randint(2**31)
@@ -142,6 +154,10 @@ class Subset(Sets):
     def count(self) -> int:
         """Number of outputs."""
         return math.comb(*self._sizes())
+
+    def uniform_beta(self) -> float:
+        n, size = self._sizes()
+        return 1.0 - math.comb(n - size, size) / math.comb(n, size)
 
     def listed(self) -> np.ndarray:
         n, size = self._sizes()
@@ -257,6 +273,10 @@ class Arborescence(_Graphs):
     def count(self) -> int:
         """Number of outputs."""
         return self._check_nodes() ** (self.n_nodes - 1)
+
+    def uniform_beta(self) -> float:
+        n = self._check_nodes()
+        return 1.0 - (1.0 - 1.0 / n) ** (n - 1)
 
     def listed(self) -> np.ndarray:
         n = self._check_nodes()
@@ -391,6 +411,22 @@ class DAG(_Graphs):
     def count(self) -> int:
         """Number of outputs, by listing them."""
         return len(self.listed())
+
+    def known_count(self) -> float:
+        return float(self.count()) if self.n_nodes <= _DAG_NODES else math.inf
+
+    def uniform_beta(self) -> float:
+        """That of the list; 1 where there is none."""
+        space = self.packed()
+        if not len(space.table):
+            return 1.0
+        n, table = space.n_elements, space.table
+        held = np.zeros((len(table), n + 1))
+        np.put_along_axis(held, table[:, 1:] % (n + 1), 1.0, axis=1)
+        held = held[:, :n]  # -1, no element, went to the last column
+        shared = held @ held.T > 0
+        shared[held.sum(axis=1) == 0, held.sum(axis=1) == 0] = True
+        return float(shared.mean(axis=1).max())
 
     def to_set(self, y: Any, where: str = "y") -> np.ndarray:
         space = self._bare()
