@@ -162,7 +162,7 @@ class DoubleOracle(_Iterative):
 _BY_SPACE = {"pairs": Proximal, "trees": DoubleOracle}
 
 
-def make_oracle(oracle: Oracle | str, problem: Any, blocks: bool = True) -> Oracle:
+def make_oracle(oracle: Any, problem: Any, blocks: bool = True) -> Oracle:
     """An oracle for a problem; "auto" is the one that suits it."""
     if not is_name(oracle, "auto"):
         return oracle

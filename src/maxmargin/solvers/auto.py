@@ -1,7 +1,7 @@
 """Which solver a name means for a problem; "auto" is the one that measured best.
 
 A problem answers what the choice depends on: its surrogate, the traits of its structure, whether
-weights are coefficients of a kernel, and sizes (see :class:`~maxmargin.solvers.problem.Outline`).
+weights are coefficients of a kernel, and sizes (see :class:`~maxmargin.solvers.outline.Outline`).
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ from ._flow_kernel import flow_steps
 from ._flow_moves import Curvature
 from .base import Momentum
 from .frank_wolfe import BlockAscent, first_state
-from .problem import Evaluation, for_groups
+from .groups import for_groups
+from .problem import Evaluation
 
 # Steps on the predictions of an example at a check.
 _CHECK_ROUNDS = 5
