@@ -89,21 +89,16 @@ def append_a_comment(path):
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
-@pytest.mark.parametrize(
-    "edited",
-    ["_kernels/vector.py", "features/rows.py", "structures/losses.py", "solvers/_bcfw_kernel.py"],
-)
-def test_an_edit_beside_compiled_functions_starts_a_new_folder(copied, tmp_path, edited):
-    before = run(FOLDER, tmp_path, copied)
-    append_a_comment(copied / "maxmargin" / edited)
-    assert run(FOLDER, tmp_path, copied) != before
-
-
-@pytest.mark.parametrize("edited", ["estimators/multiclass.py", "solvers/acceleration.py"])
-def test_an_edit_elsewhere_keeps_the_folder(copied, tmp_path, edited):
-    before = run(FOLDER, tmp_path, copied)
-    append_a_comment(copied / "maxmargin" / edited)
-    assert run(FOLDER, tmp_path, copied) == before
+def test_an_edit_beside_compiled_functions_starts_a_new_folder(copied, tmp_path):
+    found = run(FOLDER, tmp_path, copied)
+    for edited in ("estimators/multiclass.py", "solvers/acceleration.py"):
+        append_a_comment(copied / "maxmargin" / edited)
+    assert run(FOLDER, tmp_path, copied) == found  # nothing of this is compiled
+    for edited in ("_kernels/vector.py", "features/rows.py", "structures/losses.py",
+                   "solvers/_bcfw_kernel.py"):  # fmt: skip
+        append_a_comment(copied / "maxmargin" / edited)
+        found += run(FOLDER, tmp_path, copied)
+    assert len(set(found)) == 5
 
 
 def test_whatever_compiles_counts_among_the_sources():
@@ -173,5 +168,6 @@ print(len(started), model.n_iter_)
 """
 
 
+@pytest.mark.slow
 def test_what_other_processes_put_into_the_cache_meanwhile_does_no_harm(tmp_path):
     assert run(MEANWHILE, tmp_path) == ["1 1"]

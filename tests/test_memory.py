@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import tracemalloc
@@ -22,6 +23,14 @@ from maxmargin import (
 from realdata import load_conll2000
 
 RNG = np.random.RandomState(0)
+
+
+@pytest.fixture(autouse=True)
+def few_objects():
+    """Collecting garbage looks at every object, also at those that earlier tests have left."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def flat():

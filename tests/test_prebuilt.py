@@ -25,6 +25,7 @@ from test_hostile_cache import Bomb
 KINDS = ("Classifier", "Labeler", "Ranker", "Matcher", "Predictor", "Selector", "Parser")
 ESTIMATORS = {name for name in maxmargin.__all__ if name.endswith(KINDS)}
 
+SLOW = pytest.mark.slow
 needs_baseline = pytest.mark.skipif(baseline() is None, reason="no baseline for this machine")
 
 # --- the list of first fits ----------------------------------------------------------------------
@@ -144,7 +145,7 @@ def test_nothing_altered_nothing_compiled(altered):
     [
         ({"numba": "0.1.2"}, "built with numba 0.1.2, this is "),
         ({"cpu": "pentium"}, "built for pentium"),
-        ({"file": "elsewhere.bin"}, "No such file"),
+        pytest.param({"file": "elsewhere.bin"}, "No such file", marks=SLOW),
     ],
 )
 def test_what_does_not_fit_is_compiled_and_said(altered, changes, said):
@@ -165,6 +166,7 @@ def test_another_processor_by_name_is_compiled_for(altered):
 
 
 @needs_baseline
+@SLOW
 def test_other_sources_are_compiled_and_said_to_those_who_listen(altered):
     _, copy, write = altered
     source = copy / "_kernels" / "vector.py"
@@ -183,6 +185,7 @@ def test_switched_off(altered):
 
 
 @needs_baseline
+@SLOW
 def test_own_code_is_preferred(altered):
     _, _, write = altered
     assert write(variables={store.SWITCH: "0"})[0] == "3.0 True\n"
@@ -190,7 +193,9 @@ def test_own_code_is_preferred(altered):
 
 
 @needs_baseline
-@pytest.mark.parametrize("damage", ["flip", "bomb", "cut"])
+@pytest.mark.parametrize(
+    "damage", ["bomb", *(pytest.param(n, marks=SLOW) for n in ("flip", "cut"))]
+)
 def test_damaged_code_is_not_unpickled(altered, tmp_path, damage):
     record, copy, write = altered
     path = copy / "_prebuilt" / record["file"]
@@ -301,7 +306,7 @@ from maxmargin._first_fits import FIRST_FITS
 from numba.core import event
 counted = event.RecordingListener()
 event.register("numba:compile", counted)
-model = FIRST_FITS["multiclass/max-min/dense"].run()
+model = FIRST_FITS["multiclass/crf/dense"].run()
 print(model.primal_.hex(), model.gap_.hex(), model.coef_.tobytes().hex(), len(counted.buffer) > 0)
 """
 
@@ -435,6 +440,7 @@ def test_kernels_on_the_command_line(altered):
 
 
 @needs_baseline
+@SLOW
 def test_building_on_the_command_line(altered):
     pytest.importorskip("click", reason="needs the extra cli")
     _, copy, write = altered
