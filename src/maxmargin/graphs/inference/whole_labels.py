@@ -111,7 +111,7 @@ def _score_wholes(plan, s, tables, labels):
 
 
 @leaf
-def _add_table(plan, s, tables, labels, z, out):
+def add_table(plan, s, tables, labels, z, out):
     """Add the scores of a table to the states of its variable at slot z, the others being fixed."""
     base = plan.variables[s]
     f = plan.slot_factor[z]
@@ -133,7 +133,7 @@ def _add_wholes(plan, s, tables, labels, v, out):
     for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
         z = plan.slots[q]
         if plan.kind[plan.slot_factor[z]] != COUNT:
-            _add_table(plan, s, tables, labels, z, out)
+            add_table(plan, s, tables, labels, z, out)
 
 
 @implements(count_labels, Plan)

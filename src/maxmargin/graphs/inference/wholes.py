@@ -1,7 +1,8 @@
 """Whole factors (counts, tables over three or more variables) and the messages of decoders.
 
-What a labelling is worth in them is in :mod:`.whole_labels`. Most graphs have none. Functions that deal with them depend on the class of the plan, so that the
-code for whole factors is compiled only where a graph has one.
+Most graphs have none. Functions that deal with them depend on the class of the plan, so that the
+code for whole factors is compiled only where a graph has one. What they say of labellings is in
+:mod:`.whole_labels`.
 
 Kernels take ``plan, s``; messages are those of :mod:`.messages`.
 """
@@ -14,6 +15,7 @@ from ..._kernels.jit import implements, leaf
 from ..._kernels.subsets import kth_largest, sum_of_largest
 from ..graph import COUNT
 from .plan import PairPlan, Plan
+from .whole_labels import add_table
 
 # --- what is asked ------------------------------------------------------------------------------
 
@@ -280,7 +282,7 @@ def _read_wholes(plan, s, tables, messages, labels, scores, v):
                 if not _allowed(plan, s, messages, f, state):
                     scores[state] -= 1e300
         elif not _is_inner(plan, f, v, True):  # all its other variables have their labels
-            _add_table(plan, s, tables, labels, z, scores)
+            add_table(plan, s, tables, labels, z, scores)
             for state in range(k):
                 scores[state] -= messages.value[at + state]
         else:
