@@ -103,7 +103,7 @@ def test_a_file_takes_at_most_four_times_its_size(tmp_path, suffix, task, make, 
     text = "".join(rows)
     large.write_text(header + text * (20_000_000 // len(text)))
     command = [sys.executable, "-c", MEASURE]
-    if what == "train":  # compile: what is found on disk takes no memory to make
+    if os.environ.get("MAXMARGIN_PREBUILT") == "0":  # what is found on disk takes no memory to make
         run(*command, what, task, str(small), str(small))
     assert run(*command, what, task, str(small), str(large)) <= 4.0
 

@@ -27,7 +27,12 @@ def check_gaps(result):
 CASES = [
     ("pairs", {}, ("roof-duality", "highs-warm", "highs-cold")),
     ("pairs", {"n_states": 3, "edge_features": 2}, ("highs-warm",)),
-    ("potts", {"n_states": 3, "edge_features": 2}, ("potts", "highs-cold")),
+    pytest.param(
+        "potts",
+        {"n_states": 3, "edge_features": 2},
+        ("potts", "highs-cold"),
+        marks=pytest.mark.slow,
+    ),
     ("triples", {}, ("highs-warm",)),
     ("tree", {}, ("roof-duality",)),
     ("count", {}, ("highs-warm",)),

@@ -314,7 +314,7 @@ def array_of(members, name):
 @pytest.mark.parametrize("case", model_cases())
 def test_changed_models(case, tmp_path):
     model, X, y = model_cases()[case]
-    silent, found = check_all_edits(model, X, y, tmp_path, 400)
+    silent, found = check_all_edits(model, X, y, tmp_path, 120)
     assert list(found.values()).count("refused") > 0.7 * len(found)
     shapes = [name for name in silent if name.endswith(("missing", "cut", "type", "more"))]
     assert not shapes, shapes
@@ -428,7 +428,7 @@ def check_checkpoint_edits(make, X, y, path, share):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_changed_checkpoints(solver, tmp_path):
-    check_checkpoint_edits(*SOLVERS[solver], tmp_path / "c", 300)
+    check_checkpoint_edits(*SOLVERS[solver], tmp_path / "c", 100)
 
 
 @pytest.mark.slow

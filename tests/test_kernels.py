@@ -188,7 +188,7 @@ def test_multilabel(surrogate):
 
 @pytest.mark.parametrize("cache_size", [1e-6, TINY, 0.015])
 @pytest.mark.parametrize(
-    "as_matrix", [np.asarray, sp.csr_array, pytest.param(sp.csr_matrix, marks=pytest.mark.slow)]
+    "as_matrix", [np.asarray, pytest.param(sp.csr_array, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("kernel", [RBF(), Polynomial(degree=2, coef0=1.0)])
 def test_values_when_needed_are_the_values(kernel, as_matrix, cache_size):

@@ -148,6 +148,7 @@ def test_model_keeps_the_support_and_answers_again(tmp_path):
     assert_same(model.set_params(n_jobs=2).predict(X), again.predict(X))
 
 
+@pytest.mark.slow
 def test_threads_make_no_difference():
     for cache_size in (200, 0.003):
         one = fitted(kernel=RBF(cache_size=cache_size), solver="bcfw")

@@ -69,7 +69,10 @@ def rankings():
     return LabelRanker(random_state=0), X, np.argsort(-X[:, :5], axis=1)
 
 
-@pytest.mark.parametrize("make", [flat, sparse, sequences, chunks, label_sets, rankings])
+@pytest.mark.parametrize(
+    "make",
+    [flat, sparse, sequences, pytest.param(chunks, marks=pytest.mark.slow), label_sets, rankings],
+)
 def test_an_estimate_is_near_what_a_fit_takes(make):
     model, X, y = make()
     estimate = estimate_memory(model, X, y)

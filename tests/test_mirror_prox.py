@@ -115,6 +115,7 @@ def test_the_bracket_holds_the_truth_and_shrinks_like_one_over_the_iterations(
             assert upper - lower < 0.01
 
 
+@pytest.mark.slow
 def test_one_position_is_the_closed_form():
     random = np.random.RandomState(0)
     y = np.arange(8) % 4

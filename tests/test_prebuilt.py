@@ -355,6 +355,7 @@ def test_every_fit_is_handed_out_once():
     assert sorted(found) == sorted(FIRST_FITS)
 
 
+@SLOW
 @needs_baseline
 def test_building_adds_to_what_is_there(tmp_path, monkeypatch):
     folder = tmp_path / "store"

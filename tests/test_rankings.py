@@ -234,7 +234,7 @@ def known_problem(surrogate, M=3, **settings):
     ("surrogate", "method", "settings"),
     [
         ("max-margin", steppers.pairwise, {}),
-        ("max-margin", steppers.frank_wolfe, {}),
+        pytest.param("max-margin", steppers.frank_wolfe, {}, marks=pytest.mark.slow),
         ("max-min", steppers.frank_wolfe, {}),
         ("max-min", steppers.frank_wolfe, {"oracle": Proximal(iterations=1)}),
         ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx()}),
@@ -359,10 +359,15 @@ def test_a_warm_start_goes_on(surrogate):
     assert model.n_oracle_calls_ < 0.3 * before
 
 
-def test_early_stopping_and_the_subgradient_method():
+def test_early_stopping():
     X, positions, _ = problem_data(4, 60, seed=1)
     model = LabelRanker(early_stopping=True, random_state=0).fit(X, positions)
     assert model.history_[-1].validation_score is not None
+
+
+@pytest.mark.slow
+def test_the_subgradient_method():
+    X, positions, _ = problem_data(4, 60, seed=1)
     with pytest.warns(ConvergenceWarning):
         model = LabelRanker("max-min", solver="subgradient", max_iter=20).fit(X, positions)
     assert 0.0 <= model.dual_ <= model.primal_

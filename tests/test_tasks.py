@@ -214,7 +214,13 @@ FORMATS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMATS)
+SLOW = {"subset, CSR"}  # compiles for this one
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in FORMATS],
+)
 def test_report_takes_every_format(name):
     model, X, y = FORMATS[name]
     trained(model, X, y)
