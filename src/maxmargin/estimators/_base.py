@@ -33,7 +33,7 @@ from ..solvers.auto import in_parts, partitions_for, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
-from ..solvers.problem import Outline
+from ..solvers.outline import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
 from ..strengths import Strength
 from ..structures.traits import Traits

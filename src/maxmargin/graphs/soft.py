@@ -116,6 +116,8 @@ class SoftAgreement(BlockAscent):
         Whether a soft problem is certified for the hard one, too, at every check.
     """
 
+    duals = (Beliefs,)
+
     def __init__(
         self,
         agreement: str = "multipliers",
@@ -163,7 +165,7 @@ class SoftAgreement(BlockAscent):
 
     def init(self, problem, start, rng):
         graphs = problem.graphs
-        if not isinstance(start, Beliefs) or len(start.tables) != int(graphs.first_mass[-1]):
+        if not self.continues(start) or len(start.tables) != int(graphs.first_mass[-1]):
             start = start_beliefs(graphs, problem.truth)  # or of a fit with other steps
         if self.agreement != "multipliers":
             start.eta[:] = 0.0
