@@ -9,10 +9,10 @@ from scipy.special import expit, log_expit
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_n_jobs, check_sample_weight, is_name
+from .._validation import check_choice, check_n_jobs, check_sample_weight, is_name
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.inference.plan import make_plan
-from ..graphs.label_graph import effect_of_presence, label_graphs
+from ..graphs.label_graph import BOTH_ON, INTERACTIONS, effect_of_presence, label_graphs
 from ..graphs.problem import GraphProblem
 from ..solvers.problem import Problem
 from ..structures.multilabel import HIDDEN, Multilabel, label_weights
@@ -94,9 +94,9 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         max-min:     max(0, -s_l v_l, (1/L - s_l v_l) / 2)
         crf:         log(1 + exp(-s_l v_l))
 
-    where the CRF is a logistic regression for each label, and gives probabilities. In all cases
-    ``w`` holds one weight vector for the presence and one for the absence of each label; ``coef``
-    is their difference, ``|w|^2 = |coef|^2 / 2 + |T|^2``.
+    where the CRF is a logistic regression for each label, and gives probabilities. ``w`` holds one
+    weight vector for the presence and one for the absence of each label; ``coef`` is their
+    difference, ``|w|^2 = |coef|^2 / 2 + |T|^2`` (see ``interactions`` for another choice).
 
     Parameters
     ----------
@@ -110,6 +110,11 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         once, in either order. "auto" is "full" up to 30 labels (if the dual state fits in 1 GiB)
         and "tree" above. Interactions make whole sets right more often; for the share of right
         labels alone they matter less.
+    interactions : {"full", "both-on"}, default="full"
+        The weights of an edge. "full" is a table of four, by the presence of both labels.
+        "both-on" is the model of Meshi et al.: one weight per edge, for both labels being present,
+        ``T = [[0, 0], [0, t]]``, and one vector per label, for its presence, so that
+        ``|w|^2 = |coef|^2 + |T|^2``. Without edges it makes no difference.
     %(hidden)s
     %(kernel)s
     %(parameters)s
@@ -145,6 +150,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     """
 
     edges: Any = "auto"
+    interactions: str = "full"
     max_iter: Any = None
     class_weight: Any = None
     classes: Any = None
@@ -174,6 +180,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         """
         settings = self._check_settings()
         check_edges(self.edges)
+        check_choice("interactions", self.interactions, INTERACTIONS)
         X = self._validate_X(X, reset=True)
         sets = read_label_sets(y, X.shape[0], self.hidden)
         weights = check_sample_weight(sample_weight, X.shape[0])
@@ -225,7 +232,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     def _graph_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         n, L = indicator.shape
         return GraphProblem(
-            label_graphs(edges, L, n),
+            label_graphs(edges, L, n, self.interactions),
             rows,
             np.ones((1, 1)),
             np.where(indicator == HIDDEN, 0, indicator).ravel(),  # hidden ones are completed later
@@ -237,13 +244,17 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         )
 
     def _keep_weights(self, problem: Any, weights: np.ndarray, X: Any, train: np.ndarray) -> None:
-        if problem.traits.graph:
-            matrix, tables = problem.split(weights)
-            self.interactions_ = tables.reshape(-1, 2, 2).copy()
-            self._keep_columns(matrix[:, 1::2] - matrix[:, ::2], X, train)
+        self.interactions_ = np.zeros((len(self.edges_) if problem.traits.graph else 0, 2, 2))
+        if not problem.traits.graph:
+            columns = label_weights(weights, len(self.classes_))
+        elif self.interactions == BOTH_ON:
+            columns, tables = problem.split(weights)
+            self.interactions_[:, 1, 1] = tables[0]
         else:
-            self.interactions_ = np.empty((0, 2, 2))
-            self._keep_columns(label_weights(weights, len(self.classes_)), X, train)
+            matrix, tables = problem.split(weights)
+            self.interactions_[:] = tables.reshape(-1, 2, 2)
+            columns = matrix[:, 1::2] - matrix[:, ::2]
+        self._keep_columns(columns, X, train)
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
