@@ -1,4 +1,4 @@
-"""Bounds on the excess risk: constants by enumeration, the best alpha, a distribution that is known."""
+"""Bounds on the excess risk: constants by enumeration, the best alpha, a known distribution."""
 
 from __future__ import annotations
 
