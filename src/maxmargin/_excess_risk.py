@@ -244,8 +244,8 @@ def iterations_for(
     The expected gap of block Frank-Wolfe with steps ``2n/(t+2n)`` is at most
     ``2 (2 + oracle_error) radius^2 diameter^2 / (alpha (t + 2n))`` after t steps, and mirror-prox
     is within ``4 smoothness / K`` of a saddle point after K iterations, which are to leave half of
-    the gap. With the gap and alpha of Theorem 3.4 these are the O(n) steps and O(sqrt(n)) iterations
-    of Theorem 5.2. (Appendix F.2 adds the 2n instead of taking it off.)
+    the gap. With the gap and alpha of Theorem 3.4 these are the O(n) steps and O(sqrt(n))
+    iterations of Theorem 5.2. (Appendix F.2 adds the 2n instead of taking it off.)
 
     Parameters
     ----------
