@@ -40,11 +40,14 @@ from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
+from ..surrogates.smooth_max_min import SmoothMaxMin
 from ._moved import refuse_moved
 from ._tasks_of_fit import CallbackSupportMixin, with_tasks
 from .values import EarlyStopping
 
-SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
+SURROGATES = {
+    "max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf, "smooth-max-min": SmoothMaxMin,
+}  # fmt: skip
 # What a fit with hidden labels leaves, and one without does not.
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")
 # A solver starts from the dual state of the previous fit, if that is wanted.
@@ -152,6 +155,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     verbose: int = 0
     callbacks: Any = None
 
+    _surrogates: ClassVar[tuple[str, ...]] = ("max-margin", "max-min", "crf")
     _switches: ClassVar[tuple[str, ...]] = ("warm_start", "fit_intercept")
     _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
     # The dual state of the last fit, and what it belongs to.
@@ -204,7 +208,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
-        check_choice("surrogate", self.surrogate, SURROGATES)
+        check_choice("surrogate", self.surrogate, self._surrogates)
         check_inner(self.solver)
         given = self.get_params(deep=False)
         for name in self._switches:
