@@ -15,7 +15,7 @@ from .._validation import check_integer, is_text
 from ..checkpoint import Recorder, read_checkpoint, write_checkpoint
 from ..solvers.crew import Crew, PartitionedProblem
 from ..solvers.parts import Maker, Size, Threads
-from ..strengths import CrossValidated
+from ..strengths import CrossValidated, Strength
 from .data import Common, Found, Held, make_part, merge
 from .disk import Disk
 from .engines import opened
@@ -175,9 +175,8 @@ def _prepared(
         sizes: list[Size] = crew.all("size")
         total = sum(size.total_weight for size in sizes)
         strength = problem.alpha * total
-        if isinstance(
-            model.alpha, str
-        ):  # a mean over examples, which the partitions know theirs of
+        # "auto" is a mean over examples, which the partitions know theirs of.
+        if Strength.of(model.alpha).depends_on_data:
             each = crew.all("strength")
             strength = sum(s.total_weight * v for s, v in zip(sizes, each, strict=True)) / total
         crew.all("belong", strength)
