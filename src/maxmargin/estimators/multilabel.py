@@ -55,7 +55,9 @@ _INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
         Entries of the matrix ``y`` are hidden where they are None, NaN, -1 or masked. Without
         edges they cost nothing, the problem stays convex, and the following does nothing.""",
     unproven_note=UNPROVEN,
-    alpha_note="C = 1 for the sum of the losses of the labels.",
+    alpha_note="""``n_labels * s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF,
+        where s is the mean squared norm of the examples. The constant of an intercept is part of
+        the norm, and squared norms above 50 count as 50.""",
     class_weight_note="Factor of the loss of each label;",
     balanced_note=(
         "a factor of its two states, present and absent, inversely proportional to their\n"
@@ -197,9 +199,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
         train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         rows = self._training_rows(X, train)
-        # The margins of a mean over labels are L times smaller, those of a likelihood are not.
-        positions = 1.0 if self._surrogate.cost.likelihood else len(classes)
-        alpha = self._alpha_for(weights[train].sum(), positions)
+        alpha = self._alpha_for(weights[train], rows.squares, len(classes))
         make = self._graph_problem if len(edges) else self._separable_problem
         common = rows, alpha, weights[train], settings.n_threads
         problem = make(edges, indicator[train], costs / len(classes), *common)
