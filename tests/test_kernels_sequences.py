@@ -122,6 +122,7 @@ def own_kernel(A, B):
     return rbf_kernel(A, B, gamma=0.3)
 
 
+@pytest.mark.more
 def test_precomputed_and_function_are_the_named_kernel():
     named = fitted(kernel=RBF(0.3))
     function = fitted(kernel=own_kernel)

@@ -88,6 +88,7 @@ def is_feasible(mu, constrained):
     return closest.fun < 1e-8
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("size", [0.3, 3.0, 2000.0])
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
 @pytest.mark.parametrize("factor", [1.0, 4.0])
