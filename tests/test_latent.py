@@ -309,21 +309,47 @@ def test_searches_over_matchings_find_the_maximum_of_the_enumeration():
             np.testing.assert_allclose(values, expected, atol=1e-12)
 
 
-def test_features_of_a_matching():
+@pytest.mark.parametrize(
+    ("centre", "scale"), [("mean", "each"), ((0.5, -1.0), "pair"), ("mean", 2.0), ((3, 1), "each")]
+)
+def test_features_of_a_matching(centre, scale):
+    """Against all maps of the grid, with coordinates about the centre and in units of the scale."""
     X, y = matchings(1)
-    problem = Latent(Permutation(), SMALL_MAP).pack(X, y)
-    found = problem.complete(np.array([0.2, 1.0]), False, problem.everyone())
     (left, tags), (right, other) = X[0]
+    right = 3.0 * right + 1.0
+    space = AffineMap((0.8, 1.2), (-0.2, 0.2), centre=centre, scale=scale)
+    problem = Latent(Permutation(), space).pack([((left, tags), (right, other))], y)
+    found = problem.complete(np.array([0.2, 1.0]), False, problem.everyone())
 
-    def centred(points):
-        points = points - points.mean(axis=0)
-        return points / np.sqrt((points**2).sum(axis=1).mean())
+    def about(points):
+        return points - (points.mean(axis=0) if centre == "mean" else centre)
 
+    def size(*sets):
+        return np.sqrt(np.mean([point @ point for points in sets for point in about(points)]))
+
+    units = {"each": [size(left), size(right)], "pair": [size(left, right)] * 2}
+    units = units.get(scale, [scale] * 2)
+    one, two = about(left) / units[0], about(right)[y[0]] / units[1]
     distance = ((tags - other[y[0]]) ** 2).sum()
-    best = min(((centred(left) @ A - centred(right)[y[0]]) ** 2).sum() for A in SMALL_MAP.maps())
+    best = min(((one @ A - two) ** 2).sum() for A in space.maps())
     values = problem.rows(found, problem.everyone()).values[0]
     np.testing.assert_allclose(values, [-distance, -best])
     assert problem.gamma >= np.linalg.norm(values)
+
+
+def test_a_map_about_a_centre_explains_what_the_mean_size_removes():
+    """The right side is the left one, turned and stretched about a point: one map fits exactly."""
+    points, centre = np.random.RandomState(0).randn(5, 2) + 10.0, np.array([9.0, 11.0])
+    grid = (0.8, 1.2), (-0.2, 0.2)
+    moved = (points - centre) @ np.array([[1.2, 0.2], [-0.2, 1.2]]) + centre
+    X, y = [(points, moved)], [np.arange(5)]
+    exact = Latent(Permutation(), AffineMap(*grid, centre=tuple(centre), scale=3.0)).pack(X, y)
+    found = exact.complete(np.ones(1), False, exact.everyone())
+    assert exact.rows(found, exact.everyone()).values[0, 0] == pytest.approx(0.0, abs=1e-12)
+    np.testing.assert_array_equal(exact.latents(found)[0], [[1.2, 0.2], [-0.2, 1.2]])
+    plain = Latent(Permutation(), AffineMap(*grid)).pack(X, y)
+    found = plain.complete(np.ones(1), False, plain.everyone())
+    assert plain.rows(found, plain.everyone()).values[0, 0] < -1e-3
 
 
 def test_random_training_over_everything_is_exact_training():

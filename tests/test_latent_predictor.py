@@ -256,7 +256,7 @@ SAVED = {
     "trees": (TREES, X, Y),
     "acyclic": (Latent(SPACES["acyclic"], SharedPairs()), *examples("acyclic", 4)),
     "matchings": (
-        Latent(Permutation(), AffineMap((1.0,), (0.0, 0.1))),
+        Latent(Permutation(), AffineMap((1.0,), (0.0, 0.1), centre=(0.5, 1.0), scale=2.0)),
         _points(4),
         [[0, 1, 2]] * 4,
     ),
@@ -468,6 +468,26 @@ BITS = np.zeros((2, 10), int)
         (
             Latent(Permutation(), AffineMap(), superset=AffineMap((1.0,))), _points(1), [[0, 1, 2]],
             "superset does not contain the latent space: it lacks the map",
+        ),
+        (
+            Latent(Permutation(), AffineMap(scale=2.0), superset=AffineMap()), _points(1),
+            [[0, 1, 2]], "superset of AffineMap must have the same centre and scale",
+        ),
+        (
+            Latent(Permutation(), AffineMap(centre=(1, 2, 3))), _points(1), [[0, 1, 2]],
+            r"centre must be 'mean' or a point \(x, y\); received \(1, 2, 3\)",
+        ),
+        (
+            Latent(Permutation(), AffineMap(centre=(1.0, np.nan))), _points(1), [[0, 1, 2]],
+            "centre must be a number; received nan",
+        ),
+        (
+            Latent(Permutation(), AffineMap(scale="image")), _points(1), [[0, 1, 2]],
+            "scale must be 'each', 'pair' or a number > 0; received 'image'",
+        ),
+        (
+            Latent(Permutation(), AffineMap(scale=0.0)), _points(1), [[0, 1, 2]],
+            "scale must be a finite number > 0; received 0.0",
         ),
         (Latent(Permutation(), AffineMap()), [3], [[0]], r"X\[0\] must be a pair"),
         (Latent(Permutation(), AffineMap()), _points(1), [[0, 1, 1]], r"y\[0\] is not a perm"),

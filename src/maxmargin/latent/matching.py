@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_usable, is_plain_list
+from .._validation import check_number, check_usable, is_plain_list, is_text
 from ..structures.take import ragged
 from .kernels.matching import (
     MatchData,
@@ -23,11 +23,51 @@ from .spaces.labels import Permutation
 _MOST_LISTED = 7  # points a side, for searches through all permutations
 
 
+class Coordinates(NamedTuple):
+    """How the coordinates of both point sets are made comparable before a map acts on them."""
+
+    centre: tuple[float, float] | None  # None: the mean of each point set
+    scale: float | str
+
+    @classmethod
+    def of(cls, centre: Any, scale: Any) -> Coordinates:
+        """Check the parameters of :class:`maxmargin.AffineMap`."""
+        if not is_text(scale):
+            scale = check_number("scale", scale, above=0)
+        elif scale not in ("each", "pair"):
+            raise ValueError(f"scale must be 'each', 'pair' or a number > 0; received {scale!r}.")
+        if is_text(centre) and centre == "mean":
+            return cls(None, scale)
+        point = np.empty(0) if is_text(centre) else np.asarray(centre, object)
+        if point.shape != (2,):
+            raise ValueError(f"centre must be 'mean' or a point (x, y); received {centre!r}.")
+        return cls((check_number("centre", point[0]), check_number("centre", point[1])), scale)
+
+    def apply(self, left: np.ndarray, right: np.ndarray) -> list[np.ndarray]:
+        """Coordinates of both sides about the centre, in units of the scale."""
+        sides = [
+            points - (points.mean(axis=0) if self.centre is None else np.array(self.centre))
+            for points in (left, right)
+        ]
+        if self.scale == "each":
+            units = [_mean_size(points) for points in sides]
+        else:
+            unit = _mean_size(np.concatenate(sides)) if self.scale == "pair" else self.scale
+            units = [unit, unit]
+        pairs = zip(sides, units, strict=True)
+        return [points / unit if unit > 0 else points for points, unit in pairs]
+
+
+def _mean_size(points: np.ndarray) -> float:
+    """Root of the mean squared distance from the centre."""
+    return float(np.sqrt((points**2).sum(axis=1).mean()))
+
+
 def pack_matchings(
     structure: Permutation,
     maps: np.ndarray,
     n_latent: int,
-    groups: tuple[int, ...] | None,
+    options: tuple[tuple[int, ...] | None, Coordinates],
     X: list,
     y: list | None,
 ) -> MatchProblem:
@@ -51,9 +91,10 @@ def pack_matchings(
     if y is not None:
         for i, output in enumerate(y):
             truth[i, : sizes[i]] = Permutation(int(sizes[i])).check(output, f"y[{i}]")
+    groups, coordinates = options
     cuts = [0, *(groups or ()), width]
     fixed = [_fixed(left[1], right[1], cuts) for left, right in sides]
-    moved = [_moved(left[0], right[0], maps) for left, right in sides]
+    moved = [_moved(*coordinates.apply(left[0], right[0]), maps) for left, right in sides]
     n_fixed = fixed[0].shape[-1]
     data = MatchData(
         sizes,
@@ -126,15 +167,8 @@ def _fixed(left: np.ndarray, right: np.ndarray, cuts: list[int]) -> np.ndarray:
 
 def _moved(left: np.ndarray, right: np.ndarray, maps: np.ndarray) -> np.ndarray:
     """Minus the squared distances of coordinates under all maps, (n_maps, n, n)."""
-    one, two = _centred(left), _centred(right)
-    difference = (one @ maps)[:, :, None, :] - two[None, None, :, :]
+    difference = (left @ maps)[:, :, None, :] - right[None, None, :, :]
     return -(difference**2).sum(axis=-1)
-
-
-def _centred(points: np.ndarray) -> np.ndarray:
-    centred = points - points.mean(axis=0)
-    size = np.sqrt((centred**2).sum(axis=1).mean())
-    return centred / size if size > 0 else centred
 
 
 class MatchProblem(LatentProblem):

@@ -28,7 +28,7 @@ from sklearn.base import BaseEstimator
 
 from .._validation import check_integer, check_number, is_list
 from .chain import pack_chains
-from .matching import pack_matchings
+from .matching import Coordinates, pack_matchings
 from .pairs import pack_pairs
 from .problem import LatentProblem
 from .python import pack_python
@@ -99,7 +99,9 @@ class AffineMap(CompiledSpace):
     descriptors)`` of arrays (n, 2) and (n, p), or points only. Features of a matching are sums
     over its pairs (i, j) of squared distances: of each group of descriptor columns, and of the
     coordinates ``|points_i A - points_j|^2`` after the map; all negated, so that positive weights
-    mean "alike". Coordinates are first centred and divided by their mean size.
+    mean "alike". Coordinates are taken about ``centre`` and in units of ``scale``, and the map acts
+    on these. What centre and scale remove, no map has to explain: with the defaults a shift or
+    another size of one side changes nothing.
 
     Parameters
     ----------
@@ -110,6 +112,21 @@ class AffineMap(CompiledSpace):
     groups : tuple of int, optional
         Where descriptor columns are cut into groups, each with a weight of its own; by default all
         are one group.
+    centre : "mean" or (float, float), default="mean"
+        The point that is subtracted from the coordinates: the mean of each point set, or a point
+        in the coordinates of the input for both sides, such as the centre of the images.
+    scale : "each", "pair" or float, default="each"
+        What coordinates are divided by. "each": the size of each point set (root mean squared
+        distance from the centre); "pair": that of both sets of an example together, so that one
+        may be larger than the other; a number: a length in the units of the input, for all
+        examples. Where the length differs between images, divide the points by it and pass 1.0.
+
+    Examples
+    --------
+    >>> from maxmargin import AffineMap
+    >>> pixels = AffineMap(centre=(360, 202), scale=100.0)  # images of 720 x 404
+    >>> pixels.maps().shape
+    (81, 2, 2)
     """
 
     _outputs = Permutation, "Permutation"
@@ -119,10 +136,14 @@ class AffineMap(CompiledSpace):
         diagonal: tuple[float, ...] = (0.8, 1.0, 1.2),
         off_diagonal: tuple[float, ...] = (-0.2, 0.0, 0.2),
         groups: tuple[int, ...] | None = None,
+        centre: str | tuple[float, float] = "mean",
+        scale: str | float = "each",
     ):
         self.diagonal = diagonal
         self.off_diagonal = off_diagonal
         self.groups = groups
+        self.centre = centre
+        self.scale = scale
 
     def maps(self) -> np.ndarray:
         """All maps, shape (n_maps, 2, 2)."""
@@ -133,9 +154,15 @@ class AffineMap(CompiledSpace):
         return np.array(list(grid), float).reshape(-1, 2, 2)
 
     def _pack(self, structure, superset, X, y):
-        own = self.maps()
+        own, coordinates = self.maps(), Coordinates.of(self.centre, self.scale)
         maps = own if superset is None else _with_superset(own, superset.maps())
-        return pack_matchings(structure, maps, len(own), self.groups, X, y)
+        if superset is not None and Coordinates.of(superset.centre, superset.scale) != coordinates:
+            raise ValueError(
+                "superset of AffineMap must have the same centre and scale; received centre="
+                f"{superset.centre!r}, scale={superset.scale!r} and centre={self.centre!r}, "
+                f"scale={self.scale!r}."
+            )
+        return pack_matchings(structure, maps, len(own), (self.groups, coordinates), X, y)
 
 
 class HiddenStates(CompiledSpace):
