@@ -19,6 +19,7 @@ NAMES = (
     "ewt",
     "latent_table1",
     "buffy",
+    "warps",
     "hidden_letters",
 )
 
@@ -34,6 +35,7 @@ _DRAWN = (
     "extensions",
     "ewt",
     "hidden_letters",
+    "warps",
 )
 NEEDS = dict.fromkeys(_DRAWN, _PLOT)
 

@@ -352,6 +352,18 @@ def test_a_map_about_a_centre_explains_what_the_mean_size_removes():
     assert plain.rows(found, plain.everyone()).values[0, 0] < -1e-3
 
 
+def test_without_a_weight_of_coordinates_the_nearest_map_explains():
+    """All maps score the same; an arbitrary one as the first explanation can end at w = 0."""
+    X, y = matchings(4)
+    problem = Latent(Permutation(), SMALL_MAP).pack(X, y)
+    everyone = problem.everyone()
+    near = problem.complete(np.array([0.0, 1.0]), False, everyone).latents
+    assert len(set(near)) > 1
+    for weights in ([0.0, 0.0], [-2.0, 0.0]):
+        found = problem.complete(np.array(weights), False, everyone)
+        np.testing.assert_array_equal(found.latents, near)
+
+
 def test_random_training_over_everything_is_exact_training():
     """So many uniform draws that T(w, x) holds all structures: the same weights, step by step."""
     X, y = matchings(8, seed=1)
@@ -412,12 +424,33 @@ def test_paths_are_those_of_the_enumeration():
         truth = problem.rows(problem.complete(w, False, everyone), everyone).scores(w)[i]
         assert truth == pytest.approx(scores[d == 0.0].max())
         for objective, how in (
-            (SCORE, EXACT), (MARGIN, EXACT), (SLACK, Random(5000, 0, greedy=False)),
+            (SCORE, EXACT), (MARGIN, EXACT), (SLACK, EXACT), (INDICATOR, EXACT),
+            (SLACK, Random(5000, 0, greedy=False)),
         ):  # fmt: skip
-            found = problem.search(w, np.zeros(4), objective, everyone, how)
+            found = problem.search(w, np.full(4, 0.3), objective, everyone, how)
             score = problem.rows(found, everyone).scores(w)[i]
-            value = worth(objective, found.losses[i], -score, score)
-            assert value == pytest.approx(worth(objective, d, -scores, scores).max())
+            labels = problem.outputs(found)[i]
+            assert found.losses[i] == pytest.approx(np.mean(labels != y[i]))
+            value = worth(objective, found.losses[i], 0.3 - score, score)
+            assert value == pytest.approx(worth(objective, d, 0.3 - scores, scores).max())
+
+
+def test_slack_re_scaling_over_all_label_sequences_is_the_enumerated_one():
+    X, y = chains(10)
+    latent = Latent(LabelSequence(2), HiddenStates(2))
+    model = LatentPredictor(latent, "all", alpha=0.05, tol=1e-4, random_state=0).fit(X, y)
+    w = model.coef_
+    problem, losses = latent.pack(X, y), []
+    unary, moves = w[:8].reshape(2, 4), w[8:].reshape(4, 4)
+    for x, labels in zip(X, y, strict=True):
+        paths = np.array(list(itertools.product(range(4), repeat=len(x))))
+        scores = np.take_along_axis(x @ unary, paths.T, axis=1).sum(axis=0)
+        scores += moves[paths[:, :-1], paths[:, 1:]].sum(axis=1)
+        d = (paths // 2 != labels).mean(axis=1)
+        losses.append(max(0.0, (d * (1.0 - scores[d == 0.0].max() + scores)).max()))
+    assert 0.025 * w @ w + np.mean(losses) == pytest.approx(model.objective_, abs=1e-10)
+    assert np.mean(losses) < 0.9 and -1e-9 <= model.gap_ <= 1e-4 * max(1.0, model.primal_)
+    assert problem.n_weights == len(w)
 
 
 def test_hidden_states_learn_what_labels_alone_cannot():

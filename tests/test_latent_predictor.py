@@ -543,5 +543,9 @@ def test_wrong_kinds():
     points = [(np.random.RandomState(0).randn(8, 2),) * 2]
     with pytest.raises(ValueError, match="Use trainer='random' or 'lssvm'"):
         LatentPredictor(large, "all").fit(points, [np.arange(8)])
-    with pytest.raises(ValueError, match="use trainer='lssvm' or 'random'"):
-        LatentPredictor(Latent(LabelSequence(2), HiddenStates()), "all").fit([np.eye(2)], [[0, 1]])
+    sequences = Latent(LabelSequence(2), HiddenStates())
+    inputs, labels = [np.eye(2), np.ones((3536, 2))], [[0, 1], np.zeros(3536, int)]
+    with pytest.raises(ValueError, match=r"at most 3535 positions with 4 states; X\[1\] has 3536"):
+        LatentPredictor(sequences, "all").fit(inputs, labels)
+    with pytest.raises(ValueError, match="use search='exact'"):
+        LatentPredictor(sequences, "all", search="listed").fit(inputs[:1], labels[:1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import scipy.sparse as sp
 
 from .._validation import check_usable
 from ..structures.take import ragged
-from .kernels.chain import best_paths, sample_paths
+from .kernels.chain import best_paths, sample_paths, worst_paths
 from .problem import INDICATOR, SCORE, SLACK, Found, LatentProblem, Rows
 from .spaces.labels import LabelSequence
+
+_LARGEST_TABLE = 50_000_000  # entries (4 bytes) of the table of slack re-scaling over all sequences
 
 
 def pack_chains(structure: LabelSequence, n_states: int, X: list, y: list | None) -> ChainProblem:
@@ -48,6 +51,11 @@ def _rows(x: Any, where: str) -> np.ndarray:
     return array
 
 
+def _power(base: int, exponent: int) -> float:
+    """A number of sequences; infinite if it is no floating-point number."""
+    return float(base) ** float(exponent) if exponent * math.log(base) < 700.0 else math.inf
+
+
 class ChainProblem(LatentProblem):
     """Compiled oracles of :class:`maxmargin.HiddenStates`."""
 
@@ -67,8 +75,8 @@ class ChainProblem(LatentProblem):
         self.width = int((entries + lengths).max())
         sums = np.add.reduceat(np.linalg.norm(X, axis=1), indptr[:-1])
         self.gamma = float(np.hypot(sums, lengths - 1).max())
-        self.n_structures = float(self.n_all) ** float(lengths.max())
-        self.n_superset = float(n_sub) ** float(lengths.max())
+        self.n_structures = _power(self.n_all, lengths.max())
+        self.n_superset = _power(n_sub, lengths.max())
 
     def take(self, examples: np.ndarray) -> ChainProblem:
         positions, indptr = ragged(self.indptr, examples)
@@ -103,12 +111,30 @@ class ChainProblem(LatentProblem):
         found.latents[:] = found.outputs % self.n_sub
 
     def _maximise(self, found, weights, references, objective, examples, listed):
-        if objective in (SLACK, INDICATOR) or listed:
+        if listed:
             raise ValueError(
-                "slack re-scaling over all label sequences has no exact oracle; use "
-                "trainer='lssvm' or 'random'."
+                "label sequences are not searched by going through all of them; use "
+                "search='exact', which finds the same."
             )
+        if objective in (SLACK, INDICATOR):
+            self._check_table(examples)
+            where = (examples, found.outputs, found.losses)
+            worst_paths(self._common(weights), references, objective, *where)
+            found.latents[:] = found.outputs % self.n_sub
+            return
         self._viterbi(found, weights, False, objective != SCORE, examples)
+
+    def _check_table(self, examples: np.ndarray) -> None:
+        """Refuse sequences for which the table of numbers of wrong labels is too large."""
+        lengths = np.diff(self.indptr)[examples]
+        longest = int(lengths.max(initial=0))
+        if longest * (longest + 1) * self.n_all > _LARGEST_TABLE:
+            most = int((_LARGEST_TABLE / self.n_all + 0.25) ** 0.5 - 0.5)
+            raise ValueError(
+                f"slack re-scaling over all label sequences needs sequences of at most {most} "
+                f"positions with {self.n_all} states; X[{examples[lengths.argmax()]}] has "
+                f"{longest}. Use trainer='lssvm' or 'random'."
+            )
 
     def rows(self, found: Found, examples: np.ndarray) -> Rows:
         rows = Rows(

@@ -180,7 +180,7 @@ class MatchProblem(LatentProblem):
         self.n_weights = self.width = data.n_fixed + data.n_moved
         self.has_superset = len(maps) > n_latent
         largest = int(data.sizes.max())
-        self.n_structures = float(math.factorial(largest)) * n_latent
+        self.n_structures = math.factorial(largest) * float(n_latent) if largest < 150 else math.inf
         self.n_superset = float(len(maps))
         self.gamma = self._largest_norm()
         self._table: np.ndarray | None = None  # all permutations, once they are needed
@@ -210,6 +210,10 @@ class MatchProblem(LatentProblem):
     def complete(self, weights: np.ndarray, relaxed: bool, examples: np.ndarray) -> Found:
         latents = np.zeros(self.n_examples, np.int64)
         allowed = len(self.maps) if relaxed else self.n_latent
+        if not weights[self.data.n_fixed :].any():
+            # All maps have the same score, as at the start of training: take the nearest. With an
+            # arbitrary one as the first explanation w = 0 can be a local optimum.
+            weights = np.ones_like(weights)
         complete_matches(self.data, self.Y, weights, allowed, examples, latents)
         return Found(self.Y, latents, np.zeros(self.n_examples))
 

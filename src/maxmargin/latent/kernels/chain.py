@@ -81,6 +81,65 @@ def best_paths(unary, pairs, indptr, truth, n_sub, fixed, margin, examples, stat
 
 
 @leaf
+def _count_paths(unary, pairs, truth, n_sub, values, back):
+    """Viterbi for each number k of wrong labels.
+
+    ``values[t % 2, k, s]`` is the best score of the positions up to t that end in state s.
+    """
+    length, n = unary.shape
+    for t in range(length):
+        now, before = values[t % 2], values[(t + 1) % 2]
+        for k in range(t + 2):
+            for s in range(n):
+                left = k - 1 if s // n_sub != truth[t] else k  # wrong labels before t
+                top, at = -np.inf, 0
+                if t == 0:
+                    top = 0.0 if left == 0 else -np.inf
+                elif 0 <= left <= t:
+                    for r in range(n):
+                        value = before[left, r] + pairs[r, s]
+                        if value > top:
+                            top, at = value, r
+                now[k, s] = top + unary[t, s]
+                back[t, k, s] = at
+
+
+@compiled
+def worst_paths(chain, references, objective, examples, states, losses):
+    """Maximise ``worth`` over all sequences of states.
+
+    With the number of wrong labels fixed it does not fall as the score rises: the best path of each
+    number, then the best number.
+    """
+    unary, pairs, indptr, truth, n_sub = chain
+    longest, n = 0, pairs.shape[0]
+    for i in examples:
+        longest = max(longest, indptr[i + 1] - indptr[i])
+    values = np.empty((2, longest + 1, n))
+    back = np.empty((longest, longest + 1, n), np.int32)
+    for i in examples:
+        first, last = indptr[i], indptr[i + 1]
+        length = last - first
+        _count_paths(unary[first:last], pairs, truth[first:last], n_sub, values, back)
+        final = values[(length - 1) % 2]
+        top, wrong, state = -np.inf, 0, 0
+        for k in range(length + 1):
+            best = 0
+            for s in range(1, n):
+                if final[k, s] > final[k, best]:
+                    best = s
+            value = worth(objective, final[k, best], k / length, references[i])
+            if value > top:
+                top, wrong, state = value, k, best
+        losses[i] = wrong / length
+        for t in range(length - 1, -1, -1):
+            states[first + t] = state
+            at = back[t, wrong, state]
+            wrong -= 1 if state // n_sub != truth[first + t] else 0
+            state = at
+
+
+@leaf
 def _climb_path(unary, pairs, states):
     """Other states at single positions while the score rises strictly."""
     length, n = unary.shape
