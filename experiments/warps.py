@@ -21,7 +21,7 @@ from .graphs import arguments, make_figure, markdown_table, rounded, save, write
 from .latent_table1 import interval
 
 SIZES = (0.0, 0.1, 0.2, 0.3, 0.4)
-TRAIN, TEST, REPETITIONS = 120, 200, 20
+TRAIN, TEST, REPETITIONS = 120, 200, 12
 WITHOUT = "no map"
 WIDE = (0.6, 1.0, 1.4), (-0.4, 0.0, 0.4)
 FINE = (0.6, 0.8, 1.0, 1.2, 1.4), (-0.4, -0.2, 0.0, 0.2, 0.4)

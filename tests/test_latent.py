@@ -23,8 +23,10 @@ from latent_models import (
     tables,
 )
 from maxmargin import (
+    DAG,
     AffineMap,
     AnyPairs,
+    Arborescence,
     HiddenStates,
     LabelSequence,
     Latent,
@@ -85,6 +87,24 @@ def worth(objective, d, margin, score):
         MARGIN: d + score,
         INDICATOR: d * (margin <= 1.0),
     }[objective]
+
+
+@pytest.mark.parametrize("space", [Arborescence(4), Subset(9, 3), DAG(4, 2)])
+def test_margins_with_and_without_superset_coincide_for_three_elements(space):
+    """Any two pairs of three elements share one; graphs of four edges have pairs that do not."""
+    rng, outputs = np.random.RandomState(0), list(space.enumerate())
+    elements = space.packed().n_elements
+    X = rng.randint(2, size=(len(outputs), elements * (elements - 1) // 2))
+    problem = Latent(space, SharedPairs(), superset=AnyPairs()).pack(X, outputs)
+    w, everyone = rng.randn(X.shape[1]), problem.everyone()
+    own, wide = (
+        problem.rows(problem.complete(w, relaxed, everyone), everyone).scores(w)
+        for relaxed in (False, True)
+    )
+    if isinstance(space, DAG):
+        assert (wide >= own).all() and (wide > own + 0.1).any()
+    else:
+        np.testing.assert_array_equal(own, wide)
 
 
 @pytest.mark.parametrize("name", SPACES)

@@ -346,7 +346,10 @@ def test_third_bound_by_hand(of_trees):
     sets = math.sqrt(3 * math.log(15 * (n * 105 + 1) + 1) * math.log(13) ** 3 / n)
     assert found.terms["orderings"] == pytest.approx(orderings)
     assert found.terms["random sets"] == pytest.approx(sets / math.log(1 / beta))
-    assert found.value == pytest.approx(sum(found.terms.values())) and found.holds
+    assert found.value == pytest.approx(sum(found.terms.values())) and not found.holds
+    assert [name for name, met in found.conditions.items() if not met] == [
+        "Assumption B (low norm) at these weights"
+    ]
     # The theorem fixes s before training: by default it is the number of weights, not of those
     # that training left.
     wide = certificates.generalisation_bound(model, X, Y, 3, beta=beta, random_state=0)
@@ -392,6 +395,42 @@ def test_beta_of_uniform_permutations(n):
     derangements = {2: 1, 3: 2, 4: 9, 5: 44}[n] / math.factorial(n)
     assert found.low <= 1 - derangements <= found.high and 1 - derangements <= 2 / 3 + 1e-12
     assert found.mean == pytest.approx(1 - derangements, abs=5 * 0.5 / math.sqrt(4000))
+
+
+def test_low_norm_is_that_of_the_enumeration(of_trees):
+    """Uniform proposals: the mean over all outputs and latent variables."""
+    from latent_models import tables
+
+    space, expected = SPACES["trees"], []
+    for x, y in zip(X, Y, strict=True):
+        outputs, features = tables(space, x)
+        true = next(k for k, z in enumerate(outputs) if space.distortion(y, z) == 0.0)
+        best = features[true][(features[true] @ of_trees.coef_).argmax()]
+        expected.append(np.linalg.norm(best - features.mean(axis=(0, 1))))
+    found = certificates.check_low_norm(of_trees, X, Y, n_draws=4000, greedy=False, random_state=0)
+    assert np.abs(found.norms - expected).max() <= found.error <= 0.1
+    assert np.abs(found.norms - expected).max() <= 5 / math.sqrt(4000)
+    assert found.limit == pytest.approx(0.5 / math.sqrt(12)) and found.worst == found.norms.max()
+    assert found.holds is False and "does not hold" in str(found)
+    # Two pairs of the two trees differ at most, by 1; n = 12 is above 15 / 4 and 1 / (4 * 15).
+    assert found.n_differing == 2 and found.largest_difference == 1.0
+    assert not found.claim_iii and not found.claim_iv
+
+
+def test_low_norm_of_small_features_holds_and_few_draws_do_not_decide():
+    latent = Latent(Permutation(), AffineMap((1.0,), (0.0, 0.1), scale=1.0))
+    model = LatentPredictor(latent)
+    model.coef_ = np.array([1.0])
+    truths = [[0, 1, 2]] * 4
+    for size, n_draws, holds, claim in ((1e-3, 50, True, False), (0.1, 1, None, False)):
+        points = [(size * left, size * right) for left, right in _points(4)]
+        found = certificates.check_low_norm(model, points, truths, n_draws=n_draws, random_state=0)
+        assert found.holds is holds and found.claim_iii is claim
+    model.coef_ = np.array([3.0])  # |w| > sqrt(n)
+    points = [(1e-3 * left, 1e-3 * right) for left, right in _points(4)]
+    assert certificates.check_low_norm(model, points, truths, random_state=0).holds is False
+    with pytest.raises(ValueError, match="confidence must be between 0 and 1"):
+        certificates.check_low_norm(model, points, truths, confidence=1.0)
 
 
 def test_beta_of_climbs_with_good_weights_is_larger():

@@ -33,11 +33,10 @@ from ._excess_risk import (
     loss_constants,
 )
 from ._validation import check_choice, check_integer, check_loss_matrix, has_length, is_text
+from .latent.assumptions import BetaEstimate, LowNorm, check_low_norm, estimate_beta
 from .latent.certificates import (
-    BetaEstimate,
     GeneralisationBound,
     GibbsDistortion,
-    estimate_beta,
     generalisation_bound,
     gibbs_distortion,
     largest_norm,
@@ -53,8 +52,10 @@ __all__ = [
     "GibbsDistortion",
     "Iterations",
     "LossConstants",
+    "LowNorm",
     "best_alpha",
     "calibration_constant",
+    "check_low_norm",
     "estimate_beta",
     "excess_risk_bound",
     "generalisation_bound",

@@ -21,15 +21,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_choice, check_integer, check_number
+from .assumptions import check_low_norm, check_probability, pack
 
 __all__ = [
-    "BetaEstimate",
     "GeneralisationBound",
     "GibbsDistortion",
-    "estimate_beta",
     "generalisation_bound",
     "gibbs_distortion",
     "largest_norm",
@@ -78,18 +76,6 @@ def sample_size(n: int, norm: float, gamma: float, beta: float) -> float:
 
 def _miss(norm: float, gamma: float, beta: float) -> float:
     return beta + (math.exp(-1.0 / (128.0 * gamma**2 * norm**2)) if norm > 0 else 0.0)
-
-
-def _problem(model: Any, X: Any, y: Any) -> Any:
-    if "latent" not in vars(model):
-        raise TypeError(f"expected a LatentPredictor; received {type(model).__name__}.")
-    check_is_fitted(model, "coef_")
-    return model.latent.pack(X, y)
-
-
-def _check_probability(name: str, value: Any) -> None:
-    if check_number(name, value, above=0) >= 1:
-        raise ValueError(f"{name} must be between 0 and 1; received {value!r}.")
 
 
 def _structures(problem: Any, n_structures: float | None) -> float:
@@ -147,9 +133,9 @@ def gibbs_distortion(
         Upper bound on the number of (y, h), where it is not known.
     random_state : int, RandomState or None
     """
-    problem = _problem(model, X, y)
+    problem = pack(model, X, y)
     check_integer("n_draws", n_draws, 2)
-    _check_probability("confidence", confidence)
+    check_probability("confidence", confidence)
     rng = check_random_state(random_state)
     scale = _gibbs_scale(problem, model.coef_, _structures(problem, n_structures))
     nothing, everyone = np.zeros(problem.n_examples), problem.everyone()
@@ -193,8 +179,9 @@ class GeneralisationBound:
     terms, constants : dict
         What the value is made of.
     conditions : dict of str to bool
-        Assumptions B (low norm) and C (order) of Theorem 3 are about the proposal distribution and
-        are not checked.
+        Assumption B (low norm) of Theorem 3 is checked at the weights of the model by
+        :func:`check_low_norm`, and is met only if the draws show it. Assumption C (order) is a
+        property of the proposals: those of the library have it, and tests check it.
     """
 
     theorem: int
@@ -274,8 +261,8 @@ def generalisation_bound(
     random_state : int, RandomState or None
     """
     check_choice("theorem", str(theorem), ("1", "2", "3"))
-    _check_probability("delta", delta)
-    problem = _problem(model, X, y)
+    check_probability("delta", delta)
+    problem = pack(model, X, y)
     n, w = problem.n_examples, model.coef_
     if n < 2:
         raise ValueError(f"the bounds need at least 2 examples; received {n}.")
@@ -291,6 +278,8 @@ def generalisation_bound(
             model, problem, constants, conditions, beta, n_samples, n_superset, n_nonzero,
             random_state,
         )  # fmt: skip
+        low = check_low_norm(model, X, y, random_state=random_state)
+        conditions["Assumption B (low norm) at these weights"] = low.holds is True
     relaxed = theorem > 1 and problem.has_superset
     everyone = problem.everyone()
     truths = problem.rows(problem.complete(w, relaxed, everyone), everyone)
@@ -352,72 +341,3 @@ def _random_terms(
     )
     seed = int(check_random_state(random_state).randint(2**31))
     return Random(used, seed, bool(model.greedy)), terms
-
-
-# --- Assumption A -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class BetaEstimate:
-    """How often proposals have a distortion below 1: Assumption A wants at most beta everywhere.
-
-    ``worst`` is the largest share of an example, ``mean`` that of all; ``high`` is an upper
-    confidence limit for the largest probability of the examples (Clopper-Pearson, corrected for
-    their number), ``low`` a lower one.
-    """
-
-    worst: float
-    mean: float
-    low: float
-    high: float
-    n_draws: int
-    confidence: float
-    shares: np.ndarray
-
-
-def estimate_beta(
-    model: Any,
-    X: Any,
-    y: Any,
-    *,
-    n_draws: int = 200,
-    greedy: bool | None = None,
-    confidence: float = 0.95,
-    random_state: Any = None,
-) -> BetaEstimate:
-    """Estimate beta of Assumption A for the proposals of a fitted model, at its weights.
-
-    A climb with good weights ends near the truth, so that beta is close to 1 for greedy
-    proposals of a trained model: the assumption is then of little use, and so is Theorem 3.
-
-    Parameters
-    ----------
-    model : LatentPredictor
-    X, y : lists
-    n_draws : int, default=200
-        Proposals of each example.
-    greedy : bool, optional
-        Climb or not; by default as the model does. Uniform proposals do not depend on weights.
-    confidence : float, default=0.95
-    random_state : int, RandomState or None
-    """
-    from .problem import Random
-
-    problem = _problem(model, X, y)
-    check_integer("n_draws", n_draws, 1)
-    _check_probability("confidence", confidence)
-    rng = check_random_state(random_state)
-    nothing, everyone = np.zeros(problem.n_examples), problem.everyone()
-    below = np.zeros(problem.n_examples)
-    climbs = bool(model.greedy if greedy is None else greedy)
-    for _ in range(n_draws):
-        draw = Random(1, int(rng.randint(2**31)), climbs)
-        below += problem.search(model.coef_, nothing, 0, everyone, draw).losses < 1.0 - 1e-12
-    worst = float(below.max())
-    tail = (1.0 - confidence) / (2.0 * problem.n_examples)
-    high = 1.0 if worst == n_draws else float(stats.beta.ppf(1 - tail, worst + 1, n_draws - worst))
-    low = 0.0 if worst == 0 else float(stats.beta.ppf(tail, worst, n_draws - worst + 1))
-    shares = below / n_draws
-    return BetaEstimate(
-        worst / n_draws, float(shares.mean()), low, high, n_draws, confidence, shares
-    )
