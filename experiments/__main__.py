@@ -18,6 +18,7 @@ NAMES = (
     "extensions",
     "ewt",
     "latent_table1",
+    "latent_assumptions",
     "buffy",
     "warps",
     "hidden_letters",

@@ -51,9 +51,10 @@ class Coordinates(NamedTuple):
         ]
         if self.scale == "each":
             units = [_mean_size(points) for points in sides]
+        elif self.scale == "pair":
+            units = [_mean_size(np.concatenate(sides))] * 2
         else:
-            unit = _mean_size(np.concatenate(sides)) if self.scale == "pair" else self.scale
-            units = [unit, unit]
+            units = [float(self.scale)] * 2
         pairs = zip(sides, units, strict=True)
         return [points / unit if unit > 0 else points for points, unit in pairs]
 
@@ -94,7 +95,7 @@ def pack_matchings(
     groups, coordinates = options
     cuts = [0, *(groups or ()), width]
     fixed = [_fixed(left[1], right[1], cuts) for left, right in sides]
-    moved = [_moved(*coordinates.apply(left[0], right[0]), maps) for left, right in sides]
+    moved = [_moved(coordinates.apply(left[0], right[0]), maps) for left, right in sides]
     n_fixed = fixed[0].shape[-1]
     data = MatchData(
         sizes,
@@ -165,8 +166,9 @@ def _fixed(left: np.ndarray, right: np.ndarray, cuts: list[int]) -> np.ndarray:
     return np.stack(tables, axis=-1) if tables else np.zeros((len(left), len(right), 0))
 
 
-def _moved(left: np.ndarray, right: np.ndarray, maps: np.ndarray) -> np.ndarray:
+def _moved(sides: list[np.ndarray], maps: np.ndarray) -> np.ndarray:
     """Minus the squared distances of coordinates under all maps, (n_maps, n, n)."""
+    left, right = sides
     difference = (left @ maps)[:, :, None, :] - right[None, None, :, :]
     return -(difference**2).sum(axis=-1)
 
