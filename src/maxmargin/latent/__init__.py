@@ -10,7 +10,8 @@ From what users write to what solvers see:
 - ``objective``: the training problems made of these answers: convex ones, in which explanations are
   fixed, and those over random structures;
 - ``solvers``: dual ascent over remembered structures, and stochastic subgradients;
-- ``certificates``: what can be promised about predictions: distortion, bounds, beta.
+- ``assumptions``: whether proposals are what the theorems assume: beta, low norm;
+- ``certificates``: what can be promised about predictions: distortion, bounds.
 
 :class:`maxmargin.LatentPredictor` puts them together: rounds of explaining and convex training come
 from :mod:`maxmargin.solvers.rounds`, checks, callbacks and Ctrl-C from
