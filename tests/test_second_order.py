@@ -8,7 +8,7 @@ import pytest
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin.features.second_order import pack_second
-from maxmargin.structures.second_order import pack_second_trees
+from maxmargin.structures.second_packing import pack_second_trees
 from tree_moves import enumerate_trees
 
 WORDS = ("the", "old", "dog", "sees", "cats")
