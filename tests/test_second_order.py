@@ -144,13 +144,19 @@ SENTENCES = [
     ),
     sentence(("Bark", "VERB", 0, "root")),
 ]  # fmt: skip
-ALPHA = 0.5
+ALPHA = 30.0
 
 
 @pytest.fixture(scope="module")
 def parser():
     model = TreeParser(
-        order=2, labels=True, hash_bits=6, alpha=ALPHA, tol=1e-5, max_iter=20_000, random_state=0
+        order=2,
+        labels=MulticlassClassifier(alpha=1e-3),
+        hash_bits=6,
+        alpha=ALPHA,
+        tol=1e-3,
+        max_iter=20_000,
+        random_state=0,
     )
     return model.fit(SENTENCES, SENTENCES)
 
@@ -173,7 +179,7 @@ def test_optimum(parser):
     wanted = solve(0.5 * ALPHA * cp.sum_squares(w) + cp.sum(slacks) / len(SENTENCES), constraints)
     assert parser.status_ == "converged"
     assert parser.dual_ <= wanted + 1e-7 and parser.primal_ >= wanted - 1e-7
-    assert parser.primal_ == pytest.approx(wanted, rel=2e-5)
+    assert parser.gap_ <= 1e-3 * parser.primal_
 
 
 def test_labels_are_predicted_scored_and_saved(parser, tmp_path):
@@ -181,7 +187,7 @@ def test_labels_are_predicted_scored_and_saved(parser, tmp_path):
     found = parser.predict(SENTENCES)
     assert found[0] == true[0] and found[3] == [(0, "root")]
     assert not any(crosses([head for head, _ in arcs]) for arcs in found)
-    assert parser.label_model_.gap_ <= 0.02 * parser.label_model_.primal_
+    assert parser.label_model_.gap_ <= 0.01 * parser.label_model_.primal_
     assert parser.score(SENTENCES, true) == labeled_attachment_score(true, found)
     assert parser.score(SENTENCES, SENTENCES) == parser.score(SENTENCES, true)
     measures = task_of(parser).measures(*task_of(parser).compare(SENTENCES, true))
@@ -195,7 +201,7 @@ def test_labels_are_predicted_scored_and_saved(parser, tmp_path):
 
 
 def test_a_classifier_of_labels_may_be_given(parser):
-    mine = MulticlassClassifier("crf", alpha=0.1)
+    mine = MulticlassClassifier("crf", alpha=1e-3)
     model = TreeParser(labels=mine, hash_bits=6, random_state=0).fit(SENTENCES, SENTENCES)
     assert model.pruner_ is None and model.label_model_.surrogate == "crf"
     assert model.predict(SENTENCES)[0] == list(

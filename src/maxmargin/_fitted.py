@@ -327,7 +327,8 @@ def _second_order(model: Any) -> Schema:
     def a_parser(value: Any, sizes: Sizes) -> None:
         if value is None:
             return
-        if type(value) is not type(model) or vars(value).get("pruner_") is not None:
+        fitted = type(value) is type(model) and "coef_" in vars(value)
+        if not fitted or vars(value).get("pruner_") is not None:
             raise ValueError(f"expected a TreeParser of order 1, received {short(value)}")
 
     def second(value: Any, sizes: Sizes) -> None:

@@ -14,10 +14,13 @@ from ..features.second_order import (
     attributes_of_second,
     pack_second,
 )
+from ..solvers.checked import Checked
 from ..solvers.problem import for_groups
+from ..strengths import TimesAuto
 from ..structures.arborescence import Arborescence, pack_trees
 from ..structures.second_order import SecondOrder
 from ..structures.second_packing import choose_candidates, pack_second_trees
+from ..tasks.trees import HIDDEN
 from ._tree_data import FeatureSpec, Sentences, check_attributes
 
 # Features of the model that chooses candidate arcs: few, because it looks at all arcs.
@@ -97,8 +100,39 @@ def second_templates(known: set[str]) -> tuple[tuple[str, ...], tuple[str, ...]]
     return siblings, grandparents
 
 
-def train_pruner(make: Any, sentences: Sentences, heads: np.ndarray, weights: np.ndarray) -> Any:
-    """A small model of single arcs, whose best arcs are the candidates; ``make`` makes it."""
+def check_complete(parser: Any, sentences: Sentences, heads: np.ndarray) -> None:
+    """Refuse for second order and labels what only the plain model of single arcs can do."""
+    wanted = "order=2" if parser.order == 2 else "labels" if parser.labels else ""
+    if not wanted:
+        return
+    if not sentences.are_words:
+        raise ValueError(
+            f"{wanted} needs sentences of words; received features of arcs. Use order=1 and "
+            "labels=False with them."
+        )
+    if (heads == HIDDEN).any():
+        word = int(np.flatnonzero(heads == HIDDEN)[0])
+        i = int(np.searchsorted(sentences.indptr, word, side="right") - 1)
+        raise ValueError(
+            f"y[{i}]: the head of word {word - sentences.indptr[i] + 1} is not known; with "
+            f"{wanted} all heads must be. Leave the sentence out, or use order=1 and labels=False."
+        )
+
+
+def make_plan(
+    parser: Any, sentences: Sentences, part: Sentences, heads: np.ndarray, weights: np.ndarray
+) -> Any:
+    """The features of a parser, and with ``order=2`` the model that chooses candidates, trained on
+    a part of the sentences."""
+    spec = sentences.spec(parser.templates, parser.between, int(parser.hash_bits))
+    if parser.order == 1:
+        return FirstOrderPlan(spec, parser.single_root)
+    second = second_templates(sentences.attributes)
     chosen = [t for t in _PRUNING if attributes_of([t]) <= sentences.attributes]
-    model = make(chosen, _PRUNING_BITS, _PRUNING_PASSES, _PRUNING_STRENGTH)
-    return model.fit(sentences, np.split(heads, sentences.indptr[1:-1]), weights)
+    pruner = type(parser)(
+        alpha=TimesAuto(_PRUNING_STRENGTH), max_iter=_PRUNING_PASSES, tol=0.0, random_state=0,
+        solver=Checked("auto", every=_PRUNING_PASSES), single_root=parser.single_root,
+        templates=chosen, between=spec.between, hash_bits=_PRUNING_BITS, hidden=False,
+    )  # fmt: skip
+    pruner.fit(part, np.split(heads, part.indptr[1:-1]), weights)
+    return SecondOrderPlan(spec, parser.single_root, second, pruner, int(parser.n_candidates))

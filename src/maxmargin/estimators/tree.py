@@ -16,9 +16,7 @@ from .._validation import (
     is_text,
 )
 from ..features.arcs import parse_template
-from ..solvers.checked import Checked
 from ..solvers.problem import Problem, for_groups
-from ..strengths import TimesAuto
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores
 from ..structures.second_order import SecondOrder
 from ..structures.take import ragged
@@ -30,7 +28,7 @@ from ._docs import documented
 from ._tree_data import FeatureSpec, Sentences, known_arcs, parse, word_costs
 from ._tree_hidden import HiddenHeads
 from ._tree_labels import LabelModel, check_labels, train_labels
-from ._tree_plans import FirstOrderPlan, SecondOrderPlan, second_templates, train_pruner
+from ._tree_plans import FirstOrderPlan, SecondOrderPlan, check_complete, make_plan
 
 _MOST_BITS = 30
 
@@ -194,11 +192,11 @@ class TreeParser(HiddenHeads):
         """
         settings = self._check_settings()
         sentences = X if isinstance(X, Sentences) else Sentences(X)
-        has_labels = self.labels is not False
+        has_labels = bool(self.labels)
         heads, labels = split_arcs(y, has_labels)
         truth = take_heads(heads, sentences.lengths, self.single_root, may_hide=bool(self.hidden))
         weights = check_sample_weight(sample_weight, len(sentences.lengths), "sentence")
-        self._check_complete(sentences, truth)
+        check_complete(self, sentences, truth)
         known = np.add.reduceat(truth != HIDDEN, sentences.indptr[:-1]) > 0
         warn_without_labels(np.flatnonzero(~known), "sentence")
         if not (known & (weights > 0)).any():
@@ -207,15 +205,9 @@ class TreeParser(HiddenHeads):
         train, held_out = self._split(used, settings.rng)
         of_words = ragged(sentences.indptr, train)[0]
         part, shares = sentences.take(train), weights[train]
-        plan = self._make_plan(sentences, part, truth[of_words], shares)
-        self._train(
-            plan,
-            part,
-            truth[of_words],
-            shares,
-            settings,
-            (sentences.take(held_out), truth[ragged(sentences.indptr, held_out)[0]]),
-        )
+        plan = make_plan(self, sentences, part, truth[of_words], shares)
+        kept = sentences.take(held_out), truth[ragged(sentences.indptr, held_out)[0]]
+        self._train(plan, part, truth[of_words], shares, settings, kept)
         self._keep_plan(plan)
         model = None
         if has_labels:
@@ -225,45 +217,6 @@ class TreeParser(HiddenHeads):
             )  # fmt: skip
         self._keep_labels(model)
         return self
-
-    def _check_complete(self, sentences: Sentences, heads: np.ndarray) -> None:
-        """Refuse what only the plain model of single arcs can do."""
-        wanted = "order=2" if self.order == 2 else "labels" if self.labels is not False else ""
-        if not wanted:
-            return
-        if not sentences.are_words:
-            raise ValueError(
-                f"{wanted} needs sentences of words; received features of arcs. Use order=1 and "
-                "labels=False with them."
-            )
-        if (heads == HIDDEN).any():
-            word = int(np.flatnonzero(heads == HIDDEN)[0])
-            i = int(np.searchsorted(sentences.indptr, word, side="right") - 1)
-            raise ValueError(
-                f"y[{i}]: the head of word {word - sentences.indptr[i] + 1} is not known; with "
-                f"{wanted} all heads must be. Leave the sentence out, or use order=1 and "
-                "labels=False."
-            )
-
-    def _make_plan(
-        self, sentences: Sentences, part: Sentences, truth: np.ndarray, weights: np.ndarray
-    ) -> Any:
-        """The features, and with ``order=2`` the model that chooses candidates."""
-        spec = sentences.spec(self.templates, self.between, int(self.hash_bits))
-        if self.order == 1:
-            return FirstOrderPlan(spec, self.single_root)
-        second = second_templates(sentences.attributes)
-        pruner = train_pruner(self._make_pruner, part, truth, weights)
-        return SecondOrderPlan(spec, self.single_root, second, pruner, int(self.n_candidates))
-
-    def _make_pruner(
-        self, templates: Any, hash_bits: int, max_iter: int, strength: float
-    ) -> TreeParser:
-        return TreeParser(
-            alpha=TimesAuto(strength), max_iter=max_iter, tol=0.0, random_state=0,
-            solver=Checked("auto", every=max_iter), single_root=self.single_root,
-            templates=templates, between=self.between, hash_bits=hash_bits, hidden=False,
-        )  # fmt: skip
 
     def _train(
         self, plan: Any, part: Sentences, truth: np.ndarray, shares: np.ndarray,

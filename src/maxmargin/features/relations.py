@@ -13,8 +13,8 @@ p, n the dependents of its head before and after it
 
 ``+1`` and ``-1`` mean the next and the previous word; ``dir`` is the side of the head, ``place``
 side and distance. Beside these, *bags* go over all dependents of the word (``c``) or of its head
-(``s``). Every conjunction is a 64-bit key; columns of the feature matrix are the keys, shortened to
-24 bits, that occur at least twice in training.
+(``s``). Every conjunction is a 64-bit key; columns of the feature matrix are the keys of the
+training, shortened to 24 bits; where these are many, those that occur at least twice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ BAGS = (
 )  # fmt: skip
 
 _BITS = 24
-_FEWEST = 2  # times that a key must occur
+# Where there are more columns than this, keys that occur once have none.
+_MANY_COLUMNS = 1 << 17
 _TOKEN = re.compile(r"([dhglrpncs])\.([A-Za-z_]\w*?)([+-]\d+)?$|(dir|place)$")
 _FAR = (1, 2, 3, 5, 10)  # distances up to each of these are told apart
 
@@ -154,7 +155,7 @@ def relation_features(
         Heads of all words, one sentence after another.
     templates : list of str
     columns : array, optional
-        Those of the training; by default the keys that occur at least twice.
+        Those of the training; by default made of the keys that occur.
     """
     names = {token.name for t in templates for token in _parse(t)} - {""}
     tree = _Tree(Nodes(sentences, names), np.asarray(heads, np.int64))
@@ -163,9 +164,9 @@ def relation_features(
     keys = np.concatenate([keys for _, keys in found]) >> np.uint64(64 - _BITS)
     keys = keys.astype(np.int64)
     if columns is None:
-        columns = np.flatnonzero(np.bincount(keys, minlength=1) >= _FEWEST).astype(np.int32)
-    if not len(columns):
-        columns = np.unique(keys).astype(np.int32)
+        counts = np.bincount(keys)
+        fewest = 2 if np.count_nonzero(counts) > _MANY_COLUMNS else 1
+        columns = np.flatnonzero(counts >= fewest).astype(np.int32)
     places = np.minimum(np.searchsorted(columns, keys), len(columns) - 1)
     known = columns[places] == keys
     shape = (len(heads), len(columns))

@@ -65,6 +65,11 @@ class SecondRows(NamedTuple):
         """The same rows, for threads."""
         return self
 
+    @property
+    def squares(self) -> np.ndarray:
+        """About the squared norm of an arc with its parts, for each arc."""
+        return self.arcs.squares + (len(self.siblings) + len(self.grandparents))
+
 
 def parse_second(template: str) -> tuple[Side, ...]:
     """Attributes of the three words of a part."""
