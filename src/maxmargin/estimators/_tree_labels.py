@@ -11,7 +11,7 @@ from ..features.relations import relation_features, usable
 from ._tree_data import Sentences
 from .multiclass import MulticlassClassifier
 
-# The strength of the classifier, as a multiple of "auto", its passes and its tolerance.
+# alpha of the classifier times the total weight of the words, its passes and its tolerance.
 _STRENGTH, _PASSES, _TOL = 10.0, 30, 0.02
 
 
@@ -41,8 +41,6 @@ def train_labels(
     labels: np.ndarray, weights: np.ndarray,
 ) -> LabelModel:  # fmt: skip
     """Train on true trees; words whose label is None do not count."""
-    from ..strengths import TimesAuto
-
     templates = list(usable(sentences.attributes))
     if not templates:
         raise ValueError(
@@ -50,15 +48,16 @@ def train_labels(
             "some of form, lemma, upos, xpos, feats."
         )
     features, columns = relation_features(sentences.examples, heads, templates)
+    known = np.flatnonzero([label is not None for label in labels])
+    if not len(known):
+        raise ValueError("y: no label of any arc is known; expected some, or labels=False.")
+    shares = np.repeat(weights, sentences.lengths)[known]
     if isinstance(given, MulticlassClassifier):
         classifier = clone(given)
     else:
         classifier = MulticlassClassifier(
-            surrogate, alpha=TimesAuto(_STRENGTH), max_iter=_PASSES, tol=_TOL,
+            surrogate, alpha=_STRENGTH / shares.sum(), max_iter=_PASSES, tol=_TOL,
             random_state=random_state,
         )  # fmt: skip
-    known = np.flatnonzero([label is not None for label in labels])
-    classifier.fit(
-        features[known], labels[known].astype(str), np.repeat(weights, sentences.lengths)[known]
-    )
+    classifier.fit(features[known], labels[known].astype(str), shares)
     return LabelModel(classifier, templates, columns)

@@ -15,7 +15,7 @@ from ..features.second_order import (
     pack_second,
 )
 from ..solvers.checked import Checked
-from ..solvers.problem import for_groups
+from ..solvers.groups import for_groups
 from ..strengths import TimesAuto
 from ..structures.arborescence import Arborescence, pack_trees
 from ..structures.second_order import SecondOrder

@@ -16,7 +16,8 @@ from .._validation import (
     is_text,
 )
 from ..features.arcs import parse_template
-from ..solvers.problem import Problem, for_groups
+from ..solvers.groups import for_groups
+from ..solvers.problem import Problem
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores
 from ..structures.second_order import SecondOrder
 from ..structures.take import ragged
@@ -225,8 +226,7 @@ class TreeParser(HiddenHeads):
         mean_length = float(np.average(part.lengths, weights=shares))
         costs = word_costs(truth, mean_length)
         structure, rows = plan.pack(part, np.maximum(truth, 0), costs)
-        scale = 1.0 if self._surrogate.cost.smooth else mean_length
-        alpha = self._alpha_for(shares.sum(), scale)
+        alpha = self._alpha_for(shares, None, part.lengths)
         problem = Problem(structure, self._surrogate, rows, alpha, shares, settings.n_threads)
         validate = self._validation(plan, *held_out) if len(held_out[1]) else None
         if (truth == HIDDEN).any():
