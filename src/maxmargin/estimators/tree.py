@@ -241,12 +241,12 @@ class TreeParser(HiddenHeads):
         self.between_ = plan.spec.between
         self.n_features_in_ = plan.spec.n_features
         self.pruner_ = plan.pruner if second else None
-        self.second_templates_ = [list(each) for each in plan.second] if second else None
+        self.second_templates_: Any = [list(each) for each in plan.second] if second else None
 
     def _keep_labels(self, model: LabelModel | None) -> None:
         self.label_model_ = model.classifier if model else None
-        self.label_templates_ = model.templates if model else None
-        self.label_columns_ = model.columns if model else None
+        self.label_templates_: Any = model.templates if model else None
+        self.label_columns_: Any = model.columns if model else None
 
     def _validation(self, plan: Any, kept: Sentences, truth: np.ndarray) -> Any:
         """Share of right heads on held-out sentences, by the weights of the moment."""
@@ -267,9 +267,9 @@ class TreeParser(HiddenHeads):
         spec = FeatureSpec(tuple(self.templates_), self.between_, bits, self.n_features_in_)
         if vars(self).get("pruner_") is None:  # files of older models have none
             return FirstOrderPlan(spec, self.single_root)
-        siblings, grandparents = self.second_templates_
-        second = siblings, grandparents
-        return SecondOrderPlan(spec, self.single_root, second, self.pruner_, int(self.n_candidates))
+        return SecondOrderPlan(
+            spec, self.single_root, self.second_templates_, self.pruner_, int(self.n_candidates)
+        )
 
     def _read(self, X: Any) -> Sentences:
         """Sentences for prediction, of the kind of the training."""

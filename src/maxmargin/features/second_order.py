@@ -107,7 +107,8 @@ def pack_second(
     return SecondRows(
         arcs,
         np.ascontiguousarray(np.stack(keys, axis=1)),
-        *tables,
+        tables[0],
+        tables[1],
         mix(shapes * MULTIPLIER),
         arcs.n_inputs,
     )

@@ -8,7 +8,7 @@ model file. :func:`follow` applies it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -379,7 +379,7 @@ def _trees(data: Trees, recipe: dict[str, Any]) -> tuple[Any, Any]:
     """Sentences and their heads; pairs of head and label where the model was trained on these."""
     if not recipe.get("labels") or data.heads is None:
         return data.tokens, data.heads
-    labels = data.labels or [(None,) * len(heads) for heads in data.heads]
+    labels: Sequence[Any] = data.labels or [(None,) * len(heads) for heads in data.heads]
     return data.tokens, [
         list(zip(heads.tolist(), names, strict=True)) for heads, names in zip(data.heads, labels)
     ]

@@ -9,6 +9,7 @@ import numpy as np
 from ..conllu import Sentence
 from ..tasks import Data, Outputs
 from ..tasks.own import OtherTask
+from ..tasks.trees import TreeTask
 from ._charts import HeatMap
 from ._drawings import chip, matching, ranking, tree, word_of
 from ._markup import Html, join, shorten, table, tag
@@ -78,6 +79,7 @@ class TreeView(View):
 
     wide = True
     legend = "Dashed and red: a wrong arc. Dotted: the true one."
+    task: TreeTask
 
     def facts(self, data: Data) -> Facts:
         sizes = data.truth.sizes
