@@ -26,7 +26,7 @@ TORCH_VERSION := 2.13.0
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo wheel test test-torch test-ray test-all test-oldest test-portable bench docs lint format clean
+.PHONY: help demo wheel test test-more test-torch test-ray test-all test-oldest test-portable bench docs lint format clean
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## */\t/' | expand -t 14
@@ -38,8 +38,11 @@ wheel: $(DEV)  ## build a wheel with prebuilt kernels, so that a first fit compi
 	@$(PY) -m maxmargin._build
 	@$(PY) -m build --wheel --no-isolation
 
-test: $(DEV)  ## run the tests, but for those marked slow
-	@$(PY) tests/run.py -m "not slow" $(ARGS)
+test: $(DEV)  ## run the tests, but for those marked more or slow
+	@$(PY) tests/run.py -m "not slow and not more" $(ARGS)
+
+test-more: $(DEV)  ## run the tests that compile for themselves or start processes
+	@$(PY) tests/run.py -m "more and not slow" $(ARGS)
 
 test-ray: $(RAY)  ## run the tests on a Ray cluster of this machine
 	@$(PY) -m pytest -q tests/ray_cluster.py $(ARGS)

@@ -154,6 +154,7 @@ def test_a_single_root_is_the_best_over_all_roots():
             np.testing.assert_array_equal(heads, best[0][best[1].argmax()])
 
 
+@pytest.mark.more
 @given(st.data())
 def test_ties_are_broken_the_same_way_every_time(data):
     n = data.draw(st.integers(1, 5))

@@ -138,6 +138,7 @@ def test_checks_of_parameters_do_not_count():
     assert "_validation.py" not in sources.compiled_sources()
 
 
+@pytest.mark.more
 def test_a_source_more_or_under_another_name_starts_a_new_folder(copied, tmp_path):
     found = {run(FOLDER, tmp_path, copied)[0]}
     extra = copied / "maxmargin" / "structures" / "extra.py"
@@ -181,6 +182,6 @@ print(len(started), model.n_iter_)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_what_other_processes_put_into_the_cache_meanwhile_does_no_harm(tmp_path):
     assert run(MEANWHILE, tmp_path) == ["1 1"]

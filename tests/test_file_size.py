@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import pytest
 
+from marks import more
 from maxmargin import _progress
 from maxmargin._progress import ReadingReporter
 from maxmargin.files import FileError, delimited, read
@@ -87,8 +88,8 @@ def sentences(rng, n):
 @pytest.mark.parametrize(
     ("suffix", "task", "make", "what"),
     [
-        ("csv", "multiclass", table, "train"),
-        ("svm", "multiclass", svmlight, "train"),
+        more("csv", "multiclass", table, "train"),
+        more("svm", "multiclass", svmlight, "train"),
         # A model of words has weights for all pairs of words and does not fit into this bound.
         ("conll", "sequence", sentences, "prepare"),
     ],

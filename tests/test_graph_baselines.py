@@ -18,6 +18,8 @@ from maxmargin.graphs.inference.linear_program import LinearProgram
 from maxmargin.solvers.loop import run
 from realdata import data_file
 
+pytestmark = pytest.mark.more  # baselines of the experiments
+
 
 def check_gaps(result):
     for check in result.history:

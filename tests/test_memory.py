@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from marks import more
 from maxmargin import (
     LabelRanker,
     MulticlassClassifier,
@@ -71,7 +72,7 @@ def rankings():
 
 @pytest.mark.parametrize(
     "make",
-    [flat, sparse, sequences, pytest.param(chunks, marks=pytest.mark.slow), label_sets, rankings],
+    [flat, sequences, *map(more, (sparse, chunks, label_sets, rankings))],
 )
 def test_an_estimate_is_near_what_a_fit_takes(make):
     model, X, y = make()

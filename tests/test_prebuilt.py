@@ -16,6 +16,7 @@ from benchmarks import environment
 from llvmlite import binding
 
 import maxmargin
+from marks import more
 from maxmargin import _build
 from maxmargin._first_fits import FIRST_FITS
 from maxmargin._kernels import store
@@ -25,7 +26,6 @@ from test_hostile_cache import Bomb
 KINDS = ("Classifier", "Labeler", "Ranker", "Matcher", "Predictor", "Selector", "Parser")
 ESTIMATORS = {name for name in maxmargin.__all__ if name.endswith(KINDS)}
 
-SLOW = pytest.mark.slow
 needs_baseline = pytest.mark.skipif(baseline() is None, reason="no baseline for this machine")
 
 # --- the list of first fits ----------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_nothing_altered_nothing_compiled(altered):
     [
         ({"numba": "0.1.2"}, "built with numba 0.1.2, this is "),
         ({"cpu": "pentium"}, "built for pentium"),
-        pytest.param({"file": "elsewhere.bin"}, "No such file", marks=SLOW),
+        more({"file": "elsewhere.bin"}, "No such file"),
     ],
 )
 def test_what_does_not_fit_is_compiled_and_said(altered, changes, said):
@@ -155,6 +155,7 @@ def test_what_does_not_fit_is_compiled_and_said(altered, changes, said):
     assert said in err and str(copy / "_prebuilt") in err and err.count("prebuilt kernels in") == 1
 
 
+@pytest.mark.more
 @needs_baseline
 def test_another_processor_by_name_is_compiled_for(altered):
     _, _, write = altered
@@ -166,7 +167,7 @@ def test_another_processor_by_name_is_compiled_for(altered):
 
 
 @needs_baseline
-@SLOW
+@pytest.mark.more
 def test_other_sources_are_compiled_and_said_to_those_who_listen(altered):
     _, copy, write = altered
     source = copy / "_kernels" / "vector.py"
@@ -178,6 +179,7 @@ def test_other_sources_are_compiled_and_said_to_those_who_listen(altered):
     assert out == "3.0 True\n" and "built from other sources" in err
 
 
+@pytest.mark.more
 @needs_baseline
 def test_switched_off(altered):
     _, _, write = altered
@@ -185,7 +187,7 @@ def test_switched_off(altered):
 
 
 @needs_baseline
-@SLOW
+@pytest.mark.more
 def test_own_code_is_preferred(altered):
     _, _, write = altered
     assert write(variables={store.SWITCH: "0"})[0] == "3.0 True\n"
@@ -193,9 +195,7 @@ def test_own_code_is_preferred(altered):
 
 
 @needs_baseline
-@pytest.mark.parametrize(
-    "damage", ["bomb", *(pytest.param(n, marks=SLOW) for n in ("flip", "cut"))]
-)
+@pytest.mark.parametrize("damage", ["bomb", more("flip"), more("cut")])
 def test_damaged_code_is_not_unpickled(altered, tmp_path, damage):
     record, copy, write = altered
     path = copy / "_prebuilt" / record["file"]
@@ -355,7 +355,7 @@ def test_every_fit_is_handed_out_once():
     assert sorted(found) == sorted(FIRST_FITS)
 
 
-@SLOW
+@pytest.mark.more
 @needs_baseline
 def test_building_adds_to_what_is_there(tmp_path, monkeypatch):
     folder = tmp_path / "store"
@@ -420,6 +420,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.more
 @needs_baseline
 def test_kernels_on_the_command_line(altered):
     pytest.importorskip("click", reason="needs the extra cli")
@@ -441,7 +442,7 @@ def test_kernels_on_the_command_line(altered):
 
 
 @needs_baseline
-@SLOW
+@pytest.mark.more
 def test_building_on_the_command_line(altered):
     pytest.importorskip("click", reason="needs the extra cli")
     _, copy, write = altered

@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import realdata
 import steppers
+from marks import more
 from maxmargin import (
     BlockFrankWolfe,
     LabelRanker,
@@ -234,12 +235,12 @@ def known_problem(surrogate, M=3, **settings):
     ("surrogate", "method", "settings"),
     [
         ("max-margin", steppers.pairwise, {}),
-        pytest.param("max-margin", steppers.frank_wolfe, {}, marks=pytest.mark.slow),
-        ("max-min", steppers.frank_wolfe, {}),
-        ("max-min", steppers.frank_wolfe, {"oracle": Proximal(iterations=1)}),
-        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx()}),
-        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(iterations=1)}),
-        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(projection="quadratic")}),
+        more("max-margin", steppers.frank_wolfe, {}),
+        more("max-min", steppers.frank_wolfe, {}),
+        more("max-min", steppers.frank_wolfe, {"oracle": Proximal(iterations=1)}),
+        more("max-min", steppers.frank_wolfe, {"oracle": MirrorProx()}),
+        more("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(iterations=1)}),
+        more("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(projection="quadratic")}),
     ],
 )
 def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings):
@@ -260,6 +261,7 @@ def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings)
     assert wanted - dual < 0.2 * first_gap
 
 
+@pytest.mark.more
 def test_more_items_than_can_be_enumerated():
     X, positions, weights = problem_data(9, 12, seed=3)
     found = {}
@@ -277,6 +279,7 @@ def test_more_items_than_can_be_enumerated():
     assert widest[0] < 0.1 * widest[2]
 
 
+@pytest.mark.more
 def test_evaluation_changes_nothing():
     model, X, positions, weights, _ = known_problem("max-min")
     problem = packed_problem(model, X, positions, weights)
@@ -365,7 +368,7 @@ def test_early_stopping():
     assert model.history_[-1].validation_score is not None
 
 
-@pytest.mark.slow
+@pytest.mark.more
 def test_the_subgradient_method():
     X, positions, _ = problem_data(4, 60, seed=1)
     with pytest.warns(ConvergenceWarning):

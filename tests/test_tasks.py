@@ -13,6 +13,7 @@ from sklearn import metrics
 from sklearn.datasets import load_iris
 
 from latent_models import LEARNABLE
+from marks import split
 from maxmargin import (
     GraphLabeler,
     GridLabeler,
@@ -214,13 +215,7 @@ FORMATS = {
 }  # fmt: skip
 
 
-SLOW = {"subset, CSR"}  # compiles for this one
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in FORMATS],
-)
+@pytest.mark.parametrize("name", split(FORMATS, {"subset, CSR"}))  # which compiles
 def test_report_takes_every_format(name):
     model, X, y = FORMATS[name]
     trained(model, X, y)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
 import hostile
+from marks import more
 from maxmargin import EarlyStopping, MulticlassClassifier, Polynomial
 from maxmargin._kernels.arborescence import best_trees
 from maxmargin._kernels.assignment import assign_each
@@ -63,7 +64,7 @@ def assert_true(found):
 # The largest is for a normal variable times this.
 SCALES = [
     (1e-160, 1e30, 0.2 * LARGEST),
-    pytest.param((1e-300, 1e-30, 1e9), marks=pytest.mark.slow),
+    more((1e-300, 1e-30, 1e9)),
 ]
 
 
@@ -77,7 +78,7 @@ def test_features_of_any_accepted_scale(name, scales):
 
 
 @pytest.mark.parametrize("name", EACH_CASE)
-@pytest.mark.parametrize("scale", [1e60, 1e155, 1e300])
+@pytest.mark.parametrize("scale", [1e60, more(1e155), more(1e300)])
 def test_features_beyond_it_are_refused_with_the_limit(name, scale):
     with pytest.raises(ValueError, match=re.escape("1e+50")):
         hostile.in_child(lambda: hostile.outcome(CASES[name], scale))
@@ -149,6 +150,7 @@ def test_a_polynomial_that_overflows_is_refused_with_the_row():
         MulticlassClassifier(kernel=Polynomial(30, gamma=1.0)).fit(scaled, Y)
 
 
+@pytest.mark.more
 def test_sparse_single_precision_is_squared_in_double_precision():
     values = sp.csr_matrix((X * 1e25).astype(np.float32))
     sparse = MulticlassClassifier(alpha=0.1, random_state=0, max_iter=5, tol=0.9).fit(values, Y)

@@ -145,6 +145,7 @@ def test_dense_and_sparse_agree(estimator):
     )  # fmt: skip
 
 
+@pytest.mark.more
 def test_ten_thousand_classes_in_little_memory():
     script = """
         import pathlib, resource, sys, warnings

@@ -66,7 +66,7 @@ def _gather_row(graphs, s, a, unary, change):
         change[j] = 0.0
     while a < graphs.variables[s + 1] and graphs.row_step[a] == step:
         at, column = graphs.state_at[a], graphs.column[a]
-        for j in range(graphs.n_states[a]):
+        for j in range(graphs.scored_from[a], graphs.n_states[a]):
             change[column + j] += unary[at + j]
         a += 1
     return a
@@ -182,8 +182,9 @@ def add_answer(
         begin = a
         a = _gather_row(graphs, s, a, unary, room.change)
         for b in range(begin, a):
-            v = graphs.first_variable[m] + b - base
-            room.change[graphs.column[b] + truth[v]] -= 1.0
+            state = truth[graphs.first_variable[m] + b - base]
+            if state >= graphs.scored_from[b]:
+                room.change[graphs.column[b] + state] -= 1.0
         row = graphs.first_row[m] + graphs.row_step[begin]
         add_row(rows, matrix, row, room.change, -amount)
     for f in range(graphs.factors[s], graphs.factors[s + 1]):

@@ -16,7 +16,7 @@ from .._validation import check_integer, is_text
 from ..checkpoint import Recorder, read_checkpoint, write_checkpoint
 from ..solvers.crew import Crew, PartitionedProblem
 from ..solvers.parts import Maker, Size
-from ..strengths import CrossValidated
+from ..strengths import CrossValidated, Strength
 from .data import Common, Found, Held, make_part, merge
 from .engines import opened
 from .shards import Shards
@@ -165,7 +165,8 @@ def _prepared(
         sizes: list[Size] = crew.all("size")
         total = sum(size.total_weight for size in sizes)
         strength = problem.alpha * total
-        if is_text(model.alpha):  # a mean over examples, which the partitions know theirs of
+        # "auto" is a mean over examples, which the partitions know theirs of.
+        if Strength.of(model.alpha).depends_on_data:
             each = crew.all("strength")
             strength = sum(s.total_weight * v for s, v in zip(sizes, each, strict=True)) / total
         crew.all("belong", strength)

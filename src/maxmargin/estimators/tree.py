@@ -167,12 +167,11 @@ class TreeParser(HiddenHeads):
         structure = pack_trees(
             np.maximum(truth, 0), part.indptr, self.single_root, word_costs(truth, part.lengths)
         )
-        mean_length = float(np.average(part.lengths, weights=shares))
         problem = Problem(
             structure,
             self._surrogate,
             part.rows(spec),
-            self._alpha_for(shares.sum(), 1.0 if self._surrogate.cost.smooth else mean_length),
+            self._alpha_for(shares, None, part.lengths),
             shares,
             settings.n_threads,
         )
