@@ -25,9 +25,9 @@ _ARM = Target("generic")
 BASELINES = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 
-def baseline() -> Target | None:
-    """What prebuilt code is compiled for on this kind of machine; None where there is none."""
-    return BASELINES.get(platform.machine().lower())
+def baseline(machine: str = "") -> Target | None:
+    """What prebuilt code is compiled for on a kind of machine; None where there is none."""
+    return BASELINES.get((machine or platform.machine()).lower())
 
 
 def is_supported(target: Target) -> bool:
