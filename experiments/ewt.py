@@ -232,8 +232,9 @@ def report(results: dict[str, Any]) -> str:
     )  # fmt: skip
     about = (
         "The given number of first sentences of the training part, the whole development and test "
-        "parts. The passes are few: the gap tells how far from the optimum a fit was when it ended. "
-        "Passes and strengths were chosen after a first, shorter run, by the development part."
+        "parts. The passes are few: the gap tells how far from the optimum a fit was when it "
+        "ended. Passes and strengths were chosen after a first, shorter run, by the "
+        "development part."
     )
     text = f"{about}\n\n{table}" if results["surrogates"] else ""
     if results["labelled"]:
