@@ -16,7 +16,7 @@ from .baselines import Baseline
 from .measures import VOID, Measure, Outputs, accuracy, exact_match
 
 HIDDEN = -1  # a head that is not known
-_LABELS = 1 << 24  # labels that codes of labelled arcs leave room for
+_LABELS = 1 << 24  # codes of labelled arcs are head * _LABELS + label
 
 
 def split_arcs(y: Any, labelled: bool, name: str = "y") -> tuple[Any, np.ndarray]:
