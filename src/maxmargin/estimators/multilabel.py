@@ -17,6 +17,7 @@ from ..graphs.problem import GraphProblem
 from ..solvers.problem import Problem
 from ..structures.multilabel import HIDDEN, Multilabel, label_weights
 from ..structures.traits import GRAPH
+from ..surrogates.smooth_max_min import label_logits
 from ..tasks import task_of
 from ..tasks.label_sets import (
     encode_label_sets,
@@ -34,13 +35,11 @@ from ._probability import of_likelihood
 
 # Passes at most. Those over a graph cost more, and the last per cent of its gap gain nothing.
 _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
-_INTERACTING = GRAPH._replace(
-    refuses={
-        "crf": "labels that interact: its likelihood needs a sum over all labellings, which no "
-        "graph with cycles allows in reasonable time. Use edges='none', or "
-        "surrogate='max-margin' or 'max-min'."
-    }
+_SUMS = (
+    "labels that interact: it needs a sum over all labellings, which no graph with cycles allows "
+    "in reasonable time. Use edges='none', or surrogate='max-margin' or 'max-min'."
 )
+_INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
 
 
 @documented(
@@ -56,7 +55,9 @@ _INTERACTING = GRAPH._replace(
         Entries of the matrix ``y`` are hidden where they are None, NaN, -1 or masked. Without
         edges they cost nothing, the problem stays convex, and the following does nothing.""",
     unproven_note=UNPROVEN,
-    alpha_note="C = 1 for the sum of the losses of the labels.",
+    alpha_note="""``n_labels * s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF,
+        where s is the mean squared norm of the examples. The constant of an intercept is part of
+        the norm, and squared norms above 50 count as 50.""",
     class_weight_note="Factor of the loss of each label;",
     balanced_note=(
         "a factor of its two states, present and absent, inversely proportional to their\n"
@@ -94,14 +95,15 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         max-min:     max(0, -s_l v_l, (1/L - s_l v_l) / 2)
         crf:         log(1 + exp(-s_l v_l))
 
-    where the CRF is a logistic regression for each label, and gives probabilities. ``w`` holds one
+    where the CRF is a logistic regression for each label, and gives probabilities, as does
+    "smooth-max-min", max-min with entropy (see :class:`MulticlassClassifier`). ``w`` holds one
     weight vector for the presence and one for the absence of each label; ``coef`` is their
     difference, ``|w|^2 = |coef|^2 / 2 + |T|^2`` (see ``interactions`` for another choice).
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
-        "crf" is for ``edges="none"``, and "auto" means that with it.
+    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-margin"
+        The last two are for ``edges="none"``, and "auto" means that with them.
     edges : {"auto", "none", "full", "tree"} or list of pairs, default="auto"
         Which labels interact: every pair has a table of four weights, by the presence of both.
         "full" is all pairs; "tree" the spanning tree of the labels with the largest mutual
@@ -197,9 +199,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
         train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         rows = self._training_rows(X, train)
-        # The margins of a mean over labels are L times smaller, those of a likelihood are not.
-        positions = 1.0 if self._surrogate.cost.smooth else len(classes)
-        alpha = self._alpha_for(weights[train].sum(), positions)
+        alpha = self._alpha_for(weights[train], rows.squares, len(classes))
         make = self._graph_problem if len(edges) else self._separable_problem
         common = rows, alpha, weights[train], settings.n_threads
         problem = make(edges, indicator[train], costs / len(classes), *common)
@@ -227,7 +227,10 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _separable_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         structure = Multilabel(indicator.ravel(), indicator.shape[1], costs)
-        return Problem(structure, self._surrogate, rows, alpha, weights, n_threads)
+        surrogate = self._surrogate
+        if self.surrogate == "smooth-max-min":  # of the size of the loss of a label
+            surrogate = surrogate._replace(strength=surrogate.strength / indicator.shape[1])
+        return Problem(structure, surrogate, rows, alpha, weights, n_threads)
 
     def _graph_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         n, L = indicator.shape
@@ -258,6 +261,11 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
+        if self.surrogate == "smooth-max-min" and self.class_weight is not None:
+            raise ValueError(
+                "surrogate='smooth-max-min' of label sets needs class_weight=None; received "
+                f"{self.class_weight!r}. Use surrogate='max-min' with weights."
+            )
         balanced = is_name(self.class_weight, "balanced")
         if not balanced:
             factors = class_costs(self.class_weight, classes, np.ones(len(classes)))
@@ -333,9 +341,18 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     def _checked_scores(self, X: Any) -> np.ndarray:
         return self.decision_function(X)
 
+    def _logits(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds of presence."""
+        if self.surrogate != "smooth-max-min":
+            return scores
+        cost = 1.0 / scores.shape[1]
+        return label_logits(scores, cost, self._surrogate.strength * cost)
+
     @of_likelihood
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability that each label is present; for ``surrogate="crf"`` only.
+        """Probability that each label is present.
+
+        For ``surrogate="crf"`` and ``"smooth-max-min"`` only.
 
         Returns
         -------
@@ -346,20 +363,21 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     @of_likelihood
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of :meth:`predict_proba`, also where the probabilities are too small."""
-        return log_expit(self.decision_function(X))
+        return log_expit(self._logits(self.decision_function(X)))
 
     def predict_marginals(self, X: Any) -> np.ndarray:
         """``1 / (1 + exp(-score))`` of each label.
 
-        With ``surrogate="crf"`` these are the probabilities of :meth:`predict_proba`. Margin
-        surrogates do not estimate probabilities: there they are scores between 0 and 1 in the
-        order of the labels' scores, and not calibrated.
+        With ``surrogate="crf"``, and with "smooth-max-min", whose formula is its own, these are the
+        probabilities of :meth:`predict_proba`. The other surrogates do not estimate probabilities:
+        there they are scores between 0 and 1 in the order of the labels' scores, and not
+        calibrated.
 
         Returns
         -------
         ndarray of shape (n_examples, n_labels)
         """
-        return expit(self.decision_function(X))
+        return expit(self._logits(self.decision_function(X)))
 
     def predict(self, X: Any, *, partial_y: Any = None) -> Any:
         """Labels of each example, in the format of the y that the model was trained on.

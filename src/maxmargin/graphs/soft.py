@@ -120,6 +120,8 @@ class SoftAgreement(BlockAscent):
     SoftAgreement.algorithm1 : the plain algorithm of Meshi et al.
     """
 
+    duals = (Beliefs,)
+
     def __init__(
         self,
         agreement: str = "multipliers",
@@ -187,7 +189,7 @@ class SoftAgreement(BlockAscent):
 
     def init(self, problem, start, rng):
         graphs = problem.graphs
-        if not isinstance(start, Beliefs) or len(start.tables) != int(graphs.first_mass[-1]):
+        if not self.continues(start) or len(start.tables) != int(graphs.first_mass[-1]):
             start = start_beliefs(graphs, problem.truth)  # or of a fit with other steps
         if self.agreement != "multipliers":
             start.eta[:] = 0.0
