@@ -57,15 +57,15 @@ TUNING_SHARE = 0.1  # of the budget, for each point of the grid
 OURS = "multipliers (default)"
 TITLE = "Figure 2: objective and test score over seconds"
 ABOUT = """
-Meshi, Srebro and Hazan, AISTATS 2015, figure 2: the hard objective g and the score on the test
-set against CPU seconds of training (evaluation not counted). All solvers run on the same packed
-data, and all objective values come from the same function. "paper" is the paper's model: one
-vector per label and one weight per pair, for both labels being present, no intercept, the loss is
-the number of wrong labels; d = 1533 on yeast, 1,417,515 on RCV1; alpha by 3-fold cross-validation
-of the test measure on the training set (on its first 1000 documents for RCV1). "yeast" and "rcv1"
-are the default of `MultiLabelClassifier`: two vectors per label with intercepts, four weights per
-pair, the share of wrong labels, alpha = 0.01 and 30 / 5000; d = 3276 and 2,835,960. "msrc21" is
-another model on other features than the paper's: one level of superpixels, neighbours joined by Potts
+Meshi, Srebro and Hazan, AISTATS 2015, figure 2: the hard objective g and the score on the test set
+against CPU seconds of training (evaluation not counted). All solvers run on the same packed data,
+and all objective values come from the same function. "paper" is the paper's model: one vector per
+label and one weight per pair, for both labels being present, no intercept, the loss is the number
+of wrong labels; d = 1533 on yeast, 1,417,515 on RCV1; alpha by 3-fold cross-validation of the test
+measure on the training set (on its first 1000 documents for RCV1). "yeast" and "rcv1" are the
+default of `MultiLabelClassifier`: two vectors per label with intercepts, four weights per pair,
+the share of wrong labels, alpha = 0.01 and 30 / 5000; d = 3276 and 2,835,960. "msrc21" is another
+model on other features than the paper's: one level of superpixels, neighbours joined by Potts
 tables with edge features. rho is in units of one example. The weights scored are those with the
 lowest objective so far. Step sizes (and temperatures) of DLPW were chosen on a grid, each with a
 tenth of the budget, by the objective reached; the time of that search is not in the curves. "Cold
