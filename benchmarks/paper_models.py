@@ -101,7 +101,7 @@ def main(words: list[str] | None = None) -> None:
 
                 settings = (5.0, 100, 10) if chosen.quick else (60.0, 400, 40)
             else:
-                make, settings = rcv1_paper, (150.0, 150, 20)
+                make, settings = rcv1_paper, (60.0, 80, 10)
             content[f"{name}, alpha = {alpha:g}"] = found = compare(make, alpha, *settings)
             print(name, alpha, found, flush=True)
             path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

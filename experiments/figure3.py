@@ -33,7 +33,7 @@ from .graphs import (
     write_report,
 )
 
-SAMPLES = 10
+SAMPLES = 5
 RHO, ALPHA = 1.0, 0.01
 INERTIA, VISITS = 2.0, 100_000
 # Sizes and number of samples of each model.
@@ -55,7 +55,7 @@ yeast, 1,417,515 on RCV1 with 30 labels); "full tables" is the default of `Multi
 than the paper's: one level of superpixels, neighbours joined by Potts tables with edge features,
 the loss the share of wrong superpixels. Both problems are solved to a certified relative gap of
 0.5 % (or for 100,000 visits to examples); g\\* is the lower bound, so the differences are never too
-small. Numbers of random samples: 10 on yeast, 3 on RCV1 and MSRC-21.
+small. Numbers of random samples: 5 on yeast, 3 elsewhere.
 """
 
 
