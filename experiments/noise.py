@@ -123,7 +123,7 @@ SETTINGS = {
     "letters, pixels": Setting(partial(letter_parts, "pixels"), _PIXELS, _OF_WORDS, 2),
     "letters, Nyström": Setting(partial(letter_parts, "nystroem"), _NYSTROEM, _OF_WORDS, 2),
     "words, pixels": Setting(partial(word_parts, "pixels"), _PIXELS, (1.0, 0.6, 0.4), 1),
-    "words, Nyström": Setting(partial(word_parts, "nystroem"), _NYSTROEM, (1.0, 0.6, 0.4), 1),
+    "words, Nyström": Setting(partial(word_parts, "nystroem"), _NYSTROEM, (0.4,), 1),
 }
 
 
