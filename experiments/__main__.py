@@ -14,6 +14,7 @@ NAMES = (
     "figure1",
     "figure2",
     "figure3",
+    "interactions",
     "extensions",
     "ewt",
     "latent_table1",

@@ -79,7 +79,8 @@ def test_a_chain_is_a_sequence(surrogate):
     expected = SequenceLabeler(surrogate, boundary_weights=False, random_state=0, **NARROW)
     expected.fit(x, y)
     assert_same_optimum(model, expected)
-    assert fitted(chains, y, max_iter=1).alpha_ == pytest.approx(lengths.mean() / 12)
+    sizes = [(nodes**2).sum() + len(nodes) for nodes in x]
+    assert fitted(chains, y, max_iter=1).alpha_ == pytest.approx(np.mean(sizes) / 5 / 12)
     found = model.decode(chains)
     assert (found.values == found.bounds).all()
     expected.transitions_ = model.pairwise_coef_[0]
@@ -337,6 +338,7 @@ def test_known_labels_stay_against_counts():
         model.predict([rows], partial_y=[[None, None, None, 1]])
 
 
+@pytest.mark.more
 def test_known_labels_stay_in_permutations():
     size = 4
     graphs, y = marked(6)
@@ -396,6 +398,7 @@ def test_groups_of_variables():
 # --- size and real data ---------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_a_hundred_thousand_nodes():
     random = np.random.RandomState(0)
     side = 320

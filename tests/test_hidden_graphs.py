@@ -141,6 +141,7 @@ def multilabel(surrogate="max-margin", **settings):
     return MultiLabelClassifier(surrogate, **{**given, **settings})
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("surrogate", ["max-margin", "max-min", "crf"])
 def test_without_edges_hidden_entries_cost_nothing(surrogate):
     """Each label is a problem of its own, over the examples where it is known."""
@@ -158,6 +159,7 @@ def test_without_edges_hidden_entries_cost_nothing(surrogate):
         np.testing.assert_allclose(model.coef_[k], alone.coef_[0] / scale, atol=error + 1e-9)
 
 
+@pytest.mark.more
 def test_marks_of_hidden_entries():
     reference = multilabel(edges="none").fit(ROWS, PARTIAL)
     as_nan = np.where(PARTIAL < 0, np.nan, PARTIAL)

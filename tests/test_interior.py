@@ -139,6 +139,7 @@ def test_every_check_encloses_the_optimum_and_the_last_one_is_it(make):
     assert gaps[0] > 1e-3
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("alpha", "M"), [(0.1, 5), (1e-3, 5), (1e-2, 6)])
 def test_larger_rankings_agree_with_passes_over_the_blocks(alpha, M):
     X, positions, weights = test_rankings.problem_data(M, n=12, seed=2)

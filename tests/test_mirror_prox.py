@@ -115,6 +115,7 @@ def test_the_bracket_holds_the_truth_and_shrinks_like_one_over_the_iterations(
             assert upper - lower < 0.01
 
 
+@pytest.mark.more
 def test_one_position_is_the_closed_form():
     random = np.random.RandomState(0)
     y = np.arange(8) % 4
@@ -129,6 +130,7 @@ def test_one_position_is_the_closed_form():
     assert chain.dual_ <= flat.primal_ and flat.dual_ <= chain.primal_
 
 
+@pytest.mark.more
 def test_evaluation_reads_and_steps_write():
     problem, _ = small_problem(True)
     oracle = MirrorProx(iterations=3)

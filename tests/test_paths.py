@@ -8,6 +8,7 @@ from sklearn.model_selection import KFold
 from maxmargin import (
     CrossValidated,
     GridLabeler,
+    HammingLoss,
     LabelRanker,
     MulticlassClassifier,
     MultiLabelClassifier,
@@ -46,6 +47,34 @@ def test_results_do_not_depend_on_the_number_of_threads():
         assert np.array_equal(getattr(one, name), getattr(two, name))
 
 
+def usual_alpha(features, share=1 / 5):
+    """What "auto" means for examples with one row of features each."""
+    squares = np.sum(np.asarray(features) ** 2, axis=1) + 1.0
+    return share * np.minimum(squares, 50.0).mean() / len(features)
+
+
+def test_what_auto_means():
+    """It follows the features, not how examples are written: weights, or one after another."""
+    rows = np.vstack([X, [[10.0, 0.0, 0.0, 0.0]]])  # the last one counts as 50
+    labels = np.append(Y, "a")
+    fitted = MulticlassClassifier(random_state=0).fit(rows, labels)
+    assert fitted.alpha_ == pytest.approx(usual_alpha(rows), rel=1e-12)
+    likely = MulticlassClassifier("crf", random_state=0).fit(rows, labels)
+    assert likely.alpha_ == pytest.approx(usual_alpha(rows, 1 / 20), rel=1e-12)
+    once = MulticlassClassifier(max_iter=1).fit(rows[18:27], labels[18:27], [1, 2, 0] * 3)
+    order = [18, 19, 19, 21, 22, 22, 24, 25, 25]
+    assert once.alpha_ == pytest.approx(usual_alpha(rows[order]), rel=1e-12)
+    lengths = [2, 3, 1]
+    parts, tags = np.split(X[:6], np.cumsum(lengths)[:-1]), [["a", "b"], ["b", "a", "a"], ["a"]]
+    chain = SequenceLabeler(random_state=0).fit(parts, tags)
+    assert chain.alpha_ == pytest.approx(usual_alpha(X[:6]) * (6 / 3) ** 2, rel=1e-12)  # sums
+    summed = SequenceLabeler(loss=HammingLoss(normalize=False), random_state=0).fit(parts, tags)
+    each = [usual_alpha(part) * len(part) for part in parts]
+    assert summed.alpha_ == pytest.approx(np.mean(each) / 3, rel=1e-12)
+    nothing = MulticlassClassifier(fit_intercept=False).fit(np.zeros((4, 2)), list("abab"))
+    assert nothing.alpha_ == 1 / 4
+
+
 def test_alpha_by_cross_validation():
     model = MulticlassClassifier(alpha="cv", random_state=0).fit(X, Y)
     found = path(MulticlassClassifier(random_state=0), X, Y, patience=3)
@@ -54,12 +83,13 @@ def test_alpha_by_cross_validation():
     best = found.best_strength
     assert best.factor == found.strengths[int(np.argmax(found.scores.mean(axis=1)))].factor
     alone = MulticlassClassifier(alpha=best, random_state=0).fit(X, Y)
-    assert model.alpha_ == alone.alpha_ == best.factor / len(X)
+    assert model.alpha_ == alone.alpha_ == pytest.approx(best.factor * usual_alpha(X), rel=1e-12)
     assert np.array_equal(model.coef_, alone.coef_) and model.gap_ == alone.gap_
     assert model.status_ == "converged" and model.gap_ <= model.tol * model.primal_
     assert min(model.cv_results_["rank_test_score"]) == 1
     model.set_params(alpha="auto").fit(X, Y)
-    assert model.alpha_ == 1 / len(X) and "cv_results_" not in vars(model)
+    assert model.alpha_ == pytest.approx(usual_alpha(X), rel=1e-12)
+    assert "cv_results_" not in vars(model)
 
 
 def test_the_path_ends_where_scores_stop_rising():
@@ -75,10 +105,11 @@ def test_the_path_does_not_end_before_scores_change():
     """The strongest regularisation gives the same constant prediction twice."""
     sets = np.column_stack([Y == "a", Y == "b"]).astype(int)
     model = MultiLabelClassifier(random_state=0)
-    whole = path(model, X, sets, grid=12, cv=3)
+    strengths = np.geomspace(50, 5e-4, 12)
+    whole = path(model, X, sets, grid=strengths, cv=3)
     means = whole.scores.mean(axis=1)
     assert np.all(means[:2] == means[0]) and means.max() > means[0] + 0.1
-    short = path(model, X, sets, grid=12, cv=3, patience=1)
+    short = path(model, X, sets, grid=strengths, cv=3, patience=1)
     assert short.scores.mean(axis=1).max() > means[0]
 
 
@@ -113,12 +144,9 @@ def test_other_outputs():
     ]:
         model.fit(features, outputs)
         assert model.cv_results_["param_alpha"].shape == (2,)
-        assert model.alpha_ in model.cv_results_["param_alpha"] * _share(features)
-
-
-def _share(examples):
-    """How "auto" of all examples compares with that of a half."""
-    return (len(examples) // 2) / len(examples)
+        # Both halves have as many examples, so the mean of what "auto" is to them is twice that.
+        halves = np.array(model.cv_results_["param_alpha"]) / 2
+        assert np.isclose(model.alpha_, halves, rtol=1e-12).sum() == 1
 
 
 def test_a_model_with_a_chosen_alpha_is_saved(tmp_path):
@@ -134,7 +162,9 @@ def test_values_are_searched_printed_and_cloned():
     model = MulticlassClassifier(alpha=CrossValidated(cv=3)).set_params(alpha__cv=4)
     assert model.alpha.cv == 4 and "CrossValidated(cv=4)" in repr(model)
     assert clone(model).alpha.cv == 4
-    assert MulticlassClassifier(alpha=TimesAuto(10)).fit(X, Y).alpha_ == 10 / len(X)
+    assert MulticlassClassifier(alpha=TimesAuto(10)).fit(X, Y).alpha_ == pytest.approx(
+        10 * usual_alpha(X), rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(

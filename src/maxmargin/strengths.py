@@ -1,4 +1,17 @@
-"""Values for the parameter ``alpha``: a number, a multiple of "auto", or cross-validation."""
+"""Values for the parameter ``alpha``: a number, a multiple of "auto", or cross-validation.
+
+What "auto" means for n examples with weights v_i and total weight W, where example i has rows of
+features x_it (one, or one per position; the constant of an intercept counts as a feature)::
+
+    alpha = c / W * mean_i [ p_i mean_t min(|x_it|^2, 50) ]
+
+with p_i = 1 and c = 1/20 for a likelihood. For margins c = 1/5, and p_i is the number of positions
+over which the loss of an example is a mean, so that alpha does not depend on whether it is a mean
+or a sum. The mean over i is weighted by v_i. Multiplying features by s multiplies the best alpha by
+s^2, hence the squared norm; rows beyond 50 usually are features that nobody has scaled, a few of
+which make up the whole norm. The constants are those with the smallest mean regret over the data
+sets of ``python -m benchmarks alpha``.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +28,17 @@ if TYPE_CHECKING:
 __all__ = ["CrossValidated", "Fixed", "Strength", "TimesAuto", "strengths_of"]
 
 # Strengths that an integer grid spans, as multiples of what alpha="auto" means.
-_STRONGEST, _WEAKEST = 1e3, 1e-2
+_STRONGEST, _WEAKEST = 1e2, 1e-2
+# alpha W as a share of the mean squared norm of the features, and the largest norm that counts.
+_SHARE, _SHARE_OF_LIKELIHOOD = 1 / 5, 1 / 20
+_LARGEST_SQUARE = 50.0
 
 
 class Strength(Value):
     """A strength of regularisation; short forms are numbers, "auto" and "cv"."""
 
     needs_path = False  # whether it is chosen by the scores along a path
+    depends_on_data = True
 
     @classmethod
     def from_short(cls, given: Any) -> Any:
@@ -42,6 +59,8 @@ class Strength(Value):
 
 class Fixed(Strength):
     """A number."""
+
+    depends_on_data = False
 
     def __init__(self, alpha: Any):
         self.alpha = alpha
@@ -83,7 +102,7 @@ class CrossValidated(Strength):
     Parameters
     ----------
     grid : int or array of floats, default=20
-        Number of strengths, from 1000 to 0.01 times what ``alpha="auto"`` means, or the values of
+        Number of strengths, from 100 to 0.01 times what ``alpha="auto"`` means, or the values of
         alpha themselves.
     cv : int or splitter of scikit-learn, default=5
         A number of folds is shuffled by ``random_state`` of the estimator, and stratified for
@@ -127,6 +146,35 @@ class CrossValidated(Strength):
             model, X, y, grid=self.grid, cv=self.cv, scoring=self.scoring, tol=self.tol,
             patience=self.patience, n_jobs=model.get_params(deep=False).get("n_jobs"), **fit_params,
         )  # fmt: skip
+
+
+def usual_strength(
+    squares: np.ndarray,
+    indptr: np.ndarray | None,
+    positions: Any,
+    weights: np.ndarray,
+    smooth: bool,
+) -> float:
+    """``alpha W`` where nothing else is known: the formula above.
+
+    Parameters
+    ----------
+    squares : array
+        Squared norms of the rows of features.
+    indptr : array or None
+        Example i has the rows ``indptr[i]`` to ``indptr[i+1]``; None if each has one row.
+    positions : float or array
+        p of each example; it does not matter to a likelihood.
+    weights : array
+        Weights of the examples.
+    smooth : bool
+        Whether the surrogate is a likelihood.
+    """
+    sizes = np.minimum(squares, _LARGEST_SQUARE)
+    if indptr is not None:
+        sizes = np.add.reduceat(sizes, indptr[:-1]) / np.diff(indptr)
+    usual = float(np.average(sizes if smooth else sizes * positions, weights=weights))
+    return (_SHARE_OF_LIKELIHOOD if smooth else _SHARE) * usual or 1.0  # if there are no features
 
 
 def strengths_of(grid: Any, name: str) -> list:

@@ -33,9 +33,9 @@ from ..solvers.auto import in_parts, partitions_for, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
-from ..solvers.problem import Outline
+from ..solvers.outline import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
-from ..strengths import Strength
+from ..strengths import Strength, usual_strength
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -249,9 +249,34 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         outline = Outline(self._surrogate, traits, self._in_kernel_space)
         refuse_missing(self.solver, outline, type(self).__name__)
 
-    def _alpha_for(self, total_weight: float, positions: float = 1.0) -> float:
-        """``alpha``, where "auto" is C = 1 for a loss summed over the positions of an example."""
-        return self._strength.alpha_for(positions / total_weight)
+    def _alpha_for(
+        self,
+        weights: np.ndarray,
+        squares: np.ndarray | None,
+        positions: Any = 1.0,
+        indptr: np.ndarray | None = None,
+    ) -> float:
+        """``alpha``, where "auto" depends on the size of the features: see ``strengths.py``.
+
+        Parameters
+        ----------
+        weights : array
+            Weights of the examples.
+        squares : array or None
+            Squared norms of the rows of features; None means C = 1 for the loss summed over
+            positions.
+        positions : float or array
+            Number of positions over which the loss of an example is a mean.
+        indptr : array, optional
+            Which rows an example has, if it has several.
+        """
+        likelihood = self._surrogate.cost.likelihood
+        if squares is None:
+            per_example = np.broadcast_to(1.0 if likelihood else positions, weights.shape)
+            usual = float(np.average(per_example, weights=weights))
+        else:
+            usual = usual_strength(squares, indptr, positions, weights, likelihood)
+        return self._strength.alpha_for(usual / weights.sum())
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Training and held-out examples among those that are used."""

@@ -29,7 +29,8 @@ PARAMETERS = """\
     alpha : float, "auto", "cv", TimesAuto or CrossValidated, default="auto"
         Strength of the regularisation in ``alpha/2 |w|^2 + mean surrogate``. In terms of a C that
         multiplies the *sum* of the losses, ``alpha = 1 / (C * total weight)``. "auto" is
-        %(alpha_note)s "cv" chooses the strength by cross-validation along a path of 20 strengths;
+        %(alpha_note)s
+        "cv" chooses the strength by cross-validation along a path of 20 strengths;
         :class:`CrossValidated` has its options (grid, folds, ``scoring="span_f1"``).
     tol : float, default=0.01
         Stop when the duality gap is at most ``tol * primal``: the objective is then proven to be
@@ -70,6 +71,11 @@ PARAMETERS = """\
     callbacks : callable or list of callables, optional
         Called at every check with passes, seconds, primal, dual, gap; ``return False`` stops.
         Callbacks of scikit-learn (1.9 or newer) are set by ``set_callbacks``."""
+
+SIZE_OF_FEATURES = """\
+``s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF, where s is the mean squared
+        norm of the examples. The constant of an intercept is part of the norm, and squared norms
+        above 50 count as 50."""
 
 ATTRIBUTES = """\
     primal_, dual_, gap_ : float
@@ -163,7 +169,7 @@ def documented(*, without: tuple[str, ...] = (), **values: str):
             "solver_note": "",
             "class_weight_note": "Factor of the weights of examples by their true class;",
             "balanced_note": "inversely proportional to the frequency.",
-            "alpha_note": "C = 1.",
+            "alpha_note": SIZE_OF_FEATURES,
             "classes_note": ".",
             "rows": "examples",
             "where": "rows of X",

@@ -103,7 +103,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
             Multiclass(known[train], K, self._make_loss(K)),
             self._surrogate,
             rows,
-            self._alpha_for(weights[train].sum()),
+            self._alpha_for(weights[train], rows.squares),
             weights[train],
             settings.n_threads,
         )

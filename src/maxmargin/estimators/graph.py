@@ -51,8 +51,9 @@ GRAPH_DOCS: dict[str, Any] = {
     "solvers": '"auto", "soft"',
     "auto": '"soft", the only one for graphs',
     "class_weight_note": "Factor of the loss at a node by its true label;",
-    "alpha_note": """C = 1 for the loss summed over nodes: the mean number of labelled nodes of a
-        graph over the total weight.""",
+    "alpha_note": """``s / (5 * total weight)``, where s is the mean over graphs of the squared
+        norms of their labelled nodes, summed. The constant of an intercept is part of the norm, and
+        squared norms above 50 count as 50.""",
     "max_iter": ", default=100",
     "unproven_note": UNPROVEN,
     "rows": "nodes",
@@ -261,14 +262,16 @@ class GraphLabeler(KernelModel, HiddenNodes):
         parts = take_parts(data, train, len(self.classes_), self.pairwise)
         packed, features = pack_graphs(parts.graphs, self.layout_)
         weights = data.weights[train]
-        mean_size = np.average(parts.sizes, weights=weights)
+        rows = self._training_rows(X, parts.rows)
+        of_nodes = rows.squares[parts.row_of_node]
+        ends = np.concatenate([[0], np.cumsum(parts.sizes)])
         problem = GraphProblem(
             packed,
-            self._training_rows(X, parts.rows),
+            rows,
             features,
             np.maximum(data.truth[parts.nodes], 0),  # hidden ones are completed later
             loss[parts.nodes],
-            alpha=self._alpha_for(weights.sum(), mean_size),
+            alpha=self._alpha_for(weights, of_nodes, parts.sizes, ends),
             sample_weight=weights,
             max_min=not self._surrogate.cost.linear,
             n_threads=settings.n_threads,

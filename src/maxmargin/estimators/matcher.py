@@ -25,8 +25,9 @@ _POWER_STEPS = 8
 @documented(
     without=("class_weight", "classes", "fit_intercept"),
     auto='"accelerated"',
-    alpha_note="""C = 1 for the loss summed over the points: the mean number of points of a side
-        over the total weight.""",
+    alpha_note="""``s / (5 * total weight)``, where s is the mean over examples of the number of
+        points of a side times the mean squared norm of the pairs. Squared norms above 50 count
+        as 50.""",
 )
 @with_parameters
 class Matcher(StructuredEstimator):
@@ -103,11 +104,12 @@ default="squared-difference"
         self.n_features_in_ = pairs.X.shape[1]
         train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         part, shares = pairs.take(train), weights[train]
+        rows = pack_rows(part.X, fit_intercept=False)
         problem = Problem(
             _pack(part, truth[ragged(pairs.indptr, train)[0]]),
             self._surrogate,
-            pack_rows(part.X, fit_intercept=False),
-            self._alpha_for(shares.sum(), float(np.average(part.sides, weights=shares))),
+            rows,
+            self._alpha_for(shares, rows.squares, part.sides, part.pairs_indptr),
             shares,
             settings.n_threads,
         )

@@ -9,10 +9,10 @@ from scipy.special import expit, log_expit
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_n_jobs, check_sample_weight, is_name
+from .._validation import check_choice, check_n_jobs, check_sample_weight, is_name
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.inference.plan import make_plan
-from ..graphs.label_graph import effect_of_presence, label_graphs
+from ..graphs.label_graph import BOTH_ON, INTERACTIONS, effect_of_presence, label_graphs
 from ..graphs.problem import GraphProblem
 from ..solvers.problem import Problem
 from ..structures.multilabel import HIDDEN, Multilabel, label_weights
@@ -55,7 +55,9 @@ _INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
         Entries of the matrix ``y`` are hidden where they are None, NaN, -1 or masked. Without
         edges they cost nothing, the problem stays convex, and the following does nothing.""",
     unproven_note=UNPROVEN,
-    alpha_note="C = 1 for the sum of the losses of the labels.",
+    alpha_note="""``n_labels * s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF,
+        where s is the mean squared norm of the examples. The constant of an intercept is part of
+        the norm, and squared norms above 50 count as 50.""",
     class_weight_note="Factor of the loss of each label;",
     balanced_note=(
         "a factor of its two states, present and absent, inversely proportional to their\n"
@@ -94,9 +96,9 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         crf:         log(1 + exp(-s_l v_l))
 
     where the CRF is a logistic regression for each label, and gives probabilities, as does
-    "smooth-max-min", max-min with entropy (see :class:`MulticlassClassifier`). In all cases
-    ``w`` holds one weight vector for the presence and one for the absence of each label; ``coef``
-    is their difference, ``|w|^2 = |coef|^2 / 2 + |T|^2``.
+    "smooth-max-min", max-min with entropy (see :class:`MulticlassClassifier`). ``w`` holds one
+    weight vector for the presence and one for the absence of each label; ``coef`` is their
+    difference, ``|w|^2 = |coef|^2 / 2 + |T|^2`` (see ``interactions`` for another choice).
 
     Parameters
     ----------
@@ -110,6 +112,11 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         once, in either order. "auto" is "full" up to 30 labels (if the dual state fits in 1 GiB)
         and "tree" above. Interactions make whole sets right more often; for the share of right
         labels alone they matter less.
+    interactions : {"full", "both-on"}, default="full"
+        The weights of an edge. "full" is a table of four, by the presence of both labels.
+        "both-on" is the model of Meshi et al.: one weight per edge, for both labels being present,
+        ``T = [[0, 0], [0, t]]``, and one vector per label, for its presence, so that
+        ``|w|^2 = |coef|^2 + |T|^2``. Without edges it makes no difference.
     %(hidden)s
     %(kernel)s
     %(parameters)s
@@ -145,6 +152,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     """
 
     edges: Any = "auto"
+    interactions: str = "full"
     max_iter: Any = None
     class_weight: Any = None
     classes: Any = None
@@ -174,6 +182,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         """
         settings = self._check_settings()
         check_edges(self.edges)
+        check_choice("interactions", self.interactions, INTERACTIONS)
         X = self._validate_X(X, reset=True)
         sets = read_label_sets(y, X.shape[0], self.hidden)
         weights = check_sample_weight(sample_weight, X.shape[0])
@@ -190,9 +199,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             settings = settings._replace(max_iter=_MAX_ITER_GRAPH)
         train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         rows = self._training_rows(X, train)
-        # The margins of a mean over labels are L times smaller, those of a likelihood are not.
-        positions = 1.0 if self._surrogate.cost.likelihood else len(classes)
-        alpha = self._alpha_for(weights[train].sum(), positions)
+        alpha = self._alpha_for(weights[train], rows.squares, len(classes))
         make = self._graph_problem if len(edges) else self._separable_problem
         common = rows, alpha, weights[train], settings.n_threads
         problem = make(edges, indicator[train], costs / len(classes), *common)
@@ -228,7 +235,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     def _graph_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         n, L = indicator.shape
         return GraphProblem(
-            label_graphs(edges, L, n),
+            label_graphs(edges, L, n, self.interactions),
             rows,
             np.ones((1, 1)),
             np.where(indicator == HIDDEN, 0, indicator).ravel(),  # hidden ones are completed later
@@ -240,13 +247,17 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         )
 
     def _keep_weights(self, problem: Any, weights: np.ndarray, X: Any, train: np.ndarray) -> None:
-        if problem.traits.graph:
-            matrix, tables = problem.split(weights)
-            self.interactions_ = tables.reshape(-1, 2, 2).copy()
-            self._keep_columns(matrix[:, 1::2] - matrix[:, ::2], X, train)
+        self.interactions_ = np.zeros((len(self.edges_) if problem.traits.graph else 0, 2, 2))
+        if not problem.traits.graph:
+            columns = label_weights(weights, len(self.classes_))
+        elif self.interactions == BOTH_ON:
+            columns, tables = problem.split(weights)
+            self.interactions_[:, 1, 1] = tables[0]
         else:
-            self.interactions_ = np.empty((0, 2, 2))
-            self._keep_columns(label_weights(weights, len(self.classes_)), X, train)
+            matrix, tables = problem.split(weights)
+            self.interactions_[:] = tables.reshape(-1, 2, 2)
+            columns = matrix[:, 1::2] - matrix[:, ::2]
+        self._keep_columns(columns, X, train)
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""

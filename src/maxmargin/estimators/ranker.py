@@ -24,7 +24,9 @@ _SCORES_AT_ONCE = 1 << 23
 @documented(
     without=("class_weight", "classes"),
     auto='"accelerated"',
-    alpha_note="""C = 1 for the loss summed over the items: ``n_items / total weight``.""",
+    alpha_note="""``n_items * s / (5 * total weight)``, where s is the mean squared norm of the
+        examples. The constant of an intercept is part of the norm, and squared norms above 50 count
+        as 50.""",
 )
 @with_parameters
 class LabelRanker(KernelModel, StructuredEstimator):
@@ -127,7 +129,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
             _pack(positions[train]),
             self._surrogate,
             rows,
-            self._alpha_for(weights[train].sum(), M),
+            self._alpha_for(weights[train], rows.squares, M),
             weights[train],
             settings.n_threads,
         )

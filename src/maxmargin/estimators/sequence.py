@@ -46,8 +46,10 @@ from .values import HammingLoss
         "flow" moves mass between the labels of single positions, and between whole sequences, with
         acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
     class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
-    alpha_note="""C = 1 for the loss summed over positions: the mean length of a sequence over the
-        total weight, or 1 over it if the loss is a sum or for a CRF.""",
+    alpha_note="""``s / (5 * total weight)``, where s is the mean over sequences of the squared
+        norms of their positions, summed (averaged if the loss is a sum); for a CRF averaged and
+        ``s / (20 * total weight)``. The constant of an intercept is part of the norm, and squared
+        norms above 50 count as 50.""",
     hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
         ``log sum_z exp(score(x, z)) - log sum_h exp(score(x, y, h))``, by gradients, one start""",
     rows="positions",
@@ -178,15 +180,14 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         train, held_out = self._split(np.flatnonzero(data.weights > 0), settings.rng)
         part, positions = data.take(train), data.positions(train)
         rows = self._training_rows(data.X, positions)
-        mean_length = np.average(np.diff(part.indptr), weights=part.weights)
-        is_mean = hamming.normalize and not self._surrogate.cost.smooth
+        positions = np.diff(part.indptr) if hamming.normalize else 1.0
         # Steps in blocks need products of rows; those of a CRF are computed if blocks climb.
         in_steps = None if self._surrogate.cost.smooth else rows
         problem = Problem(
             self._chain(part.indptr, masks, part.allowed, in_steps, loss, part),
             self._surrogate,
             rows,
-            self._alpha_for(part.weights.sum(), mean_length if is_mean else 1.0),
+            self._alpha_for(part.weights, rows.squares, positions, part.indptr),
             part.weights,
             settings.n_threads,
         )

@@ -115,7 +115,7 @@ class StructuredPredictor(StructuredEstimator):
             self.structure,
             [X[i] for i in train],
             [y[i] for i in train],
-            self._alpha_for(weights[train].sum()),
+            self._alpha_for(weights[train], None),
             weights[train],
         )
         validate = None

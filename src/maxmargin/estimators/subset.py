@@ -24,7 +24,9 @@ from ._sequence_data import cut
 @documented(
     without=("fit_intercept", "class_weight", "classes"),
     auto='"accelerated", and "lbfgs" for a CRF',
-    alpha_note="C = 1 for the number of missed elements: the mean size over the total weight.",
+    alpha_note="""``s / (5 * total weight)``, where s is the mean over examples of the size of the
+        subset times the mean squared norm of the elements; without the size and ``s / (20 * total
+        weight)`` for a CRF. Squared norms above 50 count as 50.""",
 )
 class SubsetSelector(StructuredEstimator):
     """Chooses exactly s out of v elements: sentences of a summary, items for a basket.
@@ -95,14 +97,12 @@ class SubsetSelector(StructuredEstimator):
         self.size_ = int(unique[0]) if len(unique) == 1 else None
         at = np.concatenate([np.arange(elements[i], elements[i + 1]) for i in train])
         rows = pack_rows(stacked[at] if len(train) < len(chosen) else stacked, fit_intercept=False)
-        # A likelihood is one number for the whole subset.
-        mean_size = np.average(sizes[train], weights=weights[train])
-        mean_size = 1.0 if self._surrogate.cost.smooth else mean_size
+        ends = np.concatenate([[0], np.cumsum(np.diff(elements)[train])])
         problem = Problem(
             _pack([chosen[i] for i in train], np.diff(elements)[train]),
             self._surrogate,
             rows,
-            self._alpha_for(weights[train].sum(), mean_size),
+            self._alpha_for(weights[train], rows.squares, sizes[train], ends),
             weights[train],
             settings.n_threads,
         )

@@ -16,7 +16,8 @@ from .._validation import (
     is_text,
 )
 from ..features.arcs import parse_template
-from ..solvers.problem import Problem, for_groups
+from ..solvers.groups import for_groups
+from ..solvers.problem import Problem
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
 from ..structures.take import ragged
 from ..tasks import task_of
@@ -166,12 +167,11 @@ class TreeParser(HiddenHeads):
         structure = pack_trees(
             np.maximum(truth, 0), part.indptr, self.single_root, word_costs(truth, part.lengths)
         )
-        mean_length = float(np.average(part.lengths, weights=shares))
         problem = Problem(
             structure,
             self._surrogate,
             part.rows(spec),
-            self._alpha_for(shares.sum(), 1.0 if self._surrogate.cost.smooth else mean_length),
+            self._alpha_for(shares, None, part.lengths),
             shares,
             settings.n_threads,
         )
