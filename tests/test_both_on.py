@@ -105,6 +105,7 @@ def test_one_vector_per_label_against_a_convex_solver(max_min):
             assert truth - accuracy <= dual <= truth + 1e-7
 
 
+@pytest.mark.more
 def test_kernels_and_hidden_entries():
     """A linear kernel is the linear model; hidden entries are completed."""
     settings = {"interactions": "both-on", "alpha": 0.1, "tol": 1e-4, "max_iter": 5000}

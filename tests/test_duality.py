@@ -275,7 +275,7 @@ def make_stepper(method, problem, **settings):
         ("max-margin", "line"),
         ("max-min", "exact"),
         ("max-min", "line"),
-        ("chain", "line"),
+        more("chain", "line"),
         ("chain", "pairwise"),
     ],
 )

@@ -144,6 +144,7 @@ def test_sparse_rows_are_dense_rows(iris):
     np.testing.assert_allclose(found, dense.decision_function(X), atol=1e-9)
 
 
+@pytest.mark.more
 def test_sparse_sequences_are_dense_sequences(words):
     X, y = [thinned(x) for x in words[0]], words[1]
     for solver in ("pairwise", "bcfw"):

@@ -59,6 +59,7 @@ def solved(scores, centre, curvature, factor, accuracy, n):
     return upper, lower, mu, nu, regret
 
 
+@pytest.mark.more
 @settings(max_examples=80, deadline=None)
 @given(SEEDS, st.integers(1, 9), st.sampled_from([0.03, 0.3, 3.0, 300.0]), st.booleans())
 def test_the_game_agrees_with_its_linear_program(seed, n, scale, ties):

@@ -163,7 +163,8 @@ def test_gamma_as_in_svc():
 LABEL_SETS = np.stack([Y == 0, Y > 0, X[:, 0] * X[:, 1] > 0], axis=1).astype(int)
 
 
-@pytest.mark.parametrize("surrogate", ["max-margin", more("max-min"), more("crf")])
+@pytest.mark.more
+@pytest.mark.parametrize("surrogate", ["max-margin", "max-min", "crf"])
 def test_multilabel(surrogate):
     options = {"alpha": 0.02, "tol": 0, "max_iter": 5, "random_state": 0}
     options["solver"] = BlockFrankWolfe("active")

@@ -279,6 +279,7 @@ def test_more_items_than_can_be_enumerated():
     assert widest[0] < 0.1 * widest[2]
 
 
+@pytest.mark.more
 def test_evaluation_changes_nothing():
     model, X, positions, weights, _ = known_problem("max-min")
     problem = packed_problem(model, X, positions, weights)

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import steppers
+from marks import more
 from maxmargin import (
     LBFGS,
     Accelerated,
@@ -189,7 +190,7 @@ def test_soft_agreement_without_inertia_too():
 
 
 @pytest.mark.parametrize("inertia", [0.5, 5.0, 50.0])
-@pytest.mark.parametrize("kind", ["rows", "sequences"])
+@pytest.mark.parametrize("kind", ["rows", more("sequences")])
 def test_accelerated_values_hold_at_every_check(kind, inertia):
     """The dual of mixtures never passes the optimum, and weights are those of the dual point."""
     problem, plain = make_problems(kind)
