@@ -3,10 +3,10 @@ Wrong labels in the training data
 =================================
 
 Handwritten digits, of whose labels a part is replaced by others at random, also in the folds that
-choose ``alpha``. As long as most labels are right, all surrogates are close. Where the right label is
-the most frequent one but has no majority any more, max-margin breaks down, and max-min, which is
-consistent for the 0-1 loss, stays. So does the CRF. ``"smooth-max-min"`` is in between: consistent, and
-with probabilities.
+choose ``alpha``. As long as most labels are right, all surrogates are close. Where the right label
+is the most frequent one but has no majority any more, max-margin breaks down, and max-min, which is
+consistent for the 0-1 loss, stays. So does the CRF. ``"smooth-max-min"`` is in between: consistent,
+and with probabilities.
 """
 
 import matplotlib.pyplot as plt
