@@ -20,6 +20,7 @@ from .._kernels.assignment import assign
 from .._kernels.birkhoff import project_birkhoff
 from .._kernels.birkhoff_game import birkhoff_game_work
 from .._kernels.jit import implements, leaf
+from .._kernels.permanent import permanent_work, permutation_marginals
 from .._kernels.protocol import add_row, clear_rows, prefetch_rows, score_rows
 from .._kernels.saddle import (
     MirrorProx,
@@ -48,9 +49,9 @@ _STEP_SHARE = 1e-6
 _ROUNDING = 1e-12
 
 
-_NO_LIKELIHOOD = {
-    "crf": "permutations. Its partition function is the permanent of a matrix, which no algorithm "
-    "is known to compute fast. Use surrogate='max-min' or 'max-margin'."
+_NO_ENTROPY = {
+    "crf": "the entropy of given marginals, which permutations do not have in closed form "
+    "(solver='auto' or 'lbfgs' needs none)"
 }
 
 
@@ -64,7 +65,7 @@ class Ranking(NamedTuple):
     @staticmethod
     def traits() -> Traits:
         """What solvers may count on."""
-        return Traits(saddle="pairs", order="active", refuses=_NO_LIKELIHOOD)
+        return Traits(saddle="pairs", order="active", no_oracle=_NO_ENTROPY)
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs by pairs of item and position."""
@@ -92,7 +93,7 @@ class Matching(NamedTuple):
     @staticmethod
     def traits() -> Traits:
         """What solvers may count on."""
-        return Traits(saddle="pairs", refuses=_NO_LIKELIHOOD)
+        return Traits(saddle="pairs", no_oracle=_NO_ENTROPY)
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: one for each feature of a pair."""
@@ -166,7 +167,7 @@ def _factor_work(n, n_inputs):
 @leaf
 def _work_for(n):
     """Scratch of an oracle, of a surrogate around it, and of a line search."""
-    return saddle_work(n) + 6 * n * n + 2 * _MOST_PIECES
+    return max(saddle_work(n) + 6 * n * n + 2 * _MOST_PIECES, permanent_work(n))
 
 
 # --- scores and weights ---------------------------------------------------------------------
@@ -436,3 +437,12 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
     if best < 1.0 - flat_best_weight(mu, n, rest) / n:
         return 0.0
     return best_gamma
+
+
+# --- crf ------------------------------------------------------------------------------------
+
+
+@implements(generic.gibbs, _PERMUTATIONS)
+def _gibbs(structure, i, scores, work, mu):
+    n = _side(structure, i)
+    return permutation_marginals(scores.reshape(n, n), work, mu.reshape(n, n))
