@@ -29,8 +29,6 @@ TO_DO = (
     "src/maxmargin/graphs",
     "src/maxmargin/solvers",
     "src/maxmargin/oracles",
-    "src/maxmargin/distributed",
-    "src/maxmargin/torch",
 )
 # Units after which an article stands for "per": "features an arc".
 _COUNTED = (
