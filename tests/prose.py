@@ -23,7 +23,6 @@ TO_DO = (
     "src/maxmargin/_kernels",
     "src/maxmargin/structures",
     "src/maxmargin/graphs",
-    "src/maxmargin/solvers",
 )
 # Units after which an article stands for "per": "features an arc".
 _COUNTED = (
