@@ -3,7 +3,7 @@
 ``phi(y)`` indicates, for a sentence with A candidate arcs, first the arcs of the tree, then its
 sibling parts (h, s, d), then its grandparent parts (g, h, d): see
 :mod:`maxmargin.features.second_order`. The outputs are all projective trees of candidate arcs, and
-the true tree, which may cross itself; the best one is found exactly
+the true tree, which may have crossing arcs; the best one is found exactly
 (:mod:`maxmargin._kernels.projective`). The loss is a sum over words, as for
 :class:`~maxmargin.structures.arborescence.Arborescence`.
 """
@@ -30,9 +30,9 @@ _ONLY = "trees with siblings and grandparents (order=2). Use surrogate='max-marg
 
 
 class SecondOrder(NamedTuple):
-    """Packed trees and candidate arcs. What belongs to one sentence counts from its beginning.
+    """Packed trees and candidate arcs. Indices within a sentence count from its beginning.
 
-    ``into`` has an entry per node, ``out_start`` one more per sentence, ``siblings_start`` and
+    ``into`` has one entry per node, ``out_start`` one more per sentence, ``siblings_start`` and
     ``grandparents_start`` one per arc and one more per sentence.
     """
 
@@ -57,7 +57,7 @@ class SecondOrder(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits(sparse_outputs=True, refuses={"crf": _ONLY, "max-min": _ONLY})
 
     def n_weights(self, n_inputs: int) -> int:
@@ -65,7 +65,7 @@ class SecondOrder(NamedTuple):
         return n_inputs
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         arrays = (self.indptr, self.head, self.dependent, self.truth)
         return b"".join(array.tobytes() for array in arrays) + repr(self.single_root).encode()
 
@@ -95,7 +95,7 @@ def _list_out(indptr, arcs_indptr, head, dependent, out_start, out):
 
 @compiled
 def _list_siblings(indptr, arcs_indptr, lists, single_root, starts, siblings):
-    """Sibling parts of every arc; with no room for them they are counted only."""
+    """Sibling parts of every arc; if the array for them is empty, they are only counted."""
     head, dependent, out_start, out = lists
     total = 0
     for i in range(indptr.shape[0] - 1):
@@ -159,7 +159,7 @@ def pack_second_trees(
     total = _list_siblings(indptr, arcs_indptr, lists, single_root, starts, np.empty(0, np.int32))
     sibling = np.empty(total, np.int32)
     _list_siblings(indptr, arcs_indptr, lists, single_root, starts, sibling)
-    # The first part of the sibling parts is that after the arcs, the end is that of all of them.
+    # Sibling parts begin after the arcs; the last start of a sentence is the end of them.
     ends_of = starts[arcs_indptr[1:] + np.arange(n)].astype(np.int64)
     siblings_indptr = np.concatenate([[0], np.cumsum(ends_of - np.diff(arcs_indptr))])
     grand, sizes = _grandparent_starts(head, into, indptr, arcs_indptr, ends_of)
@@ -182,7 +182,8 @@ def _grandparent_starts(
     arcs_indptr: np.ndarray,
     ends: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """First grandparent part of each arc, as many as its head has candidate heads; block sizes."""
+    """First grandparent part of each arc, which has one per candidate head of its head; and block
+    sizes."""
     n = len(indptr) - 1
     of_arc = np.repeat(np.arange(n), np.diff(arcs_indptr))
     node = indptr[of_arc] + of_arc + head
@@ -301,7 +302,7 @@ def _owner(starts, part):
 
 @leaf
 def _touch_part(c, rows, matrix, first, part, amount, drain):
-    """Change the weights of the features of a part, or drain them."""
+    """Change the weights of the features of a part, or, with ``drain``, set them to 0."""
     n_arcs = c.head.shape[0]
     if part < n_arcs:
         return touch_arc(
@@ -320,7 +321,7 @@ def _touch_part(c, rows, matrix, first, part, amount, drain):
 
 @leaf
 def _touch_parts(structure, rows, matrix, i, direction, scale, drain):
-    """All parts of a direction."""
+    """:func:`_touch_part` for all parts of a direction."""
     c = candidates_of(structure, i)
     first = rows.arcs.nodes_indptr[i]
     total = 0.0
@@ -382,7 +383,7 @@ def _inner_sibling(labels, d):
 
 @leaf
 def _parts_of_word(c, labels, d):
-    """Places of the arc into a word of a tree, of its sibling part and of its grandparent part;
+    """Indices of the arc into a word of a tree, of its sibling part and of its grandparent part;
     the last is -1 below the root."""
     h = labels[d - 1]
     arc = _arc_of(c, d, h)
@@ -441,7 +442,7 @@ def _score_of(c, labels, scores):
 def _decode(structure, i, scores, work, labels):
     c = candidates_of(structure, i)
     value = best_projective(c, scores, work, labels)
-    if structure.truth.shape[0] > 0:  # it may cross itself, and is one of the outputs
+    if structure.truth.shape[0] > 0:  # it may have crossing arcs, and is one of the outputs
         truth = structure.truth[structure.indptr[i] : structure.indptr[i + 1]]
         other = _score_of(c, truth, scores)
         if other > value:
