@@ -17,6 +17,8 @@ from test_cli_resume import killed_and_resumed, numbers
 from test_problems import packed
 from test_tree_parser import ALPHA, optimum, problem_data
 
+pytestmark = pytest.mark.more
+
 
 @pytest.mark.parametrize("single_root", [True, False])
 def test_the_optimum_is_that_of_a_convex_solver(single_root):

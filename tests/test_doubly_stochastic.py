@@ -24,6 +24,8 @@ from maxmargin._kernels.birkhoff import (
 from maxmargin._kernels.saddle import mirror_prox, proximal_pair, proximal_saddle, saddle_work
 from maxmargin._kernels.sinkhorn import sinkhorn, sinkhorn_work
 
+pytestmark = pytest.mark.more
+
 SEEDS = st.integers(0, 2**32 - 1)
 TIGHT = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13}
 
@@ -256,7 +258,6 @@ def start(n):
     return mu, mu.copy(), np.full(saddle_work(n), np.nan)
 
 
-@pytest.mark.more
 @settings(max_examples=80)
 @given(SEEDS, st.integers(2, 4), st.sampled_from([0.03, 0.3, 1.0, 10.0]), st.booleans())
 def test_proximal_oracle_solves_its_linear_program(seed, n, scale, ties):
@@ -298,7 +299,6 @@ def test_mirror_prox_goes_on_from_a_saved_pair(entropic):
     assert widths[-1] < 0.5 * widths[0]
 
 
-@pytest.mark.more
 @settings(max_examples=100)
 @given(SEEDS, st.integers(2, 9), st.sampled_from([0.05, 0.3, 2.0]), st.floats(-3, 1))
 def test_proximal_pairs_are_optimal(seed, n, scale, exponent):

@@ -19,6 +19,8 @@ from maxmargin import (
     save,
 )
 
+pytestmark = pytest.mark.more
+
 RANDOM = np.random.RandomState(0)
 TREE = [(0, 1), (1, 2), (1, 3)]
 CYCLE = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)]
@@ -141,7 +143,6 @@ def multilabel(surrogate="max-margin", **settings):
     return MultiLabelClassifier(surrogate, **{**given, **settings})
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("surrogate", ["max-margin", "max-min", "crf"])
 def test_without_edges_hidden_entries_cost_nothing(surrogate):
     """Each label is a problem of its own, over the examples where it is known."""
@@ -159,7 +160,6 @@ def test_without_edges_hidden_entries_cost_nothing(surrogate):
         np.testing.assert_allclose(model.coef_[k], alone.coef_[0] / scale, atol=error + 1e-9)
 
 
-@pytest.mark.more
 def test_marks_of_hidden_entries():
     reference = multilabel(edges="none").fit(ROWS, PARTIAL)
     as_nan = np.where(PARTIAL < 0, np.nan, PARTIAL)

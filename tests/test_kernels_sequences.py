@@ -9,9 +9,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from marks import more
 from maxmargin import RBF, BlockFrankWolfe, EarlyStopping, SequenceLabeler, load, save
 from samebits import assert_same
+
+pytestmark = pytest.mark.more
 
 K = 3
 
@@ -45,7 +46,7 @@ def factor(gram):
 
 @pytest.mark.parametrize("boundary_weights", [False, True])
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("steps", ["pairwise", more("plain"), more("subgradient")])
+@pytest.mark.parametrize("steps", ["pairwise", "plain", "subgradient"])
 def test_linear_kernel_is_linear(steps, fit_intercept, boundary_weights):
     options = {
         "solver": "subgradient"
@@ -69,7 +70,6 @@ def test_linear_kernel_is_linear(steps, fit_intercept, boundary_weights):
         assert np.allclose(a, b, atol=1e-9)
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("longest", [6, 90])  # longer than the sequences whose products are kept
 def test_rbf_is_linear_on_a_factor_of_its_matrix(longest):
     X, y = sequences(n=5, longest=longest, seed=1)
@@ -122,7 +122,6 @@ def own_kernel(A, B):
     return rbf_kernel(A, B, gamma=0.3)
 
 
-@pytest.mark.more
 def test_precomputed_and_function_are_the_named_kernel():
     named = fitted(kernel=RBF(0.3))
     function = fitted(kernel=own_kernel)
@@ -151,7 +150,6 @@ def test_model_keeps_the_support_and_answers_again(tmp_path):
     assert_same(model.set_params(n_jobs=2).predict(X), again.predict(X))
 
 
-@pytest.mark.more
 def test_threads_make_no_difference():
     for cache_size in (200, 0.003):
         one = fitted(kernel=RBF(cache_size=cache_size), solver="bcfw")

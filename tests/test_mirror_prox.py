@@ -23,6 +23,8 @@ from maxmargin.oracles.mirror_prox import chain_pairs
 from test_chain_max_min import HAMMING, allowed_there, outputs_of, small_problem
 from test_duality import CHAIN_COSTS, CHAIN_LABELS, chain_model, chains
 
+pytestmark = pytest.mark.more
+
 EXAMPLE, LENGTH = 2, 3  # an example of small_problem with three positions
 K = CHAIN_LABELS
 LOSSES = HAMMING * CHAIN_COSTS / LENGTH
@@ -88,7 +90,6 @@ def is_feasible(mu, constrained):
     return closest.fun < 1e-8
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("size", [0.3, 3.0, 2000.0])
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
 @pytest.mark.parametrize("factor", [1.0, 4.0])
@@ -116,7 +117,6 @@ def test_the_bracket_holds_the_truth_and_shrinks_like_one_over_the_iterations(
             assert upper - lower < 0.01
 
 
-@pytest.mark.more
 def test_one_position_is_the_closed_form():
     random = np.random.RandomState(0)
     y = np.arange(8) % 4
@@ -131,7 +131,6 @@ def test_one_position_is_the_closed_form():
     assert chain.dual_ <= flat.primal_ and flat.dual_ <= chain.primal_
 
 
-@pytest.mark.more
 def test_evaluation_reads_and_steps_write():
     problem, _ = small_problem(True)
     oracle = MirrorProx(iterations=3)

@@ -10,12 +10,13 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from marks import more
 from maxmargin import SequenceLabeler
 from maxmargin.solvers import frank_wolfe
 from maxmargin.solvers._revisit_kernel import revisit_steps
 from steppers import pairwise
 from test_problems import packed
+
+pytestmark = pytest.mark.more
 
 RANDOM = np.random.RandomState(0)
 LENGTHS = (1, 2, 5, 9, 12, 3, 4)
@@ -44,7 +45,7 @@ def augmented_score(structure, weights, x, truth, y):
     return total + np.mean(truth != y)
 
 
-@pytest.mark.parametrize("kind", [np.asarray, more(sparse.csr_matrix)])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("ends", [True, False])
 def test_mass_moves_until_no_remembered_sequence_is_better(kind, ends):
     model = SequenceLabeler(alpha=0.01, boundary_weights=ends)
