@@ -3,7 +3,7 @@
 ``phi(y)`` indicates, for a sentence with A candidate arcs, first the arcs of the tree, then its
 sibling parts (h, s, d), then its grandparent parts (g, h, d): see
 :mod:`maxmargin.features.second_order`. The outputs are all projective trees of candidate arcs, and
-the true tree, which may cross itself; the best one is found exactly
+the true tree, which may have crossing arcs; the best one is found exactly
 (:mod:`maxmargin._kernels.projective`). The loss is a sum over words, as for
 :class:`~maxmargin.structures.arborescence.Arborescence`.
 """
@@ -30,9 +30,9 @@ _ONLY = "trees with siblings and grandparents (order=2). Use surrogate='max-marg
 
 
 class SecondOrder(NamedTuple):
-    """Packed trees and candidate arcs. What belongs to one sentence counts from its beginning.
+    """Packed trees and candidate arcs. Indices within a sentence count from its beginning.
 
-    ``into`` has an entry per node, ``out_start`` one more per sentence, ``siblings_start`` and
+    ``into`` has one entry per node, ``out_start`` one more per sentence, ``siblings_start`` and
     ``grandparents_start`` one per arc and one more per sentence.
     """
 
@@ -57,7 +57,7 @@ class SecondOrder(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits(sparse_outputs=True, refuses={"crf": _ONLY, "max-min": _ONLY})
 
     def n_weights(self, n_inputs: int) -> int:
@@ -65,7 +65,7 @@ class SecondOrder(NamedTuple):
         return n_inputs
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         arrays = (self.indptr, self.head, self.dependent, self.truth)
         return b"".join(array.tobytes() for array in arrays) + repr(self.single_root).encode()
 
@@ -182,7 +182,7 @@ def _owner(starts, part):
 
 @leaf
 def _touch_part(c, rows, matrix, first, part, amount, drain):
-    """Change the weights of the features of a part, or drain them."""
+    """Change the weights of the features of a part, or, with ``drain``, set them to 0."""
     n_arcs = c.head.shape[0]
     if part < n_arcs:
         return touch_arc(
@@ -203,7 +203,7 @@ def _touch_part(c, rows, matrix, first, part, amount, drain):
 
 @leaf
 def _touch_parts(structure, rows, matrix, i, direction, scale, drain):
-    """All parts of a direction."""
+    """:func:`_touch_part` for all parts of a direction."""
     c = candidates_of(structure, i)
     first = rows.arcs.nodes_indptr[i]
     total = 0.0
@@ -265,7 +265,7 @@ def _inner_sibling(labels, d):
 
 @leaf
 def _parts_of_word(c, labels, d):
-    """Places of the arc into a word of a tree, of its sibling part and of its grandparent part;
+    """Indices of the arc into a word of a tree, of its sibling part and of its grandparent part;
     the last is -1 below the root."""
     h = labels[d - 1]
     arc = _arc_of(c, d, h)
@@ -324,7 +324,7 @@ def _score_of(c, labels, scores):
 def _decode(structure, i, scores, work, labels):
     c = candidates_of(structure, i)
     value = best_projective(c, scores, work, labels)
-    if structure.truth.shape[0] > 0:  # it may cross itself, and is one of the outputs
+    if structure.truth.shape[0] > 0:  # it may have crossing arcs, and is one of the outputs
         truth = structure.truth[structure.indptr[i] : structure.indptr[i + 1]]
         other = _score_of(c, truth, scores)
         if other > value:

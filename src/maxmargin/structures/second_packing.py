@@ -13,8 +13,8 @@ from .second_order import SecondOrder
 def choose_candidates(structure, rows, weights, first, last, most, out):
     """Mark the best heads of every word, by the scores of single arcs, for a range of sentences.
 
-    ``out`` is zero where it matters. The word before is always a candidate, of the first word the
-    root: so there always is a projective tree.
+    ``out`` must be zero for these sentences. The word before is always a candidate, for the first
+    word the root: so there always is a projective tree.
     """
     buffer = np.empty(generic.largest_block(structure))
     for i in range(first, last):
@@ -58,7 +58,7 @@ def _list_out(indptr, arcs_indptr, head, dependent, out_start, out):
 
 @compiled
 def _list_siblings(indptr, arcs_indptr, lists, single_root, starts, siblings):
-    """Sibling parts of every arc; with no room for them they are counted only."""
+    """Sibling parts of every arc; if the array for them is empty, they are only counted."""
     head, dependent, out_start, out = lists
     total = 0
     for i in range(indptr.shape[0] - 1):
@@ -122,7 +122,7 @@ def pack_second_trees(
     total = _list_siblings(indptr, arcs_indptr, lists, single_root, starts, np.empty(0, np.int32))
     sibling = np.empty(total, np.int32)
     _list_siblings(indptr, arcs_indptr, lists, single_root, starts, sibling)
-    # The first part of the sibling parts is that after the arcs, the end is that of all of them.
+    # Sibling parts begin after the arcs; the last start of a sentence is the end of them.
     ends_of = starts[arcs_indptr[1:] + np.arange(n)].astype(np.int64)
     siblings_indptr = np.concatenate([[0], np.cumsum(ends_of - np.diff(arcs_indptr))])
     grand, sizes = _grandparent_starts(head, into, indptr, arcs_indptr, ends_of)
@@ -145,7 +145,8 @@ def _grandparent_starts(
     arcs_indptr: np.ndarray,
     ends: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """First grandparent part of each arc, as many as its head has candidate heads; block sizes."""
+    """First grandparent part of each arc, which has one per candidate head of its head; and block
+    sizes."""
     n = len(indptr) - 1
     of_arc = np.repeat(np.arange(n), np.diff(arcs_indptr))
     node = indptr[of_arc] + of_arc + head
