@@ -112,6 +112,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         Weights of the first and the last label.
     vectorizer_ : DictVectorizer or None
         Names of the features, if sequences are lists of feature dicts.
+    temperature_ : float
+        After :meth:`calibrate` only: probabilities are in proportion to
+        ``exp(score / temperature_)``.
     %(attributes)s
     %(hidden_attributes)s
 
@@ -163,6 +166,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             collections of labels.
         """
         settings = self._check_settings()
+        vars(self).pop("temperature_", None)
         hamming = HammingLoss.of(self.loss)
         hamming.validate()
         if self._surrogate.cost.smooth:
@@ -284,7 +288,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
                 )
         return chain, opened
 
-    def _for_chunks(self, work: Any, chain: Chain, sequences: Sequences) -> None:
+    def _for_chunks(
+        self, work: Any, chain: Chain, sequences: Sequences, sharpness: float = 1.0
+    ) -> None:
         n_threads = check_n_jobs(self.n_jobs)
         if self.kernel_ is None:
             bias = 1.0 if self.fit_intercept else 0.0
@@ -292,7 +298,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             return
 
         def with_scores(chain, rows, first, last):
-            work(chain, GivenScores(self._scores(features_of(rows))), first, last)
+            work(chain, GivenScores(sharpness * self._scores(features_of(rows))), first, last)
 
         own_function = self.kernel_.name == "callable"  # which may not be made for threads
         for_chunks(with_scores, chain, sequences, 0.0, 1 if own_function else n_threads)
