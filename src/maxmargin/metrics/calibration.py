@@ -19,19 +19,19 @@ class Reliability(NamedTuple):
     probability, frequency : arrays of shape (n_used_bins,)
         Mean probability of the answers of a bin, and the share of them that is right; bins without
         an answer are left out.
-    count : array of shape (n_used_bins,)
+    n_answers : array of shape (n_used_bins,)
         Number of answers.
     """
 
     probability: np.ndarray
     frequency: np.ndarray
-    count: np.ndarray
+    n_answers: np.ndarray
 
     @property
     def error(self) -> float:
         """Expected calibration error: mean of ``|probability - frequency|`` over all answers."""
         gaps = np.abs(self.probability - self.frequency)
-        return float(np.average(gaps, weights=self.count))
+        return float(np.average(gaps, weights=self.n_answers))
 
 
 def reliability(right: Any, probability: Any, n_bins: int = 10) -> Reliability:
@@ -70,5 +70,8 @@ def reliability(right: Any, probability: Any, n_bins: int = 10) -> Reliability:
     places = np.minimum((sure * n_bins).astype(int), n_bins - 1)
     count = np.bincount(places, minlength=n_bins)
     used = count > 0
-    sums = (np.bincount(places, weights=values, minlength=n_bins) for values in (sure, hits))
-    return Reliability(*(total[used] / count[used] for total in sums), count[used])
+    mean, share = (
+        np.bincount(places, weights=values, minlength=n_bins)[used] / count[used]
+        for values in (sure, hits)
+    )
+    return Reliability(mean, share, count[used])
