@@ -10,9 +10,11 @@ NAMES = (
     "table1",
     "table2",
     "line_search",
+    "noise",
     "figure1",
     "figure2",
     "figure3",
+    "interactions",
     "extensions",
     "ewt",
     "latent_table1",
@@ -23,7 +25,16 @@ NAMES = (
 
 # Packages beyond the dependencies, with the extra that brings them: (module, extra).
 _PLOT = (("matplotlib", "plot"),)
-_DRAWN = ("line_search", "figure1", "figure2", "figure3", "extensions", "ewt", "hidden_letters")
+_DRAWN = (
+    "line_search",
+    "noise",
+    "figure1",
+    "figure2",
+    "figure3",
+    "extensions",
+    "ewt",
+    "hidden_letters",
+)
 NEEDS = dict.fromkeys(_DRAWN, _PLOT)
 
 

@@ -34,7 +34,7 @@ def arguments(name: str, text: str | None, quick: str, words: list[str] | None):
     parser = argparse.ArgumentParser(prog=f"python -m experiments {name}", description=text)
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--folder", type=Path, default=RESULTS)
-    if name in ("figure2", "extensions"):
+    if name in ("figure2", "extensions", "noise"):
         parser.add_argument("--data", nargs="+", help="only these data sets; the others are kept")
     if name == "figure2":
         parser.add_argument("--again", action="store_true", help="forget the curves there are")

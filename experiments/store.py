@@ -48,7 +48,7 @@ def _from_text(line: dict[str, str]) -> Cell:
         features=line["features"],
         method=line["method"],
         split=int(line["split"]),
-        exponent=int(line["exponent"]),
+        exponent=float(line["exponent"]),
         test=float(line["test"]),
         gap=float(line["gap"]),
         seconds=float(line["seconds"]),

@@ -66,7 +66,7 @@ def write_tables(
 ) -> str:
     """Put the tables into the report; returns them."""
     every = tuple(rows) + tuple(variants)
-    kinds = {"kernel": KERNEL, "wide": ("wide",), "columns": ("columns",)}
+    kinds = {"kernel": KERNEL, "wide": ("wide",), "columns": ("columns",), "authors": ("authors",)}
     blocks = {name: table(cells, every, kind) for name, kind in kinds.items()}
     for name, block in blocks.items():
         write_block(path, name, block)

@@ -28,7 +28,8 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
         choices=protocol.FEATURES,
         default="gaussian",
         help="the Gaussian kernel (exact up to 2500 examples); the same with lambda down to 2^-16; "
-        "or the authors' 200 columns of it",
+        "the authors' 200 columns of it; or these with the strengths, passes and steps of the "
+        "authors' scripts",
     )
     parser.add_argument("--splits", type=int, help="default: 14, or 3 for large sets")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no cell after that")
@@ -74,7 +75,7 @@ def fill_row(row: Row, chosen: argparse.Namespace, path: Path, deadline: float) 
             cell = protocol.run_cell(row, features, method, split, data)
             append_cell(path, cell)
             print(
-                f"{row.name} | {features} | {method} | split {split} | lambda 2^-{cell.exponent} "
+                f"{row.name} | {features} | {method} | split {split} | lambda 2^-{cell.exponent:g} "
                 f"| test {cell.test:.4f} | gap {cell.gap:.1e} | {cell.seconds:.1f} s",
                 flush=True,
             )

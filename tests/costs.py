@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from collections import Counter, defaultdict
@@ -33,6 +34,12 @@ class _Compilations(event.Listener):
             self.seconds[name] += time.process_time() - began
 
 
+def _seconds():
+    """Of the processor: of this process and of those that it started and that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
 class Costs:
     """A plugin that writes a line of JSON about every test."""
 
@@ -44,11 +51,11 @@ class Costs:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item):
         self._compilations.count, self._compilations.seconds = 0, Counter()
-        wall, cpu = time.perf_counter(), time.process_time()
+        wall, cpu = time.perf_counter(), _seconds()
         found = yield
         line = {
             "file": Path(item.fspath).name, "test": item.name,
-            "seconds": time.perf_counter() - wall, "cpu": time.process_time() - cpu,
+            "seconds": time.perf_counter() - wall, "cpu": _seconds() - cpu,
             "compiled": self._compilations.count, "compiling": self._compilations.seconds,
         }  # fmt: skip
         with open(self._path, "a", encoding="utf-8") as file:

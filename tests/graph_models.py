@@ -13,6 +13,10 @@ from maxmargin.graphs.graph import COUNT, TABLE, TREE
 from maxmargin.graphs.packing import pack_graphs, plan_layout
 from maxmargin.graphs.problem import GraphProblem
 
+# Ties of the four entries of a table of two binary variables.
+TIES = {"own tables": "full", "both on": [-1, -1, -1, 0], "own ties": [1, 0, 0, 1],
+        "own potts": "potts"}  # fmt: skip
+
 
 def random_graph(rng, *, n_variables=4, n_states=2, kind="pairs", n_features=2, edge_features=0):
     """A small graph of one of several kinds."""
@@ -24,9 +28,9 @@ def random_graph(rng, *, n_variables=4, n_states=2, kind="pairs", n_features=2, 
         graph.add_tables(edges, features)
     elif kind == "potts":
         graph.add_tables(edges, features, tie="potts")
-    elif kind == "own tables":
+    elif kind in TIES:
         for a, b in sorted(edges):
-            graph.add_tables([(a, b)], group=(a, b))
+            graph.add_tables([(a, b)], group=(a, b), tie=TIES[kind])
     elif kind == "triples":
         graph.add_tables([(0, 1, 2)], group="triple").add_tables(edges)
     elif kind == "count":
@@ -104,7 +108,8 @@ class PlainModel:
                 for j in range(g.n_states[a]):
                     w = np.zeros(problem.n_weights)
                     block = w[:n_unary].reshape(-1, g.n_columns)
-                    block[:, g.column[a] + j] = X[g.first_row[m] + g.row_step[a]]
+                    if j >= g.scored_from[a]:
+                        block[:, g.column[a] + j] = X[g.first_row[m] + g.row_step[a]]
                     columns.append(w)
                     truth.append(float(j == y[a - base]))
                     owner.append(m)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from experiments.baselines.lp_kernel import relax_example
 
 from maxmargin._kernels.jit import compiled
 from maxmargin.graphs.inference.max_flow import make_network
 from maxmargin.graphs.inference.plan import list_examples, make_plan
-from maxmargin.graphs.inference.roof_duality import Relaxed, largest_shape, relax_example
+from maxmargin.graphs.inference.roof_duality import Relaxed, largest_shape
 
 
 @compiled

@@ -39,19 +39,20 @@ BAD = ("FAILED", "ERROR", "XPASS")
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
     """What the tests change in the environment, unless it says otherwise.
 
-    The tests have a cache of their own. They compile for the processor that prebuilt kernels are
-    for, so that what they compile beyond these fits together with them; ``MAXMARGIN_PREBUILT=0``
-    has them use neither.
+    The tests have a cache of their own, and one thread of BLAS per process: more threads than
+    processors, which wait for each other, take several times as long. They compile for the
+    processor that prebuilt kernels are for, so that what they compile beyond these fits together
+    with them; ``MAXMARGIN_PREBUILT=0`` has them use neither.
     """
     from maxmargin._kernels.target import baseline, is_supported
 
-    name, found = "tests", {}
+    name, found = "tests", dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     processor = environment.get("NUMBA_CPU_NAME")
     target = baseline()
     if environment.get("MAXMARGIN_PREBUILT") == "0":
         name += "-compiled"
     elif processor is None and target is not None and is_supported(target):
-        found = {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
+        found |= {"NUMBA_CPU_NAME": target.cpu, "NUMBA_CPU_FEATURES": target.features}
     if processor is not None:
         name += f"-{processor}"
     if "NUMBA_OPT" in environment:

@@ -114,6 +114,7 @@ def test_optimum_with_position_weights_and_a_summed_loss():
     check_certificate(model, max_min_optimum(X, y, weights, HAMMING, positions))
 
 
+@pytest.mark.more
 def test_flows_reach_the_optimum_of_max_margin():
     X, y, weights, examples = chains(True)
     model = chain_model(True, solver="flow", **EXACT).fit(X, y, sample_weight=weights)
@@ -146,6 +147,7 @@ def test_sequences_of_length_one_are_multiclass():
     np.testing.assert_allclose(chain.coef_, flat.coef_, atol=1e-3)
 
 
+@pytest.mark.more
 def test_the_minimiser_is_consistent_where_max_margin_ties():
     """One sequence twice over, with labels of which none has a majority at the second position."""
     x = np.array([[1.0, 0.0], [0.0, 1.0]])
@@ -342,6 +344,13 @@ def test_warm_start_goes_on_from_the_dual():
     model.fit(X, y, sample_weight=weights)
     assert model.n_iter_ < first
     assert model.history_[0].dual == pytest.approx(model.dual_, abs=1e-6)
+
+
+@pytest.mark.more
+def test_warm_start_with_another_loss_is_its_own_problem():
+    X, y, weights, _ = chains(False)
+    model = chain_model(False, surrogate="max-min", warm_start=True, **EXACT)
+    model.fit(X, y, sample_weight=weights)
     loss = {"loss": MATRIX, "class_weight": None}
     model.set_params(**loss).fit(X, y, sample_weight=weights)
     check_certificate(model, max_min_optimum(X, y, weights, MATRIX, mean_scales(X)))

@@ -220,6 +220,7 @@ def test_training_outlives_checkpoints_that_cannot_be_written(folder, capsys, mo
     assert os.path.exists("m.mm")
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_output_that_nobody_can_take(folder):
     main(["train", "multiclass", "a.csv", "-o", "m.mm", "-q"])

@@ -171,6 +171,7 @@ def test_the_path_maximises_the_measure_that_is_named(run, iris):
     assert code == 2 and "span_f1" in err
 
 
+@pytest.mark.more
 def test_scores_of_the_path_are_those_of_separate_fits(run, iris):
     from sklearn.model_selection import StratifiedKFold
 

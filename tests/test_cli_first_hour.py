@@ -155,7 +155,7 @@ def test_features_of_svmlight_files_are_counted(run, tmp_path, first, n_features
 def test_experiments_are_described_and_their_extras_checked(run, monkeypatch):
     code, out, _ = run("reproduce")
     assert code == 0 and "table1" in out and "Table 1 of the paper" in out
-    assert len(out.splitlines()) == 11 and all(len(line.split()) > 3 for line in out.splitlines())
+    assert len(out.splitlines()) >= 11 and all(len(line.split()) > 3 for line in out.splitlines())
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     code, _, err = run("reproduce", "figure1", "--quick")
     assert code == 1 and 'pip install "maxmargin[plot]"' in err

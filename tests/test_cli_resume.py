@@ -165,6 +165,7 @@ def test_kill_9_and_resume(folder):
     assert sorted(os.listdir()) == ["killed.mm", "whole.mm"]  # no checkpoint, no temporary file
 
 
+@pytest.mark.more
 def test_a_path_of_alphas_goes_on_where_it_was(folder, capsys, monkeypatch):
     words = ["train", "multiclass", "@wine", "--alpha", "cv", "--folds", "2", "--json", "-o"]
     assert main([*words, "whole.mm"]) == 0

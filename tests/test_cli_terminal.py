@@ -46,6 +46,7 @@ def test_a_bar_in_a_terminal(tmp_path):
     assert "accuracy" in shown and "wrote a.mm" in shown
 
 
+@pytest.mark.more
 def test_no_bar_in_a_pipe(tmp_path):
     done = subprocess.run(
         [*COMMAND, "a.mm"], cwd=tmp_path, capture_output=True, text=True, encoding="utf-8"

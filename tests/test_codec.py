@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
@@ -76,6 +76,7 @@ ARRAYS = hnp.arrays(
 )
 
 
+@settings(max_examples=40)
 @given(
     st.recursive(
         SCALARS | ARRAYS,

@@ -17,6 +17,8 @@ from test_cli_resume import killed_and_resumed, numbers
 from test_problems import packed
 from test_tree_parser import ALPHA, optimum, problem_data
 
+pytestmark = pytest.mark.more
+
 
 @pytest.mark.parametrize("single_root", [True, False])
 def test_the_optimum_is_that_of_a_convex_solver(single_root):
@@ -29,6 +31,30 @@ def test_the_optimum_is_that_of_a_convex_solver(single_root):
     assert model.status_ == "converged"
     assert model.dual_ <= wanted + 1e-7 and model.primal_ >= wanted - 1e-7
     assert model.gap_ <= 1e-8 * model.primal_
+
+
+@pytest.mark.parametrize("most_trees", [1, 8])
+def test_with_too_many_trees_the_first_solver_goes_on_alone(most_trees, monkeypatch):
+    X, y, weights = problem_data()
+    advance, rounds = Corrective.advance, []
+
+    def watched(self, problem, state, steps):
+        found = advance(self, problem, state, steps)
+        rounds.append((found.inertia > 0.0, found.idle))
+        return found
+
+    monkeypatch.setattr(Corrective, "advance", watched)
+    model = TreeParser(
+        "max-min", alpha=ALPHA, tol=1e-4, max_iter=5000, random_state=0,
+        solver=Corrective(switch=0.5, most_trees=most_trees),
+    ).fit(X, y, sample_weight=weights)  # fmt: skip
+    corrected = [k for k, (corrections, _) in enumerate(rounds) if corrections]
+    alone = next(k for k, (corrections, idle) in enumerate(rounds) if idle and not corrections)
+    assert bool(corrected) == (most_trees > 1) and all(k < alone for k in corrected)
+    assert model.status_ == "converged" and len(rounds) > alone + 1
+    wanted = optimum("max-min", X, y, weights)
+    assert model.dual_ <= wanted + 1e-7 and model.primal_ >= wanted - 1e-7
+    assert model.primal_ - model.dual_ <= 1e-4 * model.primal_
 
 
 def made_problem(tol=1e-6):

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import maxmargin
 import steppers
+from marks import more
 from maxmargin import MulticlassClassifier, OrdinalClassifier
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
@@ -120,7 +121,7 @@ def optimum(X, y, weights, K, alpha=ALPHA):
     return problem.value
 
 
-@pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
+@pytest.mark.parametrize("solver", [more("bcfw"), "lbfgs"])
 @pytest.mark.parametrize("estimator", [MulticlassClassifier, OrdinalClassifier])
 @pytest.mark.parametrize("costs", [None, [1.0, 2.0, 0.5, 1.5]], ids=["plain", "class_weight"])
 def test_optimum(estimator, costs, solver):
@@ -239,6 +240,7 @@ def test_weight_two_is_an_example_twice(iris, solver):
     assert one.primal_ == pytest.approx(other.primal_, abs=1e-11)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("solver", ["bcfw", "lbfgs"])
 def test_sparse_rows_are_dense_rows(iris, solver):
     X, y = iris

@@ -15,6 +15,7 @@ from scipy.special import entr, logsumexp, softmax
 
 import maxmargin
 import steppers
+from marks import more, split
 from maxmargin import EarlyStopping, MulticlassClassifier, SequenceLabeler
 from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
@@ -159,6 +160,7 @@ def linear_maps(structure, rows, weights, i, labels, other, found):
     return norm, value
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("ends", [False, True])
 @pytest.mark.parametrize(("K", "lengths"), [(3, [5, 1, 2]), (2, [70, 3, 1])])
 def test_blocks_with_an_entropy_have_the_features_of_the_chain(ends, K, lengths):
@@ -288,7 +290,7 @@ def optimum(examples, weights):
     return problem.value
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "auto"])
+@pytest.mark.parametrize("solver", split([*SOLVERS, "auto"], {"bcfw"}))
 @pytest.mark.parametrize("constrained", [False, True], ids=["free", "constrained"])
 def test_optimum(constrained, solver):
     X, y, weights, examples = sequences(constrained)
@@ -630,7 +632,7 @@ def test_likelihood_of_labels_that_do_not_fit():
         model.log_likelihood(X[:2], [[0], [7, 1]])
 
 
-@pytest.mark.parametrize("solver", [*SOLVERS, "subgradient"])
+@pytest.mark.parametrize("solver", [*SOLVERS, more("subgradient")])
 def test_early_stopping_and_callbacks(solver):
     random = np.random.RandomState(0)
     X = [random.randn(length, 3) for length in random.randint(1, 6, 40)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 import time
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from maxmargin import Partitioned, SequenceLabeler, distributed
 from maxmargin.distributed import Shards, worker
+from maxmargin.distributed.dask import DaskEngine
 from maxmargin.distributed.engines import VersionError
 from maxmargin.files import FileError
 from test_partitions import KINDS, TAGS, WORDS, X, Y, bits, flat, optimum
@@ -46,6 +49,18 @@ def test_gradients_on_a_cluster(client):
     assert bits(distributed.fit(flat("crf"), (X, Y), engine=client, n_partitions=2)) == bits(
         expected
     )
+
+
+def test_a_call_may_take_any_number_of_looks():
+    """The time that a look may wait for an answer grows with the looks, but not for ever."""
+    engine = object.__new__(DaskEngine)
+    engine._dask, engine.client = mock.MagicMock(), mock.MagicMock(status="running")
+    engine.client.nthreads.return_value = ["here"]
+    future, waited = mock.Mock(status="finished"), []
+    future.done.side_effect = [False] * 100 + [True]
+    future.result.side_effect = lambda timeout: waited.append(timeout) or "answer"
+    assert engine._results([future], ["here"]) == ["answer"]
+    assert len(waited) == 1 and threading.TIMEOUT_MAX > waited[0]
 
 
 # --- data of a cluster -------------------------------------------------------------------------
@@ -122,6 +137,7 @@ def alive(pid):
         return file.read().rsplit(")", 1)[1].split()[0] != "Z"
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes in /proc")
 def test_a_killed_worker_leaves_the_certificate_true_and_no_process_behind():
     best = optimum()

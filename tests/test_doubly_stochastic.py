@@ -24,6 +24,8 @@ from maxmargin._kernels.birkhoff import (
 from maxmargin._kernels.saddle import mirror_prox, proximal_pair, proximal_saddle, saddle_work
 from maxmargin._kernels.sinkhorn import sinkhorn, sinkhorn_work
 
+pytestmark = pytest.mark.more
+
 SEEDS = st.integers(0, 2**32 - 1)
 TIGHT = {"tol_gap_abs": 1e-13, "tol_gap_rel": 1e-13, "tol_feas": 1e-13}
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import steppers
+from marks import more
 from maxmargin import BlockFrankWolfe, MulticlassClassifier, OrdinalClassifier, SequenceLabeler
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.solvers.frank_wolfe import ORDERS
@@ -187,11 +188,11 @@ def flat_model(loss, surrogate):
     ("loss", "surrogate"),
     [
         ("0-1", "max-margin"),
-        ("matrix", "max-margin"),
+        more("matrix", "max-margin"),
         ("absolute", "max-margin"),
         ("0-1", "max-min"),
         ("absolute", "max-min"),
-        ("matrix", "max-min"),
+        more("matrix", "max-min"),
     ],
 )
 def test_optimum_of_one_label(loss, surrogate, weighted):
@@ -274,7 +275,7 @@ def make_stepper(method, problem, **settings):
         ("max-margin", "line"),
         ("max-min", "exact"),
         ("max-min", "line"),
-        ("chain", "line"),
+        more("chain", "line"),
         ("chain", "pairwise"),
     ],
 )
@@ -333,6 +334,7 @@ def test_the_average_weighs_iterates_by_a_power_of_their_number(name, method, av
         np.testing.assert_allclose(found, total / mass, rtol=0, atol=1e-12)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("name", ["max-margin", "chain"])
 def test_the_subgradient_method_has_a_true_dual(name):
     problem, optimum = make_problem(name)

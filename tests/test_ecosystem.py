@@ -47,6 +47,7 @@ def test_sparse_arrays_are_as_good_as_matrices(make):
     assert (flat.predict(make(X)) == flat.predict(X)).all()
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("make", [sp.csr_array, sp.csr_matrix])
 def test_sparse_arrays_of_sequences_and_label_sets(make):
     sequences, labels = np.split(X, 10), np.split(Y, 10)

@@ -144,6 +144,7 @@ def test_sparse_rows_are_dense_rows(iris):
     np.testing.assert_allclose(found, dense.decision_function(X), atol=1e-9)
 
 
+@pytest.mark.more
 def test_sparse_sequences_are_dense_sequences(words):
     X, y = [thinned(x) for x in words[0]], words[1]
     for solver in ("pairwise", "bcfw"):
@@ -153,6 +154,7 @@ def test_sparse_sequences_are_dense_sequences(words):
         assert_close(dense, sparse, 1e-9)
 
 
+@pytest.mark.more
 def test_single_precision_is_close(iris):
     X, y = iris
     model, other = flat().fit(X, y), flat().fit(X.astype(np.float32), y)
@@ -347,6 +349,7 @@ def changed_words(X, y):
     yield y, {"alpha": 5.0}, (X, y), allowed
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("solver", ["bcfw", "pairwise"])
 def test_a_refit_of_other_sequences_has_its_own_optimum(words, solver):
     for labels, settings, data, *allowed in changed_words(*words):

@@ -93,6 +93,7 @@ def test_bracket_of_mirror_prox_holds_the_closed_form_and_shrinks(seed):
     assert widths[1] < widths[0] / 3.0 and widths[2] < widths[1] / 3.0
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("warm", [True, False])
 def test_dual_never_falls_under_exact_steps_and_stays_below_the_primal(warm):
     rng = np.random.RandomState(0)

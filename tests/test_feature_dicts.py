@@ -126,6 +126,7 @@ def test_places_in_later_chunks(monkeypatch):
             model.predict([*good, bad])
 
 
+@pytest.mark.more
 def test_unknown_features_leave_nothing_behind():
     _, vectorizer = learn_sequences([[{"a": "x", "b": 1.0}]])
     columns = columns_of(vectorizer)

@@ -18,6 +18,8 @@ from maxmargin.graphs.inference.linear_program import LinearProgram
 from maxmargin.solvers.loop import run
 from realdata import data_file
 
+pytestmark = pytest.mark.more  # baselines of the experiments
+
 
 def check_gaps(result):
     for check in result.history:
@@ -27,7 +29,12 @@ def check_gaps(result):
 CASES = [
     ("pairs", {}, ("roof-duality", "highs-warm", "highs-cold")),
     ("pairs", {"n_states": 3, "edge_features": 2}, ("highs-warm",)),
-    ("potts", {"n_states": 3, "edge_features": 2}, ("potts", "highs-cold")),
+    pytest.param(
+        "potts",
+        {"n_states": 3, "edge_features": 2},
+        ("potts", "highs-cold"),
+        marks=pytest.mark.slow,
+    ),
     ("triples", {}, ("highs-warm",)),
     ("tree", {}, ("roof-duality",)),
     ("count", {}, ("highs-warm",)),

@@ -338,6 +338,7 @@ def test_known_labels_stay_against_counts():
         model.predict([rows], partial_y=[[None, None, None, 1]])
 
 
+@pytest.mark.more
 def test_known_labels_stay_in_permutations():
     size = 4
     graphs, y = marked(6)
@@ -397,6 +398,7 @@ def test_groups_of_variables():
 # --- size and real data ---------------------------------------------------------------------
 
 
+@pytest.mark.more
 def test_a_hundred_thousand_nodes():
     random = np.random.RandomState(0)
     side = 320

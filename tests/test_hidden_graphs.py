@@ -19,6 +19,8 @@ from maxmargin import (
     save,
 )
 
+pytestmark = pytest.mark.more
+
 RANDOM = np.random.RandomState(0)
 TREE = [(0, 1), (1, 2), (1, 3)]
 CYCLE = [(0, 1), (1, 2), (2, 3), (0, 3), (0, 2)]

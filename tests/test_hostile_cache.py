@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from maxmargin._kernels import cache, jit
-from test_cache import FIT, run
+from test_cache import FEW, FIT, run
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs owners, modes and limits")
 
@@ -194,6 +194,7 @@ def small(folder, preexec=None, command=(sys.executable,), **environment):
     return done.stdout
 
 
+@pytest.mark.more
 @posix
 def test_files_that_may_not_grow(tmp_path):
     """A real refusal by the system in the middle of a write."""
@@ -207,6 +208,7 @@ def test_files_that_may_not_grow(tmp_path):
     assert files(tmp_path / "cache") == []
 
 
+@pytest.mark.more
 def test_a_full_disk(tmp_path):
     full = tmp_path / "full"
     full.mkdir()
@@ -224,6 +226,7 @@ def obey_modes():
         ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="drops a capability of Linux")
 def test_a_home_that_is_read_only(tmp_path):
     home = tmp_path / "home"
@@ -234,6 +237,7 @@ def test_a_home_that_is_read_only(tmp_path):
     assert "NUMBA_CACHE_DIR" in said and list(home.iterdir()) == []
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="drops a capability of Linux")
 def test_a_home_that_cannot_be_looked_into(tmp_path):
     home = tmp_path / "home"
@@ -249,6 +253,7 @@ def test_a_home_that_cannot_be_looked_into(tmp_path):
     assert said.startswith("6 1.5 1 ") and os.strerror(errno.EACCES) in said
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("home", ["missing", "relative"])
 def test_without_a_home(tmp_path, home):
     value = tmp_path / "nonexistent" if home == "missing" else "somewhere"
@@ -418,11 +423,12 @@ def compile_in_a_fork(folder, first):
         os._exit(failed)
 
 
+@pytest.mark.more
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.parametrize("n_processes", [2, *(pytest.param(n, marks=SLOW) for n in (4, 8))])
 def test_processes_that_write_the_versions_of_one_function(folder, n_processes):
     fresh(folder.with_name("warm"))(2)  # so that children start with the compiler ready
-    for repetition in range(10):
+    for repetition in range(3 if n_processes == 2 else 10):
         target = folder / str(repetition)
         started = [compile_in_a_fork(target, k % len(VALUES)) for k in range(n_processes)]
         assert [os.waitpid(process, 0)[1] for process in started] == [0] * n_processes
@@ -437,20 +443,6 @@ def hits_and_misses(lines):
 
 
 # A few functions of the package, compiled in a second or two; the rest is as in FIT.
-FEW = """
-import numpy as np
-from maxmargin._kernels import passes, simplex
-
-x, work, out = np.array([0.2, 0.9, -1.0]), np.empty(6), np.empty(3)
-simplex.project(x, work, 1.0, out)
-value = passes.inner_product(out, x) + simplex.threshold(x, work, 1.0)
-for kernel in (simplex.project, passes.inner_product, simplex.threshold):
-    found = kernel.callable_version.stats
-    print(kernel.__name__, sum(found.cache_hits.values()), sum(found.cache_misses.values()))
-print(value.hex())
-"""
-
-
 def compile_at_once(n_processes, folder, code=FIT, n_kernels=4):
     """The value that all processes find."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder), "MAXMARGIN_PREBUILT": "0"}
@@ -470,6 +462,7 @@ def compile_at_once(n_processes, folder, code=FIT, n_kernels=4):
     return value
 
 
+@pytest.mark.more
 def test_two_processes_compile_at_once_and_damage_is_mended(tmp_path):
     value = compile_at_once(2, tmp_path, FEW, 3)
     for number, path in enumerate(files(tmp_path)):

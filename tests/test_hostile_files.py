@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from marks import split
 from maxmargin import (
     Accelerated,
     BlockFrankWolfe,
@@ -98,8 +99,8 @@ def test_members_are_read_no_further_than_declared(saved, name):
     # Two gigabytes in two megabytes, of a member that declares a thousand bytes.
     members = members_of(saved)
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
-    zeros = bytes(1 << 22)
-    bomb = b"".join(packer.compress(zeros) for _ in range(512)) + packer.flush()
+    zeros = packer.compress(bytes(1 << 22)) + packer.flush(zlib.Z_FULL_FLUSH)  # may be repeated
+    bomb = 512 * zeros + packer.flush()
     with zipfile.ZipFile(saved, "w") as archive:
         for each, content in members.items():
             archive.writestr(each, bomb if each == name else content)
@@ -139,6 +140,7 @@ def test_headers_of_arrays_that_are_none(saved, text):
     refused(saved, "no header of an array")
 
 
+@pytest.mark.more
 def test_an_array_that_is_named_many_times_is_counted_every_time(saved):
     members = members_of(saved)
     state = json.loads(members["state.json"])
@@ -311,10 +313,10 @@ def array_of(members, name):
     return {f"{node['array']} "} if isinstance(node, dict) and "array" in node else set()
 
 
-@pytest.mark.parametrize("case", model_cases())
+@pytest.mark.parametrize("case", split(model_cases(), {"label sets", "graphs"}))
 def test_changed_models(case, tmp_path):
     model, X, y = model_cases()[case]
-    silent, found = check_all_edits(model, X, y, tmp_path, 400)
+    silent, found = check_all_edits(model, X, y, tmp_path, 50)
     assert list(found.values()).count("refused") > 0.7 * len(found)
     shapes = [name for name in silent if name.endswith(("missing", "cut", "type", "more"))]
     assert not shapes, shapes
@@ -426,9 +428,9 @@ def check_checkpoint_edits(make, X, y, path, share):
     assert list(found.values()).count("refused") > 0.6 * len(found)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", split(SOLVERS, {*SOLVERS} - {"blocks", "lbfgs"}))
 def test_changed_checkpoints(solver, tmp_path):
-    check_checkpoint_edits(*SOLVERS[solver], tmp_path / "c", 300)
+    check_checkpoint_edits(*SOLVERS[solver], tmp_path / "c", 40)
 
 
 @pytest.mark.slow

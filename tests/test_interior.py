@@ -59,6 +59,7 @@ def solved(scores, centre, curvature, factor, accuracy, n):
     return upper, lower, mu, nu, regret
 
 
+@pytest.mark.more
 @settings(max_examples=80, deadline=None)
 @given(SEEDS, st.integers(1, 9), st.sampled_from([0.03, 0.3, 3.0, 300.0]), st.booleans())
 def test_the_game_agrees_with_its_linear_program(seed, n, scale, ties):
@@ -139,6 +140,7 @@ def test_every_check_encloses_the_optimum_and_the_last_one_is_it(make):
     assert gaps[0] > 1e-3
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(("alpha", "M"), [(0.1, 5), (1e-3, 5), (1e-2, 6)])
 def test_larger_rankings_agree_with_passes_over_the_blocks(alpha, M):
     X, positions, weights = test_rankings.problem_data(M, n=12, seed=2)

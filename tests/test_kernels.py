@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from marks import more, split
 from maxmargin import (
     RBF,
     BlockFrankWolfe,
@@ -61,8 +62,12 @@ def factor(gram):
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize(
     "model, surrogate",
-    [(MulticlassClassifier, surrogate) for surrogate in SURROGATES]
-    + [(OrdinalClassifier, "max-min")],
+    [
+        (MulticlassClassifier, "max-margin"),
+        (MulticlassClassifier, "max-min"),
+        more(MulticlassClassifier, "crf"),
+        (OrdinalClassifier, "max-min"),
+    ],
 )
 def test_linear_kernel_is_linear(model, surrogate, fit_intercept):
     # Few passes: later, equal gaps are told apart by rounding, and the two take turns differently.
@@ -98,7 +103,7 @@ def test_every_solver(solver):
     assert np.allclose(linear.decision_function(X), dual.decision_function(X @ X.T), atol=1e-9)
 
 
-@pytest.mark.parametrize("surrogate", SURROGATES)
+@pytest.mark.parametrize("surrogate", split(SURROGATES, {"crf"}))
 @pytest.mark.parametrize("model", MODELS)
 def test_rbf_is_linear_on_a_factor_of_its_matrix(model, surrogate):
     gram = rbf_kernel(X, gamma=gamma_scale(X))
@@ -158,9 +163,8 @@ def test_gamma_as_in_svc():
 LABEL_SETS = np.stack([Y == 0, Y > 0, X[:, 0] * X[:, 1] > 0], axis=1).astype(int)
 
 
-@pytest.mark.parametrize(
-    "surrogate", ["max-margin", "max-min", pytest.param("crf", marks=pytest.mark.slow)]
-)
+@pytest.mark.more
+@pytest.mark.parametrize("surrogate", ["max-margin", "max-min", "crf"])
 def test_multilabel(surrogate):
     options = {"alpha": 0.02, "tol": 0, "max_iter": 5, "random_state": 0}
     options["solver"] = BlockFrankWolfe("active")
@@ -186,9 +190,10 @@ def test_multilabel(surrogate):
 # --- how values are stored ------------------------------------------------------------------------
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("cache_size", [1e-6, TINY, 0.015])
 @pytest.mark.parametrize(
-    "as_matrix", [np.asarray, sp.csr_array, pytest.param(sp.csr_matrix, marks=pytest.mark.slow)]
+    "as_matrix", [np.asarray, pytest.param(sp.csr_array, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("kernel", [RBF(), Polynomial(degree=2, coef0=1.0)])
 def test_values_when_needed_are_the_values(kernel, as_matrix, cache_size):
@@ -451,6 +456,7 @@ def test_bad_matrices(gram, message):
         MulticlassClassifier(kernel="precomputed").fit(gram, Y)
 
 
+@pytest.mark.more
 def test_rounding_of_a_matrix_is_no_error():
     noise = np.random.RandomState(0).uniform(-1e-12, 1e-12, GRAM.shape)
     MulticlassClassifier(kernel="precomputed").fit(GRAM + noise, Y)

@@ -160,6 +160,7 @@ def test_grid_search():
     assert len(search.predict(list(X[:2]))) == 2
 
 
+@pytest.mark.more
 def test_weight_zero_is_absence_and_weights_scale(fitted):
     shares = np.ones(12)
     shares[4] = 0.0

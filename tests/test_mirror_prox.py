@@ -23,6 +23,8 @@ from maxmargin.oracles.mirror_prox import chain_pairs
 from test_chain_max_min import HAMMING, allowed_there, outputs_of, small_problem
 from test_duality import CHAIN_COSTS, CHAIN_LABELS, chain_model, chains
 
+pytestmark = pytest.mark.more
+
 EXAMPLE, LENGTH = 2, 3  # an example of small_problem with three positions
 K = CHAIN_LABELS
 LOSSES = HAMMING * CHAIN_COSTS / LENGTH

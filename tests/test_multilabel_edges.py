@@ -242,6 +242,7 @@ def test_kernels():
     assert model.score(x, y) > 0.9 > fitted(y, x).score(x, y)
 
 
+@pytest.mark.more
 def test_a_precomputed_linear_kernel_is_linear():
     settings = {"alpha": 0.1, "tol": 1e-3, "max_iter": 2000, "edges": PAIRS}
     linear, dual = fitted(**settings), fitted(x=X @ X.T, kernel="precomputed", **settings)

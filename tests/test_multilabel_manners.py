@@ -210,6 +210,7 @@ def test_class_weights_that_mean_nothing(class_weight, message):
         fitted(SETS, class_weight=class_weight)
 
 
+@pytest.mark.more
 def test_a_label_of_no_weight_is_not_learned():
     model = fitted(SETS, class_weight={"dog": 0.0}, surrogate="max-min", tol=1e-6)
     assert np.abs(model.coef_[1]).max() == 0.0 and np.abs(model.coef_[0]).max() > 0.1
@@ -304,6 +305,7 @@ def test_early_stopping_keeps_the_best_score():
     assert max(scores) == scores[-1] and len(set(scores)) > 1
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("solver", ["bcfw", "pairwise", "subgradient"])
 def test_solvers_agree(solver):
     expected = fitted(alpha=0.1, tol=1e-6)

@@ -83,6 +83,7 @@ print(out.tolist(), sum(project.stats.cache_hits.values()))
 """
 
 
+@pytest.mark.more
 def test_another_process_takes_linked_code_from_the_cache(tmp_path):
     """Its caller is new, so it needs the plain code."""
 

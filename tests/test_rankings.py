@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import realdata
 import steppers
+from marks import more
 from maxmargin import (
     BlockFrankWolfe,
     LabelRanker,
@@ -234,12 +235,12 @@ def known_problem(surrogate, M=3, **settings):
     ("surrogate", "method", "settings"),
     [
         ("max-margin", steppers.pairwise, {}),
-        ("max-margin", steppers.frank_wolfe, {}),
-        ("max-min", steppers.frank_wolfe, {}),
-        ("max-min", steppers.frank_wolfe, {"oracle": Proximal(iterations=1)}),
-        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx()}),
-        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(iterations=1)}),
-        ("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(projection="quadratic")}),
+        more("max-margin", steppers.frank_wolfe, {}),
+        more("max-min", steppers.frank_wolfe, {}),
+        more("max-min", steppers.frank_wolfe, {"oracle": Proximal(iterations=1)}),
+        more("max-min", steppers.frank_wolfe, {"oracle": MirrorProx()}),
+        more("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(iterations=1)}),
+        more("max-min", steppers.frank_wolfe, {"oracle": MirrorProx(projection="quadratic")}),
     ],
 )
 def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings):
@@ -260,6 +261,7 @@ def test_the_dual_rises_and_the_certificate_is_true(surrogate, method, settings)
     assert wanted - dual < 0.2 * first_gap
 
 
+@pytest.mark.more
 def test_more_items_than_can_be_enumerated():
     X, positions, weights = problem_data(9, 12, seed=3)
     found = {}
@@ -277,6 +279,7 @@ def test_more_items_than_can_be_enumerated():
     assert widest[0] < 0.1 * widest[2]
 
 
+@pytest.mark.more
 def test_evaluation_changes_nothing():
     model, X, positions, weights, _ = known_problem("max-min")
     problem = packed_problem(model, X, positions, weights)
@@ -359,10 +362,15 @@ def test_a_warm_start_goes_on(surrogate):
     assert model.n_oracle_calls_ < 0.3 * before
 
 
-def test_early_stopping_and_the_subgradient_method():
+def test_early_stopping():
     X, positions, _ = problem_data(4, 60, seed=1)
     model = LabelRanker(early_stopping=True, random_state=0).fit(X, positions)
     assert model.history_[-1].validation_score is not None
+
+
+@pytest.mark.more
+def test_the_subgradient_method():
+    X, positions, _ = problem_data(4, 60, seed=1)
     with pytest.warns(ConvergenceWarning):
         model = LabelRanker("max-min", solver="subgradient", max_iter=20).fit(X, positions)
     assert 0.0 <= model.dual_ <= model.primal_

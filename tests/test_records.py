@@ -276,6 +276,7 @@ print(*np.round(model.coef_.ravel(), 3))
 """
 
 
+@pytest.mark.more
 @needs_support
 def test_without_what_it_builds_on_all_works_as_by_default(tmp_path):
     def run(lose, folder):

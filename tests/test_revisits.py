@@ -16,6 +16,8 @@ from maxmargin.solvers._revisit_kernel import revisit_steps
 from steppers import pairwise
 from test_problems import packed
 
+pytestmark = pytest.mark.more
+
 RANDOM = np.random.RandomState(0)
 LENGTHS = (1, 2, 5, 9, 12, 3, 4)
 X = [RANDOM.randn(length, 4) for length in LENGTHS]

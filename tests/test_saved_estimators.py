@@ -260,6 +260,7 @@ def test_missing_skops_names_the_extra(tmp_path, monkeypatch):
         save(model, tmp_path / "model")
 
 
+@pytest.mark.more
 def test_values_of_parameters_are_saved(tmp_path):
     costs = 1.0 - np.eye(3)
     given = {

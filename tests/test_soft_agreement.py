@@ -11,10 +11,11 @@ import steppers
 from graph_models import PlainModel, make_problem, random_graph, random_truth
 from maxmargin.graphs.factor_graph import FactorGraph
 from maxmargin.graphs.packing import pack_graphs, plan_layout
-from maxmargin.graphs.soft import theorem_h
+from maxmargin.graphs.soft import SoftAgreement
+from maxmargin.graphs.soft_bounds import curvature, theorem_h
 from maxmargin.solvers.loop import run
 
-KINDS = ("pairs", "own tables", "potts", "triples", "count", "tree", "chain")
+KINDS = ("pairs", "own tables", "both on", "own ties", "potts", "triples", "count", "tree", "chain")
 
 
 def some_problem(kind, seed=0, n=3, n_states=2, edge_features=0, **options):
@@ -255,6 +256,83 @@ def test_constants_of_theorem_4_1_by_hand():
     # A count forbids labellings: a score of minus infinity, for which the theorem says nothing.
     counted = FactorGraph(np.ones((4, 1)), 2).add_count(range(4), at_most=2)
     assert theorem_h(make_problem([counted], [np.zeros(4, int)])) == np.inf
+
+
+def test_bounds_of_algorithm_1_by_hand_and_after_training():
+    """Theorem 5.1 and its corollaries: two variables, a factor, two examples of weights 1 and 3."""
+    graph = FactorGraph([[2.0, 2.0], [1.0, 0.0]], 2).add_tables([(0, 1)])
+    truth = np.array([0, 1])
+    weights = np.array([1.0, 3.0])
+    problem = make_problem([graph, graph], [truth, truth], alpha=0.5, weights=weights)
+    # q = 3, R^2 = 9, the factor has two variables: D = 2. Shares of 1/4 and 3/4.
+    expected = 4 * 3 * (4 * 9 * (1 / 16 + 9 / 16) / 0.5 + 2 / 0.1)
+    assert curvature(problem, 0.1) == pytest.approx(expected)
+    solver = SoftAgreement.algorithm1(rho=0.1)
+    stepper = steppers.Stepper(solver, problem, rng=np.random.RandomState(0))
+    result = run(stepper, tol=0.0, max_iter=50)
+    bounds = result.bounds
+    t, total = 2 * 50 * 3, expected + 1.0  # g(0) = 1
+    assert bounds["expected_error"] == pytest.approx(12 / (t + 12) * total)
+    assert bounds["expected_gap"] == pytest.approx(36 / (t + 1) * total)
+    assert bounds["steps_to_gap"] == pytest.approx(36 * total / bounds["soft_gap"] - 1)
+    # After so many steps of that rho the expected gap is half the hard one, and so is rho/2 h.
+    rho = bounds["rho_to_hard_gap"]
+    reached = bounds["soft_gap"]  # no certificate of the hard problem was asked for
+    assert rho == pytest.approx(reached / (theorem_h(problem) / 4.0))
+    steps = bounds["steps_to_hard_gap"]
+    assert 36 * (curvature(problem, rho) + 1.0) / (steps + 1) == pytest.approx(0.5 * reached)
+    # The bounds hold: the dual is as near to its optimum as promised, and the gap as small.
+    best, _ = PlainModel(problem).solve(kappa=10.0)
+    assert best - result.dual <= bounds["expected_error"]
+    assert result.gap <= bounds["expected_gap"]
+
+
+@pytest.mark.parametrize("kind", ["own tables", "triples"])
+def test_curvature_bounds_every_block(kind):
+    """The Hessian of the soft dual along the moves between vertices of each block."""
+    problem = some_problem(kind, weights=np.ones(3))
+    model = PlainModel(problem)
+    rho, total = 0.3, 0.0
+    blocks = [(start, k) for start, k, _ in model.unary]
+    blocks += [(start, int(np.prod(sizes))) for start, sizes, _, _ in model.entries]
+    for start, size in blocks:
+        worst = 0.0
+        for a, b in itertools.combinations(range(size), 2):
+            d = np.zeros(model.n_parts)
+            d[start + a], d[start + b] = 1.0, -1.0
+            w = (model.features * problem.scales[model.owner]) @ d
+            off = sum(
+                ((model.marginal(d, entry, axis) - d[at : at + k]) ** 2).sum()
+                for entry in model.entries
+                for axis, (at, k) in enumerate(entry[2])
+            )
+            worst = max(worst, problem.alpha * w @ w + off / (3.0 * rho))
+        total += worst
+    assert total <= curvature(problem, rho)
+
+
+def test_algorithm_1_has_the_soft_optimum():
+    problem = some_problem("pairs")
+    truth, _ = PlainModel(problem).solve(kappa=0.5)
+    solver = SoftAgreement.algorithm1(rho=2.0)
+    assert solver.get_params()["steps"] == "frank-wolfe"
+    stepper = steppers.Stepper(solver, problem, rng=np.random.RandomState(0))
+    result = run(stepper, tol=2e-3, max_iter=20_000)
+    assert result.status == "converged"
+    assert truth - 1e-7 <= result.primal <= truth + 2e-3 * result.primal
+    assert truth - 2e-3 * result.primal <= result.dual <= truth + 1e-7
+
+
+@pytest.mark.parametrize("rho", [0.002, 0.05])
+def test_annealing_does_not_freeze_from_a_small_rho(rho):
+    """Where the first rho is too small already, annealing is as good as leaving it alone."""
+    problem = some_problem("pairs", n_states=3)
+    truth, _ = PlainModel(problem).solve()
+    excess = {}
+    for agreement in ("soft", "annealed"):
+        stepper, _ = train(problem, agreement=agreement, rho=rho, inertia=0.0, passes=1500, tol=0)
+        excess[agreement] = stepper.bounds()["hard_primal"] - truth
+    assert excess["annealed"] <= excess["soft"]
 
 
 def test_annealing_tends_to_the_hard_optimum():

@@ -27,7 +27,7 @@ from maxmargin import (
 from maxmargin.estimators._moved import with_values
 from maxmargin.solvers.auto import choose, make_solver
 from maxmargin.solvers.base import NAMES
-from maxmargin.solvers.problem import Outline
+from maxmargin.solvers.outline import Outline
 from maxmargin.structures.arborescence import Arborescence
 from maxmargin.structures.chain import Chain
 from maxmargin.structures.multiclass import Multiclass

@@ -3,12 +3,15 @@ where they should not; states that are all a solver knows."""
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import steppers
+from marks import more
 from maxmargin import (
     LBFGS,
     Accelerated,
@@ -45,9 +48,14 @@ def labeler(solver, **settings):
     return SequenceLabeler(**{"alpha": 0.05, "random_state": 0, "solver": solver, **settings})
 
 
+@functools.cache
+def reference_fit():
+    return labeler("pairwise", tol=1e-6, max_iter=20_000).fit(SEQUENCES, LABELS)
+
+
 @pytest.mark.parametrize("name", SOLVERS)
 def test_every_solver_has_the_same_optimum_and_a_true_certificate(name):
-    reference = labeler("pairwise", tol=1e-6, max_iter=20_000).fit(SEQUENCES, LABELS)
+    reference = reference_fit()
     tol = 1e-3 if name in ("accelerated", "flow") else 0.05
     model = labeler(SOLVERS[name], tol=tol, max_iter=5000).fit(SEQUENCES, LABELS)
     assert model.status_ == "converged"
@@ -129,6 +137,7 @@ def test_parameters_of_solvers_are_checked(solver, message):
         model.set_params(solver=solver).fit(X, y)
 
 
+@pytest.mark.more
 def test_a_refit_with_another_solver_starts_afresh():
     model = MulticlassClassifier("crf", solver="lbfgs", warm_start=True, random_state=0).fit(X, Y)
     for settings in (
@@ -181,7 +190,7 @@ def test_soft_agreement_without_inertia_too():
 
 
 @pytest.mark.parametrize("inertia", [0.5, 5.0, 50.0])
-@pytest.mark.parametrize("kind", ["rows", "sequences"])
+@pytest.mark.parametrize("kind", ["rows", more("sequences")])
 def test_accelerated_values_hold_at_every_check(kind, inertia):
     """The dual of mixtures never passes the optimum, and weights are those of the dual point."""
     problem, plain = make_problems(kind)

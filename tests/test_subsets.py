@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import linprog
 from scipy.special import logsumexp
-from scipy.stats import chisquare
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -19,11 +18,8 @@ from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.subsets import (
     best_subset,
-    draw_subset,
-    next_subset,
     project_hypersimplex,
     subset_marginals,
-    swap_element,
 )
 from maxmargin.structures.subset import Subset
 from maxmargin.surrogates.max_min import MaxMin
@@ -120,27 +116,6 @@ def test_projection_onto_the_hypersimplex():
         # The projection is the point at which no vertex lies in the direction of the residual.
         every = indicators(v, s) if v < 9 else out[None]
         assert ((every - out) @ (values - out)).max() <= 1e-10
-
-
-def test_the_space_of_subsets():
-    v, s = 6, 3
-    subset = np.arange(s)
-    listed = [tuple(subset)]
-    while next_subset(subset, v):
-        listed.append(tuple(subset.tolist()))
-    assert listed == list(combinations(range(v), s))
-    out = np.empty(s, np.int64)
-    for place in range(s):
-        for element in set(range(v)) - {0, 2, 5}:
-            swap_element(np.array([0, 2, 5]), place, element, out)
-            expected = sorted({0, 2, 5} - {[0, 2, 5][place]} | {element})
-            assert out.tolist() == expected
-    random = np.random.RandomState(0)
-    counts = dict.fromkeys(listed, 0)
-    for _ in range(8000):
-        draw_subset(v, random.random_sample(v), out)
-        counts[tuple(out.tolist())] += 1
-    assert chisquare(list(counts.values())).pvalue > 1e-3
 
 
 # --- fits -----------------------------------------------------------------------------------

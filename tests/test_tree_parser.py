@@ -196,6 +196,7 @@ def max_min_objective(model, X, y, weights):
     return 0.5 * ALPHA * model.coef_ @ model.coef_ + total / weights.sum()
 
 
+@pytest.mark.more
 def test_optimum_of_max_min():
     X, y, weights = problem_data()
     model = TreeParser("max-min", **{**EXACT, "tol": 1e-3}).fit(X, y, sample_weight=weights)
@@ -256,6 +257,7 @@ def latent_objective(model, X, y, weights):
     return 0.5 * ALPHA * model.coef_ @ model.coef_ + total / weights.sum()
 
 
+@pytest.mark.more
 def test_hidden_heads_are_latent():
     X, y, weights = problem_data((4, 3, 4, 2, 3, 4), seed=5)
     partial = [heads.tolist() for heads in y]

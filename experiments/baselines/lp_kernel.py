@@ -15,9 +15,44 @@ from maxmargin.graphs._soft_kernel import add_factor_block
 from maxmargin.graphs._tighten_kernel import score_example
 from maxmargin.graphs.graph import COUNT
 from maxmargin.graphs.inference.max_flow import make_network
-from maxmargin.graphs.inference.roof_duality import largest_shape, relax_example
+from maxmargin.graphs.inference.roof_duality import (
+    half_labels,
+    half_pair,
+    half_score,
+    largest_shape,
+)
 from maxmargin.graphs.kernels.agreement import add_to_factor
 from maxmargin.solvers._bcfw_kernel import weight_of
+
+
+@leaf
+def write_marginals(plan, s, tables, halves, unary_out, tables_out):
+    """Marginals of the states and the tables of an example from those of its variables."""
+    base = plan.variables[s]
+    for v in range(plan.variables[s + 1] - base):
+        at = plan.state_at[base + v]
+        unary_out[at + 1] = 0.5 * halves[v]
+        unary_out[at] = 1.0 - unary_out[at + 1]
+    for q in range(plan.singles[s], plan.singles[s + 1]):
+        at, half = plan.single_entry[q], 0.5 * halves[plan.single[q]]
+        tables_out[at] = 1.0 - half
+        tables_out[at + 1] = half
+    for p in range(plan.pairs[s], plan.pairs[s + 1]):
+        at = plan.entry[p]
+        found = half_pair(
+            tables[at], tables[at + 1], tables[at + 2], tables[at + 3],
+            halves[plan.first[p]], halves[plan.second[p]],
+        )  # fmt: skip
+        for k in range(4):
+            tables_out[at + k] = found[k]
+
+
+@leaf
+def relax_example(plan, s, unary, tables, fixed, net, halves, unary_out, tables_out):
+    """Optimum of the relaxation of one example; returns its value. The oracle of a solver."""
+    half_labels(plan, s, unary, tables, fixed, net, halves)
+    write_marginals(plan, s, tables, halves, unary_out, tables_out)
+    return half_score(plan, s, unary, tables, halves)
 
 
 @leaf
@@ -31,7 +66,7 @@ def _gather_row(graphs, s, a, unary, change):
         change[j] = 0.0
     while a < graphs.variables[s + 1] and graphs.row_step[a] == step:
         at, column = graphs.state_at[a], graphs.column[a]
-        for j in range(graphs.n_states[a]):
+        for j in range(graphs.scored_from[a], graphs.n_states[a]):
             change[column + j] += unary[at + j]
         a += 1
     return a
@@ -147,8 +182,9 @@ def add_answer(
         begin = a
         a = _gather_row(graphs, s, a, unary, room.change)
         for b in range(begin, a):
-            v = graphs.first_variable[m] + b - base
-            room.change[graphs.column[b] + truth[v]] -= 1.0
+            state = truth[graphs.first_variable[m] + b - base]
+            if state >= graphs.scored_from[b]:
+                room.change[graphs.column[b] + state] -= 1.0
         row = graphs.first_row[m] + graphs.row_step[begin]
         add_row(rows, matrix, row, room.change, -amount)
     for f in range(graphs.factors[s], graphs.factors[s + 1]):

@@ -29,7 +29,7 @@ from maxmargin.graphs.inference.linear_program import LinearProgram
 from maxmargin.graphs.inference.plan import BINARY, PAIRWISE, Plan, make_plan
 from maxmargin.graphs.kernels.agreement import make_room
 from maxmargin.graphs.problem import GraphProblem
-from maxmargin.solvers.problem import for_groups
+from maxmargin.solvers.groups import for_groups
 
 ORACLES = ("roof-duality", "potts", "highs-warm", "highs-cold")
 

@@ -27,7 +27,8 @@ _NAMES = {
     "graphs.factor_graph": "FactorGraph",
     "graphs.soft": "SoftAgreement",
     "latent.spaces.labels": "LabelSequence Permutation",
-    "latent.spaces.sets": "Arborescence DAG Subset",
+    "latent.spaces.graphs": "Arborescence DAG",
+    "latent.spaces.sets": "Subset",
     "latent.variables": "AffineMap AnyPairs HiddenStates Latent SharedPairs",
     "memory": "MemoryEstimate estimate_memory",
     "oracles.values": "ClosedForm DoubleOracle MirrorProx Proximal",
@@ -89,8 +90,9 @@ if TYPE_CHECKING:
     from .features.kernel_kinds import RBF, KernelFunction, Polynomial
     from .graphs.factor_graph import FactorGraph
     from .graphs.soft import SoftAgreement
+    from .latent.spaces.graphs import DAG, Arborescence
     from .latent.spaces.labels import LabelSequence, Permutation
-    from .latent.spaces.sets import DAG, Arborescence, Subset
+    from .latent.spaces.sets import Subset
     from .latent.variables import AffineMap, AnyPairs, HiddenStates, Latent, SharedPairs
     from .memory import MemoryEstimate, estimate_memory
     from .paths import Path, path

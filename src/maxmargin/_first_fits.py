@@ -239,6 +239,19 @@ def _fit(
     )
 
 
+# Which solver is chosen depends on the data: the tiny data here, or others.
+_OF_TWO_SOLVERS = {
+    f"{task}/crf/{kind}"
+    for task in ("sequence", "multiclass", "ordinal")
+    for kind in ("dense", "csr")
+}
+
+
+def _by_blocks(fit: FirstFit) -> FirstFit:
+    """A fit that is followed by one with block Frank-Wolfe."""
+    return fit._replace(more=lambda: fit.model().set_params(solver="bcfw").fit(*fit.data()))
+
+
 def _all() -> Iterable[FirstFit]:
     any_graphs = _fit(
         "graph/max-margin/factors", "any graphs", _factor_graphs, "", "GraphLabeler", random_state=0
@@ -250,11 +263,12 @@ def _all() -> Iterable[FirstFit]:
                 options: dict[str, Any] = {"surrogate": surrogate, "random_state": 0}
                 if kind == "rbf":
                     options["kernel"] = "rbf"
-                yield _fit(f"{task}/{surrogate}/{kind}", group, data, kind, estimator, **options)
+                fit = _fit(f"{task}/{surrogate}/{kind}", group, data, kind, estimator, **options)
+                yield _by_blocks(fit) if fit.name in _OF_TWO_SOLVERS else fit
     for kind in ("dense", "csr"):  # a CRF of label sets has no edges
         options = {"surrogate": "crf", "edges": "none", "random_state": 0}
         name = f"multilabel/crf/{kind}"
-        yield _fit(name, "classes", _sets, kind, "MultiLabelClassifier", **options)
+        yield _by_blocks(_fit(name, "classes", _sets, kind, "MultiLabelClassifier", **options))
     for space, (latent, data) in _LATENT.items():
         # Slack re-scaling over all label sequences has no exact oracle.
         for trainer in ("random", "lssvm") if space == "states" else ("random", "all", "lssvm"):

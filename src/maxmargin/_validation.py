@@ -162,6 +162,11 @@ def check_integer(name: str, value: Any, at_least: int) -> int:
     return int(value)
 
 
+def is_auto(name: str, value: Any) -> bool:
+    """Whether a parameter that is a number or "auto" is the latter; refuses other texts."""
+    return is_text(value) and check_choice(name, value, ("auto",)) == "auto"
+
+
 def check_switch(name: str, value: Any) -> bool:
     """True or False; a word such as "no" would count as True."""
     if not is_switch(value):

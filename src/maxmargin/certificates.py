@@ -23,6 +23,15 @@ import numpy as np
 from scipy.optimize import linprog
 from sklearn.utils.validation import check_is_fitted
 
+from ._excess_risk import (
+    ExcessRiskBound,
+    Iterations,
+    LossConstants,
+    best_alpha,
+    excess_risk_bound,
+    iterations_for,
+    loss_constants,
+)
 from ._validation import check_choice, check_integer, check_loss_matrix, has_length, is_text
 from .latent.certificates import (
     BetaEstimate,
@@ -39,13 +48,20 @@ from .tasks import estimator_names, unwrap
 __all__ = [
     "BetaEstimate",
     "Certificate",
+    "ExcessRiskBound",
     "GeneralisationBound",
     "GibbsDistortion",
+    "Iterations",
+    "LossConstants",
+    "best_alpha",
     "calibration_constant",
     "estimate_beta",
+    "excess_risk_bound",
     "generalisation_bound",
     "gibbs_distortion",
+    "iterations_for",
     "largest_norm",
+    "loss_constants",
     "sample_size",
     "summary",
 ]

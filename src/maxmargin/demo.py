@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.datasets import load_diabetes, load_wine
+from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
@@ -25,7 +25,6 @@ from . import (
     GridLabeler,
     LabelRanker,
     Matcher,
-    MulticlassClassifier,
     MultiLabelClassifier,
     OrdinalClassifier,
     SequenceLabeler,
@@ -68,15 +67,6 @@ def words() -> Lesson:
 def _halves(X: Any, y: Any) -> tuple[Any, Any, Any, Any]:
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
     return X_train, y_train, X_test, y_test
-
-
-def wines() -> Lesson:
-    """Three kinds of wine."""
-    data = load_wine(as_frame=False)
-    y = np.array([f"wine {k + 1}" for k in data.target])
-    model = MulticlassClassifier("max-min", random_state=0, verbose=1)
-    return Lesson(model, *_halves(StandardScaler().fit_transform(data.data), y),
-                  "chemical analyses of 178 wines (scikit-learn)")  # fmt: skip
 
 
 def diabetes() -> Lesson:
@@ -139,7 +129,6 @@ def sentences() -> Lesson:
 # Title, lesson, and the first fit whose compiled code it needs.
 TOUR: tuple[tuple[str, Callable[[], Lesson], str], ...] = (
     ("Words: read noisy digits", words, "sequence/max-margin/dense"),
-    ("Classes: tell wines apart", wines, "multiclass/max-min/dense"),
     ("Ordered classes: progress of diabetes", diabetes, "ordinal/max-min/dense"),
     ("Sets of labels: topics of articles", topics, "multilabel/max-margin/dense"),
     ("Grids: find discs in noisy pictures", pictures, "grid/max-margin/dense"),

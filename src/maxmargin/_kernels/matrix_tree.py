@@ -25,7 +25,7 @@ from __future__ import annotations
 import numpy as np
 
 from .exponential import exp_row
-from .jit import compiled, leaf
+from .jit import leaf
 from .maxima import largest
 from .vector import add_scaled
 
@@ -283,17 +283,3 @@ def careful_marginals(table, single_root, work, mu):
     for d in range(n):
         roots += mu[d, 0]
     return log_z if roots < 1.5 or not single_root else -np.inf
-
-
-@compiled
-def marginals_of(scores, single_root, careful):
-    """Marginals and ``log Z`` of one table of scores, ``(n, n + 1)``; -inf forbids an arc."""
-    n = scores.shape[0]
-    table = scores.copy()
-    mu = np.zeros((n, n + 1))
-    for d in range(n):
-        table[d, d + 1] = -np.inf
-    work = np.empty(matrix_tree_work(n))
-    if careful:
-        return mu, careful_marginals(table, single_root, work, mu)
-    return mu, tree_marginals(table, single_root, work, mu)

@@ -120,6 +120,12 @@ def max_min_label(loss, scores, work, mu):
     _must_be_compiled("max_min_label")
 
 
+def smooth_max_min_label(loss, strength, scores, work, mu):
+    """Write the answer of ``max_mu min_j E_mu loss(j, .) + strength entropy(mu) + scores @ mu``
+    and return its value; for losses with a formula."""
+    _must_be_compiled("smooth_max_min_label")
+
+
 def max_min_label_prox(loss, scores, mu, curvature, work, out):
     """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none.
 
@@ -238,6 +244,18 @@ def max_min(structure, i, scores, work, mu):
     where the oracle is exact.
     """
     _must_be_compiled("max_min")
+
+
+def smooth_max_min(structure, strength, i, scores, work, mu):
+    """Write the answer of ``max_mu min_nu nu' A mu + strength entropy(mu) + scores @ mu`` and
+    return its value; for structures with a formula."""
+    _must_be_compiled("smooth_max_min")
+
+
+def strong_concavity(structure):
+    """A c with ``entropy`` at least ``g (1-g)/2 c |mu - nu|_1^2`` above its chord at
+    ``(1-g) mu + g nu``."""
+    _must_be_compiled("strong_concavity")
 
 
 def forbid_labels(structure, i, t, values):

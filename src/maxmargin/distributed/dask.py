@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from .._optional import require
+from .._validation import is_text
 from ..solvers.parts import Lost, StaleRound
 from . import worker
 from .data import columns_of
@@ -44,7 +45,7 @@ class DaskEngine(RemoteEngine):
                 dashboard_address=None, silence_logs=logging.CRITICAL,
             )  # fmt: skip
             engine = self._cluster.scheduler_address
-        if isinstance(engine, str):
+        if is_text(engine):
             refuse_silent(engine)
             try:
                 engine = self._dask.Client(engine, timeout=CONNECT_SECONDS, set_as_default=False)
@@ -135,7 +136,7 @@ class DaskEngine(RemoteEngine):
                 found[i] = self._answer(futures[i], patience)
                 if found[i] is not None:
                     waiting.discard(i)
-            patience *= 2.0
+            patience = min(2.0 * patience, SLOW_SECONDS)
             if not waiting:
                 break
             alive = set(self.client.nthreads())
@@ -167,6 +168,9 @@ class DaskEngine(RemoteEngine):
             return Lost(repr(failure))
         raise failure
 
+    def partitions_of(self, data: Any, target: Any) -> list[Any] | None:
+        return _partitions_of(data, target, self.client)
+
     def close(self) -> None:
         """Forget the parts; end a cluster that was started here."""
         try:
@@ -188,7 +192,7 @@ def _pairs(found: Any) -> tuple[list, list]:
     return [x for x, _ in pairs], [y for _, y in pairs]
 
 
-def partitions_of(data: Any, target: Any, client: Any) -> list[Any] | None:
+def _partitions_of(data: Any, target: Any, client: Any) -> list[Any] | None:
     """Futures of ``(X, y)`` of each partition of a Dask collection; None if it is none."""
     dask = require("dask", "dask", _PURPOSE)
     Future = require("distributed", "dask", _PURPOSE).Future
@@ -211,10 +215,10 @@ def partitions_of(data: Any, target: Any, client: Any) -> list[Any] | None:
             found = [dask.delayed(columns_of)(part, target) for part in parts]
         else:
             found = [dask.delayed(_pairs)(part) for part in parts]
-    elif isinstance(data, list) and data and all(map(dask.is_dask_collection, data)):
-        found = data
-    elif isinstance(data, list) and data and all(isinstance(part, Future) for part in data):
-        return data
-    else:
+    elif not isinstance(data, list) or not data:
         return None
+    elif all(map(dask.is_dask_collection, data)):
+        found = data
+    else:
+        return data if all(isinstance(part, Future) for part in data) else None
     return client.compute(found)

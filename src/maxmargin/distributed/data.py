@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer
+from sklearn.utils.validation import _num_samples
 
 from ..estimators.sequence import SequenceLabeler
 from ..features.dicts import new_vectorizer
@@ -55,8 +56,7 @@ def unpack(data: Any, where: str) -> tuple[Any, ...]:
         raise ValueError(
             f"{where} must be (X, y) or (X, y, sample_weight); received {type(data).__name__}."
         )
-    n = data[0].shape[0] if hasattr(data[0], "shape") else len(data[0])
-    if n == 0:
+    if _num_samples(data[0]) == 0:
         raise ValueError(f"{where} is empty; expected at least one example: leave it out.")
     return tuple(data)
 
@@ -106,6 +106,10 @@ class Held:
     def call(self, name: str, share: float, args: tuple) -> Any:
         return getattr(self, name)(*args)
 
+    def kept(self) -> tuple[None, None]:
+        """Nothing: the data can be read again."""
+        return None, None
+
     def look(self, model: Any) -> Found:
         """The first pass."""
         X, y = self.data[:2]
@@ -120,8 +124,7 @@ class Held:
         classes = None
         if "classes" in model.get_params(deep=False) and model.classes is None:
             classes = _labels(y)
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        return Found(n, width, sparse, names, classes, (X[:2], y[:2]))
+        return Found(_num_samples(X), width, sparse, names, classes, (X[:2], y[:2]))
 
     def apply(self, model: Any, method: str) -> Any:
         """A method of a fitted model."""

@@ -12,20 +12,17 @@ import shutil
 import tempfile
 from typing import Any
 
-from ..solvers.parts import Maker, Part
+from ..solvers.parts import Engine, Maker, Part
 
 
-class Disk:
-    """The engine; see :class:`~maxmargin.solvers.parts.Threads`.
+class Disk(Engine):
+    """The engine.
 
     Parameters
     ----------
     folder : path, optional
         Where a folder for the partitions is made; by default that of temporary files.
     """
-
-    fallible = False
-    n_workers = 1
 
     def __init__(self, folder: str | os.PathLike[str] | None = None):
         self._folder = tempfile.mkdtemp(prefix="maxmargin-", dir=folder)
@@ -44,12 +41,13 @@ class Disk:
 
     def _call(self, k: int, name: str, share: float, args: tuple) -> Any:
         part = self._loaded(k)
-        problem = getattr(part, "problem", None)
+        before, _ = part.kept()
         answer = part.call(name, share, args)
-        if isinstance(part, Part):
-            if part.problem is not problem:
-                self._write(k, "problem", part.problem)
-            self._write(k, "state", (part.solver, part.state, part.mean, part.rounds))
+        problem, state = part.kept()
+        if problem is not before:
+            self._write(k, "problem", problem)
+        if state is not None:
+            self._write(k, "state", state)
         return answer
 
     def _loaded(self, k: int) -> Any:
@@ -58,8 +56,9 @@ class Disk:
             return self._present[1]
         self._present = None  # its memory is free before the next one comes
         part = self._makers[k]() if not os.path.exists(self._path(k, "state")) else self._read(k)
-        if isinstance(part, Part) and not os.path.exists(self._path(k, "problem")):
-            self._write(k, "problem", part.problem)
+        problem, _ = part.kept()
+        if problem is not None and not os.path.exists(self._path(k, "problem")):
+            self._write(k, "problem", problem)
         self._present = k, part
         return part
 
@@ -76,9 +75,6 @@ class Disk:
 
     def _path(self, k: int, what: str) -> str:
         return os.path.join(self._folder, f"{k}.{what}")
-
-    def restart(self, k: int, make: Maker) -> None:
-        """Nothing is lost here."""
 
     def close(self) -> None:
         """Remove the folder."""

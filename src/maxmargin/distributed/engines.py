@@ -1,8 +1,7 @@
 """Where partitions work: the seam between training and a cluster.
 
-An engine has ``start(makers)``, ``call(ks, name, share, each)``, ``restart(k, maker)``, ``close()``
-and ``n_workers``, as :class:`~maxmargin.solvers.parts.Threads` has them. This module holds what the
-remote ones share, and finds the engine for what a user gives.
+Engines are :class:`~maxmargin.solvers.parts.Engine`. This module holds what the remote ones share,
+and finds the engine for what a user gives.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..solvers.parts import Lost, Maker, Threads
+from .._validation import is_text
+from ..solvers.parts import Engine, Maker, Threads, lost_among
 from . import worker
 from .disk import Disk
 
@@ -30,17 +30,13 @@ class VersionError(RuntimeError):
     """A worker has another version of the library."""
 
 
-class RemoteEngine:
+class RemoteEngine(Engine):
     """Parts on workers. Subclasses know how to reach a worker; here is what all of them do."""
 
     fallible = True
 
     def __init__(self) -> None:
         self.run = uuid.uuid4().hex
-
-    @property
-    def n_workers(self) -> int:
-        raise NotImplementedError
 
     def put(self, ks: list[int], makers: list[Maker]) -> list[Any]:
         """Versions of the workers that now hold the parts, or :class:`Lost`."""
@@ -51,23 +47,20 @@ class RemoteEngine:
         raise NotImplementedError
 
     def start(self, makers: list[Maker]) -> None:
-        """Put the parts where they will work."""
         ks = list(range(len(makers)))
         self._check(ks, self.put(ks, makers), makers)
 
     def restart(self, k: int, make: Maker) -> None:
-        """A new part in the place of a lost one."""
         _LOGGER.warning("partition %d was lost; it starts again on another worker", k)
         self._check([k], self.put([k], [make]), [make])
 
     def _check(self, ks: list[int], found: list[Any], makers: list[Maker]) -> None:
-        for k, answer, make in zip(ks, found, makers, strict=True):
-            for _ in range(3):
-                if not isinstance(answer, Lost):
-                    break
-                answer = self.put([k], [make])[0]
-            if isinstance(answer, Lost):
-                raise RuntimeError(f"partition {k} could not be put on a worker: {answer.reason}")
+        for _ in range(3):
+            for i in lost_among(found):
+                found[i] = self.put([ks[i]], [makers[i]])[0]
+        for i, reason in lost_among(found).items():
+            raise RuntimeError(f"partition {ks[i]} could not be put on a worker: {reason}")
+        for k, answer in zip(ks, found, strict=True):
             if answer != worker.version():
                 raise VersionError(
                     f"the worker of partition {k} has maxmargin {answer}, but this process has "
@@ -75,18 +68,15 @@ class RemoteEngine:
                 )
 
     def call(self, ks: list[int], name: str, share: float, each: list[tuple]) -> list[Any]:
-        """Answers of some parts, in their order."""
         packed: dict[int, bytes] = {}  # the same arguments are packed once
         for args in each:
             packed.setdefault(id(args), pickle.dumps((name, share, args), protocol=5))
         answers = self.send(ks, [packed[id(args)] for args in each])
+        lost = lost_among(answers)
         return [
-            answer if isinstance(answer, Lost) else pickle.loads(answer)  # from our own workers
-            for answer in answers
+            answer if i in lost else pickle.loads(answer)  # from our own workers
+            for i, answer in enumerate(answers)
         ]
-
-    def close(self) -> None:
-        """Forget the parts, and end what was started here."""
 
 
 def refuse_silent(address: str) -> None:
@@ -108,13 +98,13 @@ def open_engine(engine: Any, n_workers: int | None = None) -> Any:
 
     None is a new local Dask cluster with ``n_workers`` processes.
     """
-    if isinstance(engine, (Disk, Threads, RemoteEngine)):
+    if isinstance(engine, Engine):
         return engine
     if engine == "disk":
         return Disk()
     if engine == "threads":
         return Threads(n_workers or 1)
-    if engine == "ray" or (isinstance(engine, str) and engine.startswith("ray://")):
+    if engine == "ray" or (is_text(engine) and engine.startswith("ray://")):
         from .ray import RayEngine
 
         return RayEngine(None if engine == "ray" else engine, n_workers)

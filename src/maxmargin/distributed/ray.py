@@ -112,6 +112,18 @@ class RayEngine(RemoteEngine):
                 raise error.cause if isinstance(error.cause, Exception) else error from None
         return found
 
+    def partitions_of(self, data: Any, target: Any) -> list[Any] | None:
+        """References to ``(X, y)`` of each partition; None if the data is none of Ray's."""
+        ray = self._ray
+        if isinstance(data, list) and data and all(isinstance(d, ray.ObjectRef) for d in data):
+            return data
+        if not hasattr(data, "iter_batches"):
+            return None
+        if target is None:
+            raise ValueError("a ray.data.Dataset needs target=, the column of the labels.")
+        cut = ray.remote(columns_of)
+        return [cut.remote(block, target) for block in data.to_pandas_refs()]
+
     def close(self) -> None:
         """End the actors, and Ray if it was started here."""
         for actor in self._actors.values():
@@ -119,15 +131,3 @@ class RayEngine(RemoteEngine):
         self._actors = {}
         if self._owned:
             self._ray.shutdown()
-
-
-def partitions_of(data: Any, target: Any, ray: Any) -> list[Any] | None:
-    """References to ``(X, y)`` of each partition; None if the data is none of Ray's."""
-    if isinstance(data, list) and data and all(isinstance(d, ray.ObjectRef) for d in data):
-        return data
-    if not hasattr(data, "iter_batches"):
-        return None
-    if target is None:
-        raise ValueError("a ray.data.Dataset needs target=, the column of the labels.")
-    cut = ray.remote(columns_of)
-    return [cut.remote(block, target) for block in data.to_pandas_refs()]

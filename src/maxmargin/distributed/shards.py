@@ -62,7 +62,3 @@ class Shards:
         both = copy.copy(self)
         both.paths, both.shards = self.paths + other.paths, self.shards + other.shards
         return both
-
-    def sources(self, engine: Any) -> list[Any]:
-        """The shards, as an engine wants them."""
-        return list(self.shards)

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.utils.validation import _num_samples
 
 from .._validation import check_integer, is_text
 from ..checkpoint import Recorder, read_checkpoint, write_checkpoint
 from ..solvers.crew import Crew, PartitionedProblem
-from ..solvers.parts import Maker, Size, Threads
+from ..solvers.parts import Maker, Size
 from ..strengths import CrossValidated, Strength
 from .data import Common, Found, Held, make_part, merge
-from .disk import Disk
 from .engines import opened
 from .shards import Shards
 
@@ -27,17 +27,7 @@ _PARTITIONS = 4
 
 def _sources(data: Any, target: Any, engine: Any) -> list[Any] | None:
     """Partitions of distributed data; None if the data are in the memory of this process."""
-    if isinstance(data, Shards):
-        return data.sources(engine)
-    if isinstance(engine, (Disk, Threads)):
-        return None
-    if hasattr(engine, "client"):
-        from .dask import partitions_of
-
-        return partitions_of(data, target, engine.client)
-    from .ray import partitions_of as ray_partitions
-
-    return ray_partitions(data, target, engine._ray)
+    return list(data.shards) if isinstance(data, Shards) else engine.partitions_of(data, target)
 
 
 def fit(
@@ -262,7 +252,7 @@ def _cut(data: Any, n: int) -> list[tuple]:
     from ..datasets import take
 
     arrays = data if isinstance(data, tuple) else (data, data)
-    size = arrays[0].shape[0] if hasattr(arrays[0], "shape") else len(arrays[0])
+    size = _num_samples(arrays[0])
     bounds = np.unique(np.linspace(0, size, min(n, size) + 1).astype(int))
     ranges = [np.arange(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
     return [tuple(take(array, r) for array in arrays) for r in ranges]

@@ -33,18 +33,21 @@ from ..solvers.auto import in_parts, partitions_for, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
-from ..solvers.problem import Outline
+from ..solvers.outline import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
 from ..strengths import Strength, usual_strength
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
+from ..surrogates.smooth_max_min import SmoothMaxMin
 from ._moved import refuse_moved
 from ._tasks_of_fit import CallbackSupportMixin, with_tasks
 from .values import EarlyStopping
 
-SURROGATES = {"max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf}
+SURROGATES = {
+    "max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf, "smooth-max-min": SmoothMaxMin,
+}  # fmt: skip
 # What a fit with hidden labels leaves, and one without does not.
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")
 # A solver starts from the dual state of the previous fit, if that is wanted.
@@ -152,6 +155,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     verbose: int = 0
     callbacks: Any = None
 
+    _surrogates: ClassVar[tuple[str, ...]] = ("max-margin", "max-min", "crf")
     _switches: ClassVar[tuple[str, ...]] = ("warm_start", "fit_intercept")
     _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
     # The dual state of the last fit, and what it belongs to.
@@ -204,7 +208,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
-        check_choice("surrogate", self.surrogate, SURROGATES)
+        check_choice("surrogate", self.surrogate, self._surrogates)
         check_inner(self.solver)
         given = self.get_params(deep=False)
         for name in self._switches:
@@ -266,12 +270,12 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         indptr : array, optional
             Which rows an example has, if it has several.
         """
-        smooth = self._surrogate.cost.smooth
+        likelihood = self._surrogate.cost.likelihood
         if squares is None:
-            per_example = np.broadcast_to(1.0 if smooth else positions, weights.shape)
+            per_example = np.broadcast_to(1.0 if likelihood else positions, weights.shape)
             usual = float(np.average(per_example, weights=weights))
         else:
-            usual = usual_strength(squares, indptr, positions, weights, smooth)
+            usual = usual_strength(squares, indptr, positions, weights, likelihood)
         return self._strength.alpha_for(usual / weights.sum())
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:

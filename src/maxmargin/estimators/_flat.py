@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,6 +20,7 @@ from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss, MatrixLoss
 from ..structures.multiclass import Multiclass
 from ..structures.traits import Traits
+from ..surrogates.smooth_max_min import Response
 from ..tasks import task_of
 from ..tasks.flat import take_labels
 from ._base import StructuredEstimator
@@ -36,6 +39,8 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     classes: Any
     _loss_name: str
     _traits: ClassVar[Traits | None] = Multiclass.traits()
+    _surrogates = ("max-margin", "max-min", "crf", "smooth-max-min")
+    _smooth_response: ClassVar[Callable[[np.ndarray], Response]]  # with the loss by name
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -53,6 +58,11 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     def _make_loss(self, n_classes: int) -> LabelLoss:
         """The loss of the estimator for a number of classes."""
         if not is_text(self.loss):
+            if self.surrogate == "smooth-max-min":
+                raise ValueError(
+                    f"surrogate='smooth-max-min' has a formula for loss={self._loss_name!r} only; "
+                    "use surrogate='max-min' with a matrix of losses."
+                )
             return MatrixLoss(check_loss_matrix(self.loss, n_classes))
         if self.loss != self._loss_name:
             raise ValueError(
@@ -111,7 +121,23 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         """Codes of the best classes, some rows at a time: scores of all would need n x K."""
         step = max(1, _SCORES_AT_ONCE // len(self.classes_))
         starts = range(0, X.shape[0], step)
-        return np.concatenate([self._scores(X[i : i + step]).argmax(axis=1) for i in starts])
+        return np.concatenate(
+            [self._preferences(self._scores(X[i : i + step])).argmax(axis=1) for i in starts]
+        )
+
+    def _preferences(self, scores: np.ndarray) -> np.ndarray:
+        """What ranks the classes: the scores, or minus the expected losses that go with them."""
+        if self.surrogate != "smooth-max-min":
+            return scores
+        found = type(self)._smooth_response(scores)
+        losses = self._make_loss(scores.shape[1]).dense(scores.shape[1])
+        # Predictions in the mixture have the same, smallest loss: the largest share decides.
+        return found.predictions - softmax(found.logits, axis=1) @ losses.T
+
+    def _logits(self, scores: np.ndarray) -> np.ndarray:
+        if self.surrogate != "smooth-max-min":
+            return scores
+        return type(self)._smooth_response(scores).logits
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         return float(np.average(self._best(X) == codes, weights=weights))

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from .._validation import outside
-from ..solvers.problem import for_groups
+from ..solvers.groups import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
 from ._base import Settings, StructuredEstimator, warn_failure, with_parameters

@@ -14,13 +14,16 @@ from .._validation import check_integer
 from ..surrogates.max_margin import MaxMargin
 from ._base import SURROGATES
 
+_OR_SMOOTH = ", or 'smooth-max-min', which estimates them too"
+
 
 def has_probabilities(estimator: Any) -> bool:
     """Whether the surrogate is a likelihood; the error is what ``hasattr`` and users see."""
     surrogate: Any = SURROGATES.get(estimator.surrogate, MaxMargin)()
     if not surrogate.cost.smooth:
         raise AttributeError(
-            f"probabilities need surrogate='crf', which maximises their likelihood; with "
+            f"probabilities need surrogate='crf', which maximises their likelihood"
+            f"{_OR_SMOOTH if 'smooth-max-min' in estimator._surrogates else ''}; with "
             f"surrogate={estimator.surrogate!r} scores are not calibrated. predict_marginals gives "
             "the same formula as a score."
         )
@@ -55,31 +58,42 @@ class LabelProbabilities:
 
     @of_likelihood
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes, in the order of ``classes_``; for ``surrogate="crf"`` only.
+        """Probabilities of the classes, in the order of ``classes_``.
+
+        For ``surrogate="crf"`` and ``"smooth-max-min"`` only.
 
         Returns
         -------
         ndarray of shape (n_examples, n_classes)
         """
-        return softmax(self._checked_scores(X), axis=1)
+        return softmax(self._logits(self._checked_scores(X)), axis=1)
+
+    def _logits(self, scores: np.ndarray) -> np.ndarray:
+        """Logarithms of the probabilities, up to a constant of each row."""
+        return scores
 
     @of_likelihood
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of :meth:`predict_proba`, also where the probabilities are too small."""
-        return log_softmax(self._checked_scores(X), axis=1)
+        return log_softmax(self._logits(self._checked_scores(X)), axis=1)
 
     def predict_marginals(self, X: Any) -> np.ndarray:
         """``exp(score)`` of each class, as a share of their sum.
 
-        With ``surrogate="crf"`` these are the probabilities of :meth:`predict_proba`. Margin
-        surrogates do not estimate probabilities: there they are scores between 0 and 1, in the
-        order of the classes' scores, and not calibrated.
+        With ``surrogate="crf"``, and with "smooth-max-min", whose formula is its own, these are the
+        probabilities of :meth:`predict_proba`. The other surrogates do not estimate probabilities:
+        there they are scores between 0 and 1, in the order of the classes' scores, and not
+        calibrated.
 
         Returns
         -------
         ndarray of shape (n_examples, n_classes)
         """
-        return softmax(self._checked_scores(X), axis=1)
+        return softmax(self._logits(self._checked_scores(X)), axis=1)
+
+    def _preferences(self, scores: np.ndarray) -> np.ndarray:
+        """What ranks the classes."""
+        return scores
 
     def predict_topk(self, X: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The k best labels of each example, best first.
@@ -102,6 +116,6 @@ class LabelProbabilities:
             raise ValueError(
                 f"k must be at most the number of classes, {len(self.classes_)}; received {k}."
             )
-        scores = self._checked_scores(X)
+        scores = self._preferences(self._checked_scores(X))
         codes = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return self.classes_[codes], np.take_along_axis(scores, codes, axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 from .._labels import LabelCodes, place_in_sequences, plain
 from .._validation import check_sample_weight, has_length
 from ..features.sequences import Sequences, learn_sequences, take_list
-from ..solvers.problem import for_groups, in_threads
+from ..solvers.groups import for_groups, in_threads
 from ..structures.chain import Chain, best_paths
 from ..structures.chain_best import first_infeasible
 from ..structures.masks import TransitionMasks, allowed_positions, first_violation

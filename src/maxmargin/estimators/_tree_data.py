@@ -22,7 +22,7 @@ from .._validation import (
 from ..conllu import Sentence
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
 from ..features.rows import Rows, pack_rows
-from ..solvers.problem import for_groups
+from ..solvers.groups import for_groups
 from ..structures.arborescence import Arborescence
 from ..tasks.trees import HIDDEN
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..structures.losses import LabelLoss, ZeroOneLoss
+from ..surrogates.smooth_max_min import zero_one_response
 from ._base import with_parameters
 from ._docs import documented
 from ._flat import FlatClassifier
@@ -24,15 +25,17 @@ class MulticlassClassifier(FlatClassifier):
         max-margin:  S(v, y) = max_j [ L(j, y) + v_j ] - v_y
         max-min:     S(v, y) = max_mu [ min_j sum_z mu_z L(j, z) + mu @ v ] - v_y
         crf:         S(v, y) = log sum_j exp(v_j) - v_y
+        smooth-max-min: S(v, y) = max_mu [ min_j sum_z mu_z L(j, z) + 0.1 H(mu) + mu @ v ] - v_y
 
-    over distributions mu on the classes. With the 0-1 loss, max-margin is the SVM of Crammer and
-    Singer, ``alpha = 1/(n C)``. Max-min is its consistent correction: with enough data it finds
-    the best prediction also where no class has a majority. The CRF of a single label is
-    multinomial logistic regression, and gives probabilities.
+    over distributions mu on the classes, H their entropy. With the 0-1 loss, max-margin is the SVM
+    of Crammer and Singer, ``alpha = 1/(n C)``. Max-min is its consistent correction: with enough
+    data it finds the best prediction also where no class has a majority. The CRF of one label is
+    multinomial logistic regression, and gives probabilities. Smooth max-min is consistent for the
+    loss and gives probabilities; it is for the 0-1 loss.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-margin"
     loss : "0-1" or array of shape (n_classes, n_classes), default="0-1"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
         ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF
@@ -64,6 +67,7 @@ class MulticlassClassifier(FlatClassifier):
     classes: Any = None
 
     _loss_name = "0-1"
+    _smooth_response = staticmethod(zero_one_response)
 
     def _named_loss(self, n_classes: int) -> LabelLoss:
         return ZeroOneLoss(np.ones(n_classes), True)

@@ -9,14 +9,15 @@ from scipy.special import expit, log_expit
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_n_jobs, check_sample_weight, is_name
+from .._validation import check_choice, check_n_jobs, check_sample_weight, is_name
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.inference.plan import make_plan
-from ..graphs.label_graph import effect_of_presence, label_graphs
+from ..graphs.label_graph import BOTH_ON, INTERACTIONS, effect_of_presence, label_graphs
 from ..graphs.problem import GraphProblem
 from ..solvers.problem import Problem
 from ..structures.multilabel import HIDDEN, Multilabel, label_weights
 from ..structures.traits import GRAPH
+from ..surrogates.smooth_max_min import label_logits
 from ..tasks import task_of
 from ..tasks.label_sets import (
     encode_label_sets,
@@ -34,13 +35,11 @@ from ._probability import of_likelihood
 
 # Passes at most. Those over a graph cost more, and the last per cent of its gap gain nothing.
 _MAX_ITER, _MAX_ITER_GRAPH = 1000, 200
-_INTERACTING = GRAPH._replace(
-    refuses={
-        "crf": "labels that interact: its likelihood needs a sum over all labellings, which no "
-        "graph with cycles allows in reasonable time. Use edges='none', or "
-        "surrogate='max-margin' or 'max-min'."
-    }
+_SUMS = (
+    "labels that interact: it needs a sum over all labellings, which no graph with cycles allows "
+    "in reasonable time. Use edges='none', or surrogate='max-margin' or 'max-min'."
 )
+_INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
 
 
 @documented(
@@ -96,14 +95,15 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         max-min:     max(0, -s_l v_l, (1/L - s_l v_l) / 2)
         crf:         log(1 + exp(-s_l v_l))
 
-    where the CRF is a logistic regression for each label, and gives probabilities. In all cases
-    ``w`` holds one weight vector for the presence and one for the absence of each label; ``coef``
-    is their difference, ``|w|^2 = |coef|^2 / 2 + |T|^2``.
+    where the CRF is a logistic regression for each label, and gives probabilities, as does
+    "smooth-max-min", max-min with entropy (see :class:`MulticlassClassifier`). ``w`` holds one
+    weight vector for the presence and one for the absence of each label; ``coef`` is their
+    difference, ``|w|^2 = |coef|^2 / 2 + |T|^2`` (see ``interactions`` for another choice).
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
-        "crf" is for ``edges="none"``, and "auto" means that with it.
+    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-margin"
+        The last two are for ``edges="none"``, and "auto" means that with them.
     edges : {"auto", "none", "full", "tree"} or list of pairs, default="auto"
         Which labels interact: every pair has a table of four weights, by the presence of both.
         "full" is all pairs; "tree" the spanning tree of the labels with the largest mutual
@@ -112,6 +112,11 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         once, in either order. "auto" is "full" up to 30 labels (if the dual state fits in 1 GiB)
         and "tree" above. Interactions make whole sets right more often; for the share of right
         labels alone they matter less.
+    interactions : {"full", "both-on"}, default="full"
+        The weights of an edge. "full" is a table of four, by the presence of both labels.
+        "both-on" is the model of Meshi et al.: one weight per edge, for both labels being present,
+        ``T = [[0, 0], [0, t]]``, and one vector per label, for its presence, so that
+        ``|w|^2 = |coef|^2 + |T|^2``. Without edges it makes no difference.
     %(hidden)s
     %(kernel)s
     %(parameters)s
@@ -147,6 +152,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     """
 
     edges: Any = "auto"
+    interactions: str = "full"
     max_iter: Any = None
     class_weight: Any = None
     classes: Any = None
@@ -176,6 +182,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         """
         settings = self._check_settings()
         check_edges(self.edges)
+        check_choice("interactions", self.interactions, INTERACTIONS)
         X = self._validate_X(X, reset=True)
         sets = read_label_sets(y, X.shape[0], self.hidden)
         weights = check_sample_weight(sample_weight, X.shape[0])
@@ -220,12 +227,15 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _separable_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         structure = Multilabel(indicator.ravel(), indicator.shape[1], costs)
-        return Problem(structure, self._surrogate, rows, alpha, weights, n_threads)
+        surrogate = self._surrogate
+        if self.surrogate == "smooth-max-min":  # of the size of the loss of a label
+            surrogate = surrogate._replace(strength=surrogate.strength / indicator.shape[1])
+        return Problem(structure, surrogate, rows, alpha, weights, n_threads)
 
     def _graph_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         n, L = indicator.shape
         return GraphProblem(
-            label_graphs(edges, L, n),
+            label_graphs(edges, L, n, self.interactions),
             rows,
             np.ones((1, 1)),
             np.where(indicator == HIDDEN, 0, indicator).ravel(),  # hidden ones are completed later
@@ -237,16 +247,25 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         )
 
     def _keep_weights(self, problem: Any, weights: np.ndarray, X: Any, train: np.ndarray) -> None:
-        if problem.traits.graph:
-            matrix, tables = problem.split(weights)
-            self.interactions_ = tables.reshape(-1, 2, 2).copy()
-            self._keep_columns(matrix[:, 1::2] - matrix[:, ::2], X, train)
+        self.interactions_ = np.zeros((len(self.edges_) if problem.traits.graph else 0, 2, 2))
+        if not problem.traits.graph:
+            columns = label_weights(weights, len(self.classes_))
+        elif self.interactions == BOTH_ON:
+            columns, tables = problem.split(weights)
+            self.interactions_[:, 1, 1] = tables[0]
         else:
-            self.interactions_ = np.empty((0, 2, 2))
-            self._keep_columns(label_weights(weights, len(self.classes_)), X, train)
+            matrix, tables = problem.split(weights)
+            self.interactions_[:] = tables.reshape(-1, 2, 2)
+            columns = matrix[:, 1::2] - matrix[:, ::2]
+        self._keep_columns(columns, X, train)
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
+        if self.surrogate == "smooth-max-min" and self.class_weight is not None:
+            raise ValueError(
+                "surrogate='smooth-max-min' of label sets needs class_weight=None; received "
+                f"{self.class_weight!r}. Use surrogate='max-min' with weights."
+            )
         balanced = is_name(self.class_weight, "balanced")
         if not balanced:
             factors = class_costs(self.class_weight, classes, np.ones(len(classes)))
@@ -322,9 +341,18 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     def _checked_scores(self, X: Any) -> np.ndarray:
         return self.decision_function(X)
 
+    def _logits(self, scores: np.ndarray) -> np.ndarray:
+        """Log odds of presence."""
+        if self.surrogate != "smooth-max-min":
+            return scores
+        cost = 1.0 / scores.shape[1]
+        return label_logits(scores, cost, self._surrogate.strength * cost)
+
     @of_likelihood
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probability that each label is present; for ``surrogate="crf"`` only.
+        """Probability that each label is present.
+
+        For ``surrogate="crf"`` and ``"smooth-max-min"`` only.
 
         Returns
         -------
@@ -335,20 +363,21 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     @of_likelihood
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of :meth:`predict_proba`, also where the probabilities are too small."""
-        return log_expit(self.decision_function(X))
+        return log_expit(self._logits(self.decision_function(X)))
 
     def predict_marginals(self, X: Any) -> np.ndarray:
         """``1 / (1 + exp(-score))`` of each label.
 
-        With ``surrogate="crf"`` these are the probabilities of :meth:`predict_proba`. Margin
-        surrogates do not estimate probabilities: there they are scores between 0 and 1 in the
-        order of the labels' scores, and not calibrated.
+        With ``surrogate="crf"``, and with "smooth-max-min", whose formula is its own, these are the
+        probabilities of :meth:`predict_proba`. The other surrogates do not estimate probabilities:
+        there they are scores between 0 and 1 in the order of the labels' scores, and not
+        calibrated.
 
         Returns
         -------
         ndarray of shape (n_examples, n_labels)
         """
-        return expit(self.decision_function(X))
+        return expit(self._logits(self.decision_function(X)))
 
     def predict(self, X: Any, *, partial_y: Any = None) -> Any:
         """Labels of each example, in the format of the y that the model was trained on.

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._labels import ordered_categories, refuse_unordered
 from ..structures.losses import AbsoluteLoss, LabelLoss
+from ..surrogates.smooth_max_min import absolute_response
 from ._base import with_parameters
 from ._docs import documented
 from ._flat import FlatClassifier
@@ -32,9 +33,12 @@ class OrdinalClassifier(FlatClassifier):
         max-min:     S(v, y) = 1/2 max_{i,j} [ v_i + v_j + |i - j| ] - v_y
         crf:         S(v, y) = log sum_j exp(v_j) - v_y
 
+    "smooth-max-min" is max-min with entropy (see :class:`MulticlassClassifier`): consistent, with
+    probabilities, and it predicts the class of the smallest expected loss.
+
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf"}, default="max-min"
+    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-min"
     loss : "absolute" or array of shape (n_classes, n_classes), default="absolute"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
         ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF is
@@ -71,6 +75,7 @@ class OrdinalClassifier(FlatClassifier):
     classes: Any = None
 
     _loss_name = "absolute"
+    _smooth_response = staticmethod(absolute_response)
 
     def _declared(self, y: Any, labels: np.ndarray) -> Any:
         if self.classes is not None:

@@ -16,7 +16,8 @@ from .._validation import (
     is_text,
 )
 from ..features.arcs import parse_template
-from ..solvers.problem import Problem, for_groups
+from ..solvers.groups import for_groups
+from ..solvers.problem import Problem
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores, pack_trees
 from ..structures.take import ragged
 from ..tasks import task_of

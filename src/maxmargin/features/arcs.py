@@ -22,7 +22,6 @@ Weinberger et al. Feature hashing for large scale multitask learning. ICML 2009.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -31,6 +30,7 @@ import numpy as np
 
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, clear_rows, drain_row, prefetch_rows, score_rows
+from .nodes import MULTIPLIER, Nodes, Side, mix
 from .rows import HASHED
 
 TEMPLATES = (
@@ -45,14 +45,9 @@ TEMPLATES = (
     "xpos xpos+1 | xpos-1 xpos", "xpos-1 xpos | xpos xpos+1",
 )  # fmt: skip
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 # Distances 1 to 5 by themselves, up to 10, and more; on both sides, and arcs from the root.
 _PLACES = 15
-_MOST_TAGS = 64
 _PART = re.compile(r"([A-Za-z_]\w*)([+-]\d+)?$")
-
-Attribute = tuple[str, int]
-Side = tuple[Attribute, ...]
 
 
 class ArcRows(NamedTuple):
@@ -90,8 +85,13 @@ class ArcRows(NamedTuple):
 # --- templates --------------------------------------------------------------------------------
 
 
-def parse_template(template: str) -> tuple[Side, Side]:
+def parse_template(template: str) -> tuple[Side, ...]:
     """Attributes of the head and of the dependent, with their offsets."""
+    return parse_sides(template, 2, "form upos | upos+1")
+
+
+def parse_sides(template: str, count: int, example: str) -> tuple[Side, ...]:
+    """Attributes of each of some words, with their offsets."""
     sides = template.split("|") if isinstance(template, str) else []
     parsed = []
     for side in sides:
@@ -99,12 +99,12 @@ def parse_template(template: str) -> tuple[Side, Side]:
         if not all(matches):
             break
         parsed.append(tuple((m[1], int(m[2] or 0)) for m in matches if m))
-    if len(parsed) != 2 or not any(parsed):
+    if len(parsed) != count or not any(parsed):
         raise ValueError(
-            "a template must look like 'form upos | upos+1', attributes of the head and of the "
-            f"dependent with offsets; received {template!r}."
+            f"a template must look like {example!r}, attributes of {count} words with offsets; "
+            f"received {template!r}."
         )
-    return parsed[0], parsed[1]
+    return tuple(parsed)
 
 
 def attributes_of(templates: Sequence[str]) -> set[str]:
@@ -113,76 +113,6 @@ def attributes_of(templates: Sequence[str]) -> set[str]:
 
 
 # --- packing ----------------------------------------------------------------------------------
-
-
-def _mix(values: np.ndarray) -> np.ndarray:
-    """Scramble 64-bit numbers (the finaliser of splitmix64)."""
-    z = np.asarray(values, np.uint64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-def _number(text: str) -> int:
-    """A number that stands for a text, the same in every process."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
-
-
-def _constant(text: str) -> np.ndarray:
-    return np.array([_number(text)], np.uint64)
-
-
-class _Nodes:
-    """Attributes of all words as numbers, roots included."""
-
-    def __init__(self, sentences: Sequence[Mapping[str, Sequence[str]]], names: set[str]):
-        lengths = np.array([len(next(iter(s.values()))) for s in sentences], np.int64)
-        self.indptr = np.concatenate([[0], np.cumsum(lengths + 1)]).astype(np.int64)
-        self.values = {name: self._read(sentences, name) for name in names}
-        n = int(self.indptr[-1])
-        self._first = np.repeat(self.indptr[:-1], lengths + 1)
-        self._last = np.repeat(self.indptr[1:], lengths + 1)
-        self._at = np.arange(n)
-
-    @staticmethod
-    def _read(sentences, name: str) -> np.ndarray:
-        known: dict[str, int] = {}
-        numbers: list[int] = []
-        root = _number(f"{name}\0root")
-        for sentence in sentences:
-            numbers.append(root)
-            for text in sentence[name]:
-                number = known.get(text)
-                if number is None:
-                    number = known[text] = _number(f"{name}={text}")
-                numbers.append(number)
-        return np.array(numbers, np.uint64)
-
-    def shifted(self, attribute: Attribute) -> np.ndarray:
-        """Values of the attribute of a neighbour; a number of its own outside the sentence."""
-        name, offset = attribute
-        wanted = self._at + offset
-        inside = (wanted >= self._first) & (wanted < self._last)
-        found = self.values[name][np.where(inside, wanted, 0)]
-        return np.where(inside, found, np.uint64(_number(f"{name}\0outside")))
-
-    def keys(self, side: Side, role: str) -> np.ndarray:
-        """Key of a conjunction, for all nodes."""
-        total = np.repeat(_mix(_constant(f"role {role} {side}")), len(self._at))
-        for attribute in side:
-            salt = _constant(f"salt {attribute}")
-            total = _mix(total + _mix(self.shifted(attribute) ^ salt))
-        return total
-
-    def tags(self, name: str) -> np.ndarray:
-        """Number of each tag within its sentence."""
-        found = np.zeros(len(self._at), np.uint8)
-        values = self.values[name].tolist()
-        for first, last in zip(self.indptr[:-1].tolist(), self.indptr[1:].tolist()):
-            seen: dict[int, int] = {}
-            for node in range(first + 1, last):
-                found[node] = min(seen.setdefault(values[node], len(seen)), _MOST_TAGS - 1)
-        return found
 
 
 def pack_arcs(
@@ -194,7 +124,7 @@ def pack_arcs(
     """Pack sentences, each a dict from names of attributes to a text for every word."""
     parsed = [parse_template(template) for template in templates]
     names = attributes_of(templates) | ({between} if between else set())
-    nodes = _Nodes(sentences, names)
+    nodes = Nodes(sentences, names)
     heads = sorted({head for head, _ in parsed})
     dependents = sorted({dependent for _, dependent in parsed})
     columns = [(heads.index(h), dependents.index(d), int(bool(h))) for h, d in parsed]
@@ -214,7 +144,7 @@ def pack_arcs(
         nodes.indptr,
         np.concatenate([[0], np.cumsum(lengths * (lengths + 1))]).astype(np.int64),
         np.array(columns, np.int32),
-        _mix(np.arange(1, _PLACES + 1, dtype=np.uint64) * _MULTIPLIER),
+        mix(np.arange(1, _PLACES + 1, dtype=np.uint64) * MULTIPLIER),
         np.uint64(64 - bits),
         1 << bits,
     )
@@ -224,7 +154,7 @@ def pack_arcs(
 
 
 @leaf
-def _place_key(rows, d, h):
+def place_key(rows, d, h):
     """Key of direction and distance."""
     if h == 0:
         return rows.place_keys[0]
@@ -235,9 +165,9 @@ def _place_key(rows, d, h):
 
 
 @leaf
-def _slot(rows, key):
+def slot_of(rows, key):
     """Place of a feature in the table."""
-    return (key * _MULTIPLIER) >> rows.shift
+    return (key * MULTIPLIER) >> rows.shift
 
 
 @leaf
@@ -245,6 +175,52 @@ def _between_key(rows, head, dependent):
     """Key of the tags of both ends and the direction."""
     key = rows.between_keys[head, 0] ^ rows.between_keys[dependent, 1]
     return key ^ rows.place_keys[6 if head > dependent else 13]
+
+
+class _Between(NamedTuple):
+    """Tags met on the way from a word outwards: bits of those met once, twice, three times or
+    more, and a key of the set."""
+
+    once: np.uint64
+    twice: np.uint64
+    often: np.uint64
+    key: np.uint64
+
+
+@leaf
+def _nothing():
+    return _Between(np.uint64(0), np.uint64(0), np.uint64(0), np.uint64(0))
+
+
+@leaf
+def _pass(rows, met, node):
+    """The tags met, with that of one more node."""
+    bit = np.uint64(1) << np.uint64(rows.tags[node])
+    new = met.once & bit == 0
+    return _Between(
+        met.once | bit,
+        met.twice | (met.once & bit),
+        met.often | (met.twice & bit),
+        met.key ^ rows.between_keys[node, 2] if new else met.key,
+    )
+
+
+@leaf
+def _met_between(rows, head, dependent):
+    """The tags between two words."""
+    step = 1 if head > dependent else -1
+    met = _nothing()
+    for node in range(dependent + step, head, step):
+        met = _pass(rows, met, node)
+    return met
+
+
+@leaf
+def _tag_key(rows, met, node):
+    """Key of a tag that was met, and how often."""
+    bit = np.uint64(1) << np.uint64(rows.tags[node])
+    level = 1 if met.twice & bit == 0 else 2 if met.often & bit == 0 else 3
+    return rows.between_keys[node, 2] ^ rows.place_keys[level]
 
 
 @leaf
@@ -257,8 +233,25 @@ def _gather(rows, matrix, head, dependent, place):
             ^ rows.dependent_keys[dependent, rows.templates[t, 1]]
         )
         if rows.templates[t, 2] != 0:
-            total += matrix[_slot(rows, key), 0]
-        total += matrix[_slot(rows, key ^ place), 0]
+            total += matrix[slot_of(rows, key), 0]
+        total += matrix[slot_of(rows, key ^ place), 0]
+    return total
+
+
+@leaf
+def _gather_between(rows, matrix, head, dependent, met):
+    """Sum of the weights of the features of what is between."""
+    base = _between_key(rows, head, dependent)
+    total = matrix[slot_of(rows, base ^ met.key), 0]
+    step = 1 if head > dependent else -1
+    left = met.once
+    node = dependent + step
+    while left != 0:
+        bit = np.uint64(1) << np.uint64(rows.tags[node])
+        if left & bit:
+            left ^= bit
+            total += matrix[slot_of(rows, base ^ _tag_key(rows, met, node)), 0]
+        node += step
     return total
 
 
@@ -269,24 +262,14 @@ def _score_word(rows, matrix, first, m, d, out):
     out[d + 1] = 0.0
     for side in range(2):
         step = 1 if side == 0 else -1
-        seen = np.uint64(0)
+        met = _nothing()
         h = d + 1 + step
         while 0 <= h <= m:
             head = first + h
-            total = _gather(rows, matrix, head, dependent, _place_key(rows, d, h))
-            if seen != 0 and h > 0:
-                base = _between_key(rows, head, dependent)
-                left = seen
-                node = dependent + step
-                while left != 0:
-                    bit = np.uint64(1) << np.uint64(rows.tags[node])
-                    if left & bit:
-                        left ^= bit
-                        total += matrix[_slot(rows, base ^ rows.between_keys[node, 2]), 0]
-                    node += step
-            out[h] = total
-            if rows.between_keys.shape[0] > 0:
-                seen |= np.uint64(1) << np.uint64(rows.tags[head])
+            out[h] = _gather(rows, matrix, head, dependent, place_key(rows, d, h))
+            if rows.between_keys.shape[0] > 0 and h > 0:
+                out[h] += _gather_between(rows, matrix, head, dependent, met)
+                met = _pass(rows, met, head)
             h += step
 
 
@@ -314,52 +297,64 @@ def _score(rows, matrix, begin, end, out):
         _score_word(rows, matrix, first, m, d, out[d * (m + 1) : (d + 1) * (m + 1), 0])
 
 
-@implements(add_row, ArcRows)
-def _add(rows, matrix, row, values, scale):
-    first, _, d, h = _locate(rows, row)
-    head, dependent = first + h, first + d + 1
-    place = _place_key(rows, d, h)
-    amount = scale * values[0]
-    for t in range(rows.templates.shape[0]):
-        key = (
-            rows.head_keys[head, rows.templates[t, 0]]
-            ^ rows.dependent_keys[dependent, rows.templates[t, 1]]
-        )
-        if rows.templates[t, 2] != 0:
-            matrix[_slot(rows, key), 0] += amount
-        matrix[_slot(rows, key ^ place), 0] += amount
-    if h > 0 and rows.between_keys.shape[0] > 0:
-        base = _between_key(rows, head, dependent)
-        seen = np.uint64(0)
-        step = 1 if head > dependent else -1
-        for node in range(dependent + step, head, step):
-            bit = np.uint64(1) << np.uint64(rows.tags[node])
-            if not seen & bit:
-                seen |= bit
-                matrix[_slot(rows, base ^ rows.between_keys[node, 2]), 0] += amount
+@leaf
+def touch(matrix, slot, amount, drain):
+    """Add to a weight; or, to drain it, set it to 0 and return its square."""
+    before = matrix[slot, 0]
+    matrix[slot, 0] = 0.0 if drain else before + amount
+    return before * before
 
 
-@implements(drain_row, ArcRows)
-def _drain(rows, matrix, row):
-    first, _, d, h = _locate(rows, row)
+@leaf
+def touch_arc(rows, matrix, first, d, h, amount, drain):
+    """:func:`touch` the weights of all features of an arc; returns the sum."""
     head, dependent = first + h, first + d + 1
-    place = _place_key(rows, d, h)
+    place = place_key(rows, d, h)
     total = 0.0
     for t in range(rows.templates.shape[0]):
         key = (
             rows.head_keys[head, rows.templates[t, 0]]
             ^ rows.dependent_keys[dependent, rows.templates[t, 1]]
         )
-        for slot in (_slot(rows, key), _slot(rows, key ^ place)):
-            total += matrix[slot, 0] * matrix[slot, 0]
-            matrix[slot, 0] = 0.0
-    if h > 0 and rows.between_keys.shape[0] > 0:
-        base = _between_key(rows, head, dependent)
-        for node in range(min(head, dependent) + 1, max(head, dependent)):
-            slot = _slot(rows, base ^ rows.between_keys[node, 2])
-            total += matrix[slot, 0] * matrix[slot, 0]
-            matrix[slot, 0] = 0.0
+        if rows.templates[t, 2] != 0:
+            total += touch(matrix, slot_of(rows, key), amount, drain)
+        total += touch(matrix, slot_of(rows, key ^ place), amount, drain)
+    if h == 0 or rows.between_keys.shape[0] == 0:
+        return total
+    met = _met_between(rows, head, dependent)
+    base = _between_key(rows, head, dependent)
+    total += touch(matrix, slot_of(rows, base ^ met.key), amount, drain)
+    left = met.once
+    step = 1 if head > dependent else -1
+    for node in range(dependent + step, head, step):
+        bit = np.uint64(1) << np.uint64(rows.tags[node])
+        if left & bit:
+            left ^= bit
+            total += touch(matrix, slot_of(rows, base ^ _tag_key(rows, met, node)), amount, drain)
     return total
+
+
+@leaf
+def score_arc(rows, matrix, first, d, h):
+    """Score of one arc."""
+    head, dependent = first + h, first + d + 1
+    total = _gather(rows, matrix, head, dependent, place_key(rows, d, h))
+    if h > 0 and rows.between_keys.shape[0] > 0:
+        met = _met_between(rows, head, dependent)
+        total += _gather_between(rows, matrix, head, dependent, met)
+    return total
+
+
+@implements(add_row, ArcRows)
+def _add(rows, matrix, row, values, scale):
+    first, _, d, h = _locate(rows, row)
+    touch_arc(rows, matrix, first, d, h, scale * values[0], False)
+
+
+@implements(drain_row, ArcRows)
+def _drain(rows, matrix, row):
+    first, _, d, h = _locate(rows, row)
+    return touch_arc(rows, matrix, first, d, h, 0.0, True)
 
 
 @implements(clear_rows, ArcRows)

@@ -9,7 +9,13 @@ from .._kernels.protocol import score_rows
 from .._kernels.simplex import clipped_difference, project
 from ._soft_kernel import mix_example
 from .graph import COUNT, TABLE, TREE, BinaryGraphs, Graphs, PairGraphs
-from .kernels.agreement import factor_row, max_min_value, score_factor, subtract_messages
+from .kernels.agreement import (
+    entry_weight,
+    factor_row,
+    max_min_value,
+    score_factor,
+    subtract_messages,
+)
 from .kernels.global_factors import best_count, best_in_tree
 from .kernels.potts import best_potts
 
@@ -132,7 +138,8 @@ def evaluate_graphs(data, weights, messages, max_min, sigma, ends, sums, room):
             k, column = graphs.n_states[a], graphs.column[a]
             v = graphs.first_variable[m] + a - base
             theta = room.values[:k]
-            for j in range(k):
+            theta[0] = 0.0
+            for j in range(graphs.scored_from[a], k):
                 theta[j] = room.scores[0, column + j]
             total -= theta[truth[v]]
             for h in range(graphs.held_at[a], graphs.held_at[a + 1]):
@@ -261,13 +268,13 @@ def _binary_pairs_maxima(graphs, truth, messages, factor_weights, m):
     for f in range(first_factor, graphs.factors[s + 1]):
         number = f - first_factor
         at = graphs.first_message[m] + 4 * number
-        column = graphs.factor_column[f]
         l0, l1, r0, r1 = messages[at], messages[at + 1], messages[at + 2], messages[at + 3]
-        best = max(w[column] - l0 - r0, w[column + 1] - l0 - r1)
-        best = max(best, max(w[column + 2] - l1 - r0, w[column + 3] - l1 - r1))
+        s0, s1 = entry_weight(graphs, w, f, 0), entry_weight(graphs, w, f, 1)
+        s2, s3 = entry_weight(graphs, w, f, 2), entry_weight(graphs, w, f, 3)
+        best = max(max(s0 - l0 - r0, s1 - l0 - r1), max(s2 - l1 - r0, s3 - l1 - r1))
         left = truth[variables + graphs.scope[slots + 2 * number]]
         right = truth[variables + graphs.scope[slots + 2 * number + 1]]
-        total += best - w[column + 2 * left + right]
+        total += best - entry_weight(graphs, w, f, 2 * left + right)
     return total
 
 

@@ -58,7 +58,7 @@ def _visit_variables(data, weights, beliefs, penalty, m, r, room):
     a = base
     while a < end:
         row = graphs.first_row[m] + graphs.row_step[a]
-        square = rows.squares[row]
+        square = scale * rows.squares[row]
         if not one_row or r == 0:
             score_rows(rows, matrix, row, row + 1, room.scores)
         scores = room.scores[0]
@@ -72,21 +72,25 @@ def _visit_variables(data, weights, beliefs, penalty, m, r, room):
             v = graphs.first_variable[m] + a - base
             belief = beliefs.variables[at : at + k]
             theta, answer = room.values[:k], room.answer[:k]
-            for j in range(k):
+            scored = graphs.scored_from[a]
+            theta[0] = 0.0
+            for j in range(scored, k):
                 theta[j] = scores[column + j]
             if known_sums:
                 held = take_sums(graphs, room.sums, belief, penalty.kappa, a, theta)
             else:
                 held = gather_messages(graphs, beliefs, penalty.kappa, m, a, theta)
-            curvature = scale * square + held * penalty.kappa
+            # A binary variable moves by (-t, t): half as much curvature without weights of state 0.
+            curvature = square - 0.5 * scored * square + held * penalty.kappa
             total += variable_step(
                 theta, belief, truth[v], costs[v], curvature, penalty, room.work, answer
             )
             for j in range(k):
                 move = answer[j] - belief[j]
                 belief[j] = answer[j]
-                room.change[column + j] += move
-                scores[column + j] -= scale * square * move
+                if j >= scored:
+                    room.change[column + j] += move
+                    scores[column + j] -= square * move
             a += 1
         if not one_row or r == penalty.rounds - 1:
             add_row(rows, matrix, row, room.change, -scale)
@@ -145,6 +149,16 @@ def soft_steps(data, weights, beliefs, penalty, visits, progress, mean, room):
 
 
 @leaf
+def add_off_truth(graphs, a, belief, state, change):
+    """Add the true state of variable a minus its belief to ``change``, by columns."""
+    first = graphs.scored_from[a]
+    for j in range(first, graphs.n_states[a]):
+        change[graphs.column[a] + j] -= belief[j]
+    if state >= first:
+        change[graphs.column[a] + state] += 1.0
+
+
+@leaf
 @seldom
 def add_beliefs(data, weights, beliefs, change):
     """``w += sum_m scale_m Phi(x_m) (phi(y_m) - mu_m)``; ``change`` is scratch, one a column."""
@@ -162,9 +176,8 @@ def add_beliefs(data, weights, beliefs, change):
             change[:] = 0.0
             while a < end and graphs.row_step[a] == step:
                 at = graphs.first_state[m] + graphs.state_at[a]
-                for j in range(graphs.n_states[a]):
-                    change[graphs.column[a] + j] -= beliefs.variables[at + j]
-                change[graphs.column[a] + truth[graphs.first_variable[m] + a - base]] += 1.0
+                state = truth[graphs.first_variable[m] + a - base]
+                add_off_truth(graphs, a, beliefs.variables[at:], state, change)
                 a += 1
             add_row(rows, weights.unary, graphs.first_row[m] + step, change, scale)
         for f in range(graphs.factors[s], graphs.factors[s + 1]):

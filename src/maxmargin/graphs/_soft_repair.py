@@ -6,7 +6,7 @@ from .._kernels.jit import implements, inner, leaf, seldom
 from .._kernels.protocol import add_row
 from ._soft_check import certain
 from ._soft_counts import ROUNDING, has_counts, make_count_room, project_counts
-from ._soft_kernel import add_factor_block, add_potts_block
+from ._soft_kernel import add_factor_block, add_off_truth, add_potts_block
 from .graph import COUNT, TABLE, BinaryGraphs, Graphs, PairGraphs
 from .kernels.agreement import is_short
 
@@ -286,9 +286,7 @@ def repair_graphs(data, weights, beliefs, max_min, room):
                 v = graphs.first_variable[m] + a - base
                 k, at = graphs.n_states[a], graphs.state_at[a]
                 concave += data.costs[v] * (1.0 - certain(agreed[at : at + k], truth[v], max_min))
-                for j in range(k):
-                    change[graphs.column[a] + j] -= agreed[at + j]
-                change[graphs.column[a] + truth[v]] += 1.0
+                add_off_truth(graphs, a, agreed[at : at + k], truth[v], change)
                 a += 1
             add_row(rows, weights.unary, graphs.first_row[m] + step, change, scale)
         total += data.sample_weight[m] * concave

@@ -33,7 +33,8 @@ def score_example(data, weights, m, shrink, room, unary, tables):
             before = step
         v = graphs.first_variable[m] + a - base
         at, column = graphs.state_at[a], graphs.column[a]
-        for j in range(graphs.n_states[a]):
+        unary[at] = costs[v]
+        for j in range(graphs.scored_from[a], graphs.n_states[a]):
             unary[at + j] = shrink * room.scores[0, column + j] + costs[v]
         unary[at + truth[v]] -= costs[v]
         right += unary[at + truth[v]]

@@ -31,10 +31,12 @@ class Graphs(NamedTuple):
     Of a shape s, all numbers counted from the start of the example:
 
     - variables ``variables[s] <= a < variables[s+1]``: ``n_states[a]``, ``state_at[a]`` (first
-      state), ``row_step[a]`` (row of features), ``column[a]`` (first column of the weights);
-      slots that hold it are ``held[held_at[a] : held_at[a+1]]``;
-    - ``binary_pairs[s]`` tells whether all variables are binary and all factors plain tables of
-      pairs (1), and whether each has its own weights, in order (2);
+      state), ``row_step[a]`` (row of features); state j has column ``column[a] + j`` of the
+      weights, from state ``scored_from[a]`` on: 0, or 1 for a binary variable whose state 0
+      always scores 0; slots that hold it are ``held[held_at[a] : held_at[a+1]]``;
+    - ``binary_pairs[s]`` tells whether all variables are binary and all factors tables of pairs
+      with constant features (1), and whether, besides, each has weights of its own, in order:
+      four (2), or the same tie in all (3);
     - factors ``factors[s] <= f < factors[s+1]``: ``kind[f]``, slots
       ``scope_at[f] <= z < scope_at[f+1]``, ``entry_at[f]`` and ``n_entries[f]``,
       ``factor_step[f]`` (row of factor features; 0 is the constant one that all share),
@@ -67,6 +69,7 @@ class Graphs(NamedTuple):
     state_at: np.ndarray
     row_step: np.ndarray
     column: np.ndarray
+    scored_from: np.ndarray
     held_at: np.ndarray
     held: np.ndarray
 

@@ -8,21 +8,32 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from .graph import TABLE, Graphs
 from .packing import Shape, assemble
 
+# Weights of an edge: one for each of the four joint states, or one for both labels present.
+FULL, BOTH_ON = "full", "both-on"
+INTERACTIONS = (FULL, BOTH_ON)
 
-def label_graphs(edges: np.ndarray, n_labels: int, n_examples: int) -> Graphs:
-    """So many copies of a graph with one binary variable a label, and a table an edge.
 
-    All variables of an example share its row of features. Variable l has columns 2l (absent) and
-    2l + 1 (present) of the weights, edge e the columns 4e to 4e + 3 of those of the factors.
+def label_graphs(
+    edges: np.ndarray, n_labels: int, n_examples: int, interactions: str = FULL
+) -> Graphs:
+    """Copies of a graph with one binary variable per label and one table per edge.
+
+    All variables of an example share its row of features. With "full" interactions variable l has
+    columns 2l (absent) and 2l + 1 (present) of the weights, and edge e has columns 4e to 4e + 3 of
+    those of the factors. With "both-on", variable l has column l (present; absence scores 0) and
+    edge e has column e, the weight of both labels being present.
     """
     n_edges = len(edges)
+    on = interactions == BOTH_ON
+    states, weights = (1, 1) if on else (2, 4)
     scope = np.ascontiguousarray(edges, dtype=np.int32).reshape(-1)
     none, zero = np.full(2 * n_edges, -1), np.zeros(n_edges, np.int32)
     arrays: dict[str, np.ndarray] = {
         "n_states": np.full(n_labels, 2, np.int32),
         "state_at": 2 * np.arange(n_labels),
         "row_step": np.zeros(n_labels, np.int32),
-        "column": 2 * np.arange(n_labels),
+        "column": np.arange(n_labels) - 1 if on else 2 * np.arange(n_labels),
+        "scored_from": np.full(n_labels, int(on)),
         "held": np.argsort(scope, kind="stable"),
         "held_at": np.concatenate([[0], np.cumsum(np.bincount(scope, minlength=n_labels))]),
         "kind": np.full(n_edges, TABLE),
@@ -31,10 +42,10 @@ def label_graphs(edges: np.ndarray, n_labels: int, n_examples: int) -> Graphs:
         "entry_at": 4 * np.arange(n_edges),
         "n_entries": np.full(n_edges, 4),
         "factor_step": zero,
-        "factor_column": 4 * np.arange(n_edges),
-        "n_tied": np.full(n_edges, 4),
-        "tie_at": np.full(n_edges, -1),
-        "ties": np.empty(0, np.int32),
+        "factor_column": weights * np.arange(n_edges),
+        "n_tied": np.full(n_edges, weights),
+        "tie_at": np.full(n_edges, 0 if on else -1),
+        "ties": np.array([-1, -1, -1, 0] if on else [], np.int32),
         "low": zero,
         "high": zero,
         "message_at": 2 * np.arange(2 * n_edges),
@@ -48,8 +59,8 @@ def label_graphs(edges: np.ndarray, n_labels: int, n_examples: int) -> Graphs:
         np.full(n_examples, n_labels),
         np.ones(n_examples, np.int64),
         np.zeros(n_examples, np.int64),
-        2 * n_labels,
-        4 * n_edges,
+        states * n_labels,
+        weights * n_edges,
     )
 
 

@@ -139,6 +139,7 @@ def _pack_shape(graph: FactorGraph, layout: Layout) -> Shape:
     state_at = np.cumsum(states) - states
     arrays = {
         "n_states": graph.n_states, "state_at": state_at, "row_step": row_step, "column": column,
+        "scored_from": np.zeros(len(states), np.int32),
         "held": held, "held_at": held_at, "scope_at": scope_at, "entry_at": entry_at,
         "message_at": message_at, "slot_factor": np.repeat(np.arange(len(arity)), arity),
         "tie_at": joined.pop("tie_index"),
@@ -238,6 +239,7 @@ def assemble(
         state_at=joined("state_at"),
         row_step=joined("row_step"),
         column=joined("column"),
+        scored_from=joined("scored_from"),
         held_at=pointers("held_at", slots),
         held=joined("held", slots),
         factors=factors,
@@ -271,28 +273,32 @@ def for_exact_steps(graphs: Graphs, constant: bool) -> Graphs:
 
     ``constant`` says that the factors have no features but the constant one.
     """
-    graphs = with_short_potts(graphs)
-    pairs = (graphs.kind == TABLE) & (np.diff(graphs.scope_at) == 2)
     if constant and graphs.binary_pairs.all():
         return BinaryGraphs(*graphs)
+    graphs = with_short_potts(graphs, keep_binary=constant)
+    pairs = (graphs.kind == TABLE) & (np.diff(graphs.scope_at) == 2)
     if pairs.all() and not (constant and graphs.binary_pairs.any()):
         return PairGraphs(*graphs)
     return graphs
 
 
-def with_short_potts(graphs: Graphs) -> Graphs:
+def with_short_potts(graphs: Graphs, keep_binary: bool = False) -> Graphs:
     """The same graphs, with room for one number instead of all entries of a Potts table.
+
+    With ``keep_binary``, graphs of binary pairs keep the entries: they have moves of their own.
 
     The marginals of a pair and the mass on equal states are all that its weights and messages see,
     and whenever that mass is within its bounds (see :mod:`.kernels.potts`) there is a
     table that has it.
     """
-    if not graphs.potts.any():
+    n_factors = np.diff(graphs.factors)
+    kept = np.repeat((graphs.binary_pairs > 0) & keep_binary, n_factors)
+    short = graphs.potts & ~kept
+    if not short.any():
         return graphs
-    n_mass = np.where(graphs.potts, 1, graphs.n_entries).astype(np.int32)
+    n_mass = np.where(short, 1, graphs.n_entries).astype(np.int32)
     ends = np.concatenate([[0], np.cumsum(n_mass, dtype=np.int64)])
     first = ends[graphs.factors]  # of each shape
-    n_factors = np.diff(graphs.factors)
     first_mass = np.concatenate([[0], np.cumsum(np.diff(first)[graphs.shape])])
     mass_at = ends[:-1] - np.repeat(first[:-1], n_factors)
     return graphs._replace(n_mass=n_mass, mass_at=mass_at, first_mass=first_mass)
@@ -328,15 +334,24 @@ def _shifted(found: list[np.ndarray], shift: np.ndarray) -> np.ndarray:
 def _binary_pairs(arrays: dict[str, np.ndarray]) -> int:
     """Whether all variables are binary, and all factors tables of pairs with constant features.
 
-    2 if, besides, every factor has its own weights, in the order of the factors.
+    2 if, besides, every factor has four weights of its own, in the order of the factors; 3 if they
+    have weights of their own in that order, and the same tie.
     """
-    found = bool(
+    found = (
         (arrays["n_states"] == 2).all()
         and (arrays["kind"] == TABLE).all()
         and (arrays["n_entries"] == 4).all()
-        and (arrays["tie_at"] < 0).all()
+        and (np.diff(arrays["scope_at"]) == 2).all()
         and (arrays["factor_step"] == 0).all()
     )
-    columns = arrays["factor_column"]
-    in_order = len(columns) and np.array_equal(columns, columns[0] + 4 * np.arange(len(columns)))
-    return int(found) + int(found and bool(in_order))
+    columns, tied, n = arrays["factor_column"], arrays["tie_at"], len(arrays["factor_column"])
+    if not found or n == 0:
+        return int(found)
+    if not np.array_equal(columns, columns[0] + arrays["n_tied"][0] * np.arange(n)):
+        return 1
+    if (tied < 0).all():
+        return 2
+    first = arrays["ties"][tied[0] : tied[0] + 4]
+    places = np.unique(tied)
+    alike = places[0] >= 0 and all(np.array_equal(arrays["ties"][p : p + 4], first) for p in places)
+    return 3 if alike else 1

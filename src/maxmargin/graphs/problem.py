@@ -16,7 +16,8 @@ import numpy as np
 
 from ..features.kernels import squared_combination
 from ..features.rows import COEFFICIENTS
-from ..solvers.problem import DualPoint, TrainingProblem, for_groups
+from ..solvers.groups import for_groups
+from ..solvers.problem import DualPoint, TrainingProblem
 from ..structures.take import ragged, take_rows
 from ..structures.traits import GRAPH
 from ..surrogates.max_margin import MaxMargin

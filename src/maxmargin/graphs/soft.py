@@ -29,9 +29,9 @@ from ..solvers.frank_wolfe import BlockAscent
 from ..solvers.problem import DualPoint, Evaluation
 from ._soft_check import mix_messages, slots_of_states, write_messages
 from ._soft_kernel import MeanMessages, Progress, soft_steps, start_beliefs
-from .graph import COUNT, TREE, Graphs
+from .graph import TREE
 from .kernels.agreement import Beliefs, Penalty, make_room
-from .problem import GraphProblem
+from .soft_bounds import blocks_per_visit, default_kappa, known_in_advance
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
 STEPS = ("exact", "frank-wolfe")
@@ -40,8 +40,6 @@ _INERTIA = 0.8
 # Disagreement is small below this share of its largest value, and grows if it is so many times its
 # smallest one. With fewer examples it varies too much to tell.
 _NEARLY_AGREED, _DRIFT, _ENOUGH_EXAMPLES = 0.03, 10.0, 10
-# Penalty in units of the curvature of a variable.
-_STIFFNESS = 4.5
 # The penalty changes by this factor after a round in which the ratio of relative disagreement to
 # relative movement is outside these bounds; between them all data sets tried do best.
 _ADJUSTMENT = 1.3
@@ -52,8 +50,10 @@ _FIRST_BALANCE = 4
 _SETTLING = 100
 # Sweeps over the messages of the better point at a check.
 _SWEEPS = 3
-# Rounds after which an annealed rho is half of what it was, a third after twice as many, ...
-_COOLING = 5.0
+# An annealed rho falls by this factor after a round, if the gap of the soft problem is at most this
+# share of what softness costs, rho/2 |messages|^2: a smaller rho is worth its slower steps only
+# where softness is the larger error.
+_COOLING, _SOLVED = 2.0, 0.1
 
 
 class SoftState(NamedTuple):
@@ -95,7 +95,7 @@ class SoftAgreement(BlockAscent):
         With "multipliers" (an augmented Lagrangian) variables and factors agree in the end, and the
         optimum does not depend on ``rho``. "soft" only charges ``rho/2 |message|^2`` per example,
         as Meshi et al.; primal, dual and gap are then those of that softer problem. "annealed" is
-        soft with a ``rho`` that shrinks every pass.
+        soft with a ``rho`` that is halved whenever the soft gap is a tenth of what softness costs.
     rho : "auto" or float, default="auto"
         Strength of the penalty on messages, in units of one example: n times the ``rho`` of Meshi
         et al., so that it means the same for any number of examples. "auto" is in proportion to
@@ -114,7 +114,13 @@ class SoftAgreement(BlockAscent):
         ``t ** average``.
     certify : bool, default=True
         Whether a soft problem is certified for the hard one, too, at every check.
+
+    See Also
+    --------
+    SoftAgreement.algorithm1 : the plain algorithm of Meshi et al.
     """
+
+    duals = (Beliefs,)
 
     def __init__(
         self,
@@ -135,6 +141,26 @@ class SoftAgreement(BlockAscent):
         self.order = order
         self.average = average
         self.certify = certify
+
+    @classmethod
+    def algorithm1(cls, rho: float = 1.0, order: str = "uniform") -> SoftAgreement:
+        """Algorithm 1 of Meshi et al.: the soft problem by plain Frank-Wolfe steps.
+
+        No inertia, no average, one step per variable and factor in a visit; a fit stops by the gap
+        of the soft problem. A visit goes over all variables and factors of an example, where the
+        paper draws one of them at a time.
+
+        Parameters
+        ----------
+        rho : float, default=1.0
+            In units of one example: n times the ``rho`` of the paper.
+        order : {"uniform", "permutation", "active", "gap"}, default="uniform"
+            Examples are drawn uniformly, with replacement.
+        """
+        return cls(
+            "soft", rho=rho, steps="frank-wolfe", rounds=1, order=order, average=None,
+            certify=False,
+        )  # fmt: skip
 
     momentum = Momentum(damping=0.8)
     repairs_dual = True
@@ -163,7 +189,7 @@ class SoftAgreement(BlockAscent):
 
     def init(self, problem, start, rng):
         graphs = problem.graphs
-        if not isinstance(start, Beliefs) or len(start.tables) != int(graphs.first_mass[-1]):
+        if not self.continues(start) or len(start.tables) != int(graphs.first_mass[-1]):
             start = start_beliefs(graphs, problem.truth)  # or of a fit with other steps
         if self.agreement != "multipliers":
             start.eta[:] = 0.0
@@ -235,13 +261,19 @@ class SoftAgreement(BlockAscent):
         mass = float(state.rounds) ** (3.0 if self.average is None else self.average)
         state = state._replace(mean_mass=state.mean_mass + mass)
         if self.agreement == "annealed":
-            cooler = (_COOLING + state.rounds) / (_COOLING + state.rounds - 1.0)
-            return state._replace(kappa=state.kappa * cooler)
+            return self._cooled(problem, state)
         # Frank-Wolfe steps, which trees always take, lag behind whatever the penalty is: their
         # disagreement says little about it.
         lags = self.steps != "exact" or bool((problem.graphs.kind == TREE).any())
         balances = is_text(self.rho) and self.agreement == "multipliers" and not lags
         return self._balanced(state) if balances else state
+
+    def _cooled(self, problem, state):
+        """Lower rho if the problem with the present one is solved well enough."""
+        gap = float(problem.sample_weight @ state.gaps)
+        softness = 0.5 / state.kappa * float(problem.sample_weight @ state.squares)
+        solved = state.rounds > 1 and gap <= _SOLVED * softness
+        return state._replace(kappa=state.kappa * _COOLING) if solved else state
 
     def _balanced(self, state):
         """Change the penalty when disagreement and movement shrink at different speeds.
@@ -358,9 +390,8 @@ class SoftAgreement(BlockAscent):
         """What is certified, by name.
 
         ``hard_primal - hard_dual`` bounds the distance to the optimum of the hard problem (the
-        relaxation to the local polytope). ``agreement_bound`` and ``hard_suboptimality`` are those
-        of Theorems 4.1 and 4.2 of Meshi et al.: a-priori, and usually far larger; infinite where
-        there are counts.
+        relaxation to the local polytope). With a soft problem there are the bounds of Meshi et al.
+        too, known in advance and usually far larger: see :mod:`.soft_bounds`.
         """
         found = {"hard_primal": state.hard_primal}
         if state.best is not None:
@@ -376,55 +407,7 @@ class SoftAgreement(BlockAscent):
                 "soft_gap": gap,
                 "rho": rho,
             }
-            slack = 0.5 * rho / problem.total_weight * theorem_h(problem)
-            # The theorems are about plain maxima; a smoothed one is at most sigma/2 below.
-            smoothed = 0.5 * float(self.smoothing) * most_blocks(problem.graphs)
-            found |= {"agreement_bound": slack, "hard_suboptimality": gap + slack + smoothed}
+            steps = state.calls * self.rounds * blocks_per_visit(problem)
+            reached = found.get("hard_gap", gap)
+            found |= known_in_advance(problem, rho, gap, reached, steps, float(self.smoothing))
         return found
-
-
-def default_kappa(problem: GraphProblem, scales: np.ndarray, exact: bool = True) -> float:
-    """A penalty in proportion to the loss and curvature that messages have to balance."""
-    graphs = problem.graphs
-    slots = np.diff(graphs.held_at)
-    held = float(slots[slots > 0].mean()) if np.any(slots > 0) else 1.0
-    cost = float(problem.costs.mean())
-    curvature = float(scales.mean()) * float(problem.rows.squares.mean())
-    kappa = (cost + _STIFFNESS * curvature) / held
-    # Frank-Wolfe steps go to single labellings: soft penalties let them take longer ones. A table
-    # with many entries needs many of them.
-    if (graphs.kind == TREE).any():
-        kappa *= 0.1
-    elif not exact:
-        kappa /= max(1.0, float(graphs.n_entries.mean()))
-    return kappa
-
-
-def most_blocks(graphs: Graphs) -> int:
-    """Variables and factors of the largest graph: the q of Theorem 4.1."""
-    return int((np.diff(graphs.variables) + np.diff(graphs.factors)).max())
-
-
-def theorem_h(problem: GraphProblem) -> float:
-    """The h of Theorem 4.1: ``n (8 Y_max q (B R + L))^2``.
-
-    Y_max is the largest number of states of a variable, q the largest number of variables and
-    factors of a graph. The proof needs R and L for one variable or factor at a time: R is the
-    largest norm of the features of one, where a tree has the sum of those of its edges, and L the
-    largest loss of one. B bounds the norm of the optimal weights: ``sqrt(2 g(0) / alpha)``.
-
-    A count forbids labellings, which is a score of minus infinity: the theorem's bound is then
-    infinite.
-    """
-    graphs = problem.graphs
-    if (graphs.kind == COUNT).any():
-        return np.inf
-    states, blocks = int(graphs.n_states.max()), most_blocks(graphs)
-    squares = (problem.features**2).sum(axis=1)
-    edges = np.add.reduceat(np.append(graphs.parent >= 0, 0), graphs.scope_at[:-1])
-    of_factors = float(squares.max()) * int(edges.max(initial=1)) ** 2 if len(edges) else 0.0
-    radius = np.sqrt(max(float(problem.rows.squares.max()), of_factors))
-    loss = float(problem.costs.max())
-    at_zero = problem.primal(np.zeros(problem.n_weights), np.zeros(int(graphs.first_message[-1])))
-    norm = np.sqrt(2.0 * at_zero / problem.alpha)
-    return float(problem.total_weight * (8.0 * states * blocks * (norm * radius + loss)) ** 2)

@@ -18,7 +18,7 @@ from .kernels.pair_map import (
     worst_pairs_all,
 )
 from .problem import Found, LatentProblem, Rows
-from .spaces.sets import DAG, Arborescence, Sets, Subset
+from .spaces.sets import Sets
 
 
 def shared_pairs(n: int) -> np.ndarray:
@@ -89,8 +89,7 @@ class PairProblem(LatentProblem):
         self.width = max(1, most * (most - 1) // 2)
         self.gamma = math.sqrt(self.width)
         n = self.space.n_elements
-        counted = not isinstance(structure, DAG) or structure.n_nodes <= 5
-        n_outputs = structure.count() if counted else math.inf
+        n_outputs = structure.known_count()
         n_latent = n * math.comb(n - 1, 2)
         self.n_structures = float(n_outputs) * n_latent
         self.n_superset = float(math.comb(math.comb(n, 2), 2) if has_superset else n_latent)
@@ -149,18 +148,4 @@ class PairProblem(LatentProblem):
 
     def uniform_beta(self) -> float:
         """``1 - P[d = 1]`` for uniform draws, exactly, over the worst truth."""
-        n = self.structure.n_nodes if isinstance(self.structure, Arborescence) else 0
-        if n:
-            return 1.0 - (1.0 - 1.0 / n) ** (n - 1)
-        if isinstance(self.structure, Subset):
-            elements, size = self.structure.n_elements, self.structure.size
-            return 1.0 - math.comb(elements - size, size) / math.comb(elements, size)
-        if len(self.space.table):
-            n_elements, table = self.space.n_elements, self.space.table
-            held = np.zeros((len(table), n_elements + 1))
-            np.put_along_axis(held, table[:, 1:] % (n_elements + 1), 1.0, axis=1)
-            held = held[:, :n_elements]  # -1, no element, went to the last column
-            shared = held @ held.T > 0
-            shared[held.sum(axis=1) == 0, held.sum(axis=1) == 0] = True
-            return float(shared.mean(axis=1).max())
-        return 1.0
+        return self.structure.uniform_beta()

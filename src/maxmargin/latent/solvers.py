@@ -51,6 +51,8 @@ class WorkingSetAscent(Solver):
         Structures remembered for each example.
     """
 
+    duals = (WorkingSet,)
+
     def __init__(self, passes: int = 30, capacity: int = 50):
         self.passes = passes
         self.capacity = capacity
@@ -67,7 +69,7 @@ class WorkingSetAscent(Solver):
         weights = np.zeros(problem.n_weights)
         convex = problem.with_truth(problem.truths)
         dual = convex.start(self.capacity)
-        if isinstance(start, WorkingSet) and start.mass.shape == dual.mass.shape:
+        if self.continues(start) and start.mass.shape == dual.mass.shape:
             dual = start
             weights = convex.weights_of(dual)
         elif is_array(start):

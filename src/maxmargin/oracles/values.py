@@ -8,7 +8,7 @@ import numpy as np
 
 from .._kernels.saddle import MirrorProx as MirrorProxSteps
 from .._kernels.saddle import Proximal as ProximalSteps
-from .._validation import check_choice, check_integer, check_number, is_name
+from .._validation import check_choice, check_integer, check_number, is_auto, is_name
 from .base import Oracle
 from .closed_form import Formula
 from .double_oracle import TreeGame
@@ -46,14 +46,18 @@ class _Iterative(Oracle):
     """Oracles of max-min alone."""
 
     iterations: Any
+    accuracy: Any = "auto"
     spaces: tuple[str, ...]  # where saddle points may lie
     made_for: str
 
     def validate(self):
-        if isinstance(self.iterations, str):
-            check_choice("iterations", self.iterations, ("auto",))
-        else:
-            check_integer("iterations", self.iterations, 1)
+        check_integer("iterations", self.iterations, 1)
+        if not is_auto("accuracy", self.accuracy):
+            check_number("accuracy", self.accuracy, at_least=0)
+
+    def accuracy_or(self, default: float) -> float:
+        """The width of the bracket at which an evaluation ends."""
+        return default if is_auto("accuracy", self.accuracy) else float(self.accuracy)
 
     def missing(self, problem):
         found = []
@@ -92,11 +96,12 @@ class MirrorProx(_Iterative):
         self.projection = projection
 
     def validate(self):
-        super().validate()
+        if not is_auto("iterations", self.iterations):
+            super().validate()
         check_choice("projection", self.projection, PROJECTIONS)
 
     def init(self, problem):
-        given = 0 if isinstance(self.iterations, str) else int(self.iterations)
+        given = 0 if is_auto("iterations", self.iterations) else int(self.iterations)
         if problem.traits.saddle == "positions":
             return chain_pairs(problem.structure, given)
         method = MirrorProxSteps(given or _ON_PAIRS, self.projection == "sinkhorn")
@@ -124,12 +129,8 @@ class Proximal(_Iterative):
         self.iterations = iterations
         self.accuracy = accuracy
 
-    def validate(self):
-        check_integer("iterations", self.iterations, 1)
-        _check_accuracy(self.accuracy)
-
     def init(self, problem):
-        accuracy = _accuracy(self.accuracy, _SHARE * problem.tolerance)
+        accuracy = self.accuracy_or(_SHARE * problem.tolerance)
         method = ProximalSteps(int(self.iterations), accuracy)
         return saddle_pairs(np.diff(problem.structure.indptr), method)
 
@@ -153,32 +154,17 @@ class DoubleOracle(_Iterative):
         self.iterations = iterations
         self.accuracy = accuracy
 
-    def validate(self):
-        check_integer("iterations", self.iterations, 1)
-        _check_accuracy(self.accuracy)
-
     def init(self, problem):
-        accuracy = _accuracy(self.accuracy, _TREE_SHARE * problem.tolerance)
+        accuracy = self.accuracy_or(_TREE_SHARE * problem.tolerance)
         return TreeGame(int(self.iterations), accuracy)
-
-
-def _check_accuracy(accuracy: Any) -> None:
-    if isinstance(accuracy, str):
-        check_choice("accuracy", accuracy, ("auto",))
-    else:
-        check_number("accuracy", accuracy, at_least=0)
-
-
-def _accuracy(accuracy: Any, default: float) -> float:
-    return default if isinstance(accuracy, str) else float(accuracy)
 
 
 _BY_SPACE = {"pairs": Proximal, "trees": DoubleOracle}
 
 
-def make_oracle(oracle: Oracle | str, problem: Any, blocks: bool = True) -> Oracle:
+def make_oracle(oracle: Any, problem: Any, blocks: bool = True) -> Oracle:
     """An oracle for a problem; "auto" is the one that suits it."""
-    if not isinstance(oracle, str):
+    if not is_name(oracle, "auto"):
         return oracle
     if problem.cost.name == "max-min" and problem.traits.saddle in _BY_SPACE:
         return _BY_SPACE[problem.traits.saddle]()

@@ -14,7 +14,7 @@ from ..certificates import Certificate, summary
 from ._charts import Series, line_chart
 from ._markup import Html, count, escape, join, number, shorten, table, tag
 
-_SURROGATES = ("max-margin", "max-min", "crf")
+_SURROGATES = ("max-margin", "max-min", "crf", "smooth-max-min")
 _LONGEST_VALUE = 120
 
 

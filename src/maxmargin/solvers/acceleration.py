@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._validation import check_choice, check_number, is_text
+from .._validation import check_number, is_auto
 from ._centre_kernel import bare_products, mix_bare, move_centre, movement
-from .base import Candidate, Solver, check_inner, trusted_ratio, with_bound
+from .base import Candidate, Wrapper, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
 
 # Rounds between two mixtures of dual points; each costs a pass without oracles.
@@ -75,7 +75,7 @@ class AcceleratedState(NamedTuple):
         return self.inner.pending
 
 
-class Accelerated(Solver):
+class Accelerated(Wrapper):
     """Acceleration around a solver.
 
     Parameters
@@ -95,33 +95,29 @@ class Accelerated(Solver):
     ``exp(gain * (cosine - a))``, within bounds.
     """
 
+    accelerated = True
+
     def __init__(self, solver: Any = "auto", inertia: float | str = "auto"):
         self.solver = solver
         self.inertia = inertia
 
     def validate(self):
         check_inner(self.solver)
-        if is_text(self.inertia):
-            check_choice("inertia", self.inertia, ("auto",))
-        else:
+        if not is_auto("inertia", self.inertia):
             check_number("inertia", self.inertia, at_least=0)
-
-    @property
-    def evaluates(self):
-        return self.solver.evaluates
 
     def missing(self, problem):
         found = self.solver.missing(problem)
         if not self.solver.visits_blocks:
             found = [*found, f"a solver that visits blocks: {self.solver!r} cannot be accelerated"]
-        if problem.in_kernel_space and not is_text(self.inertia) and self.inertia > 0.0:
+        if problem.in_kernel_space and not is_auto("inertia", self.inertia) and self.inertia > 0.0:
             found = [*found, "weights of features (kernel='linear', or inertia='auto')"]
         return found
 
     def init(self, problem, start, rng):
         inner = self.solver.init(problem, start, rng)
         weights = inner.weights
-        chosen = is_text(self.inertia)
+        chosen = is_auto("inertia", self.inertia)
         inertia = self.solver.default_inertia(problem) if chosen else self.inertia
         inertia = min(float(inertia), _MOST_INERTIA)
         inner = self.solver.started(problem.with_inertia(inertia), inner)
@@ -197,12 +193,6 @@ class Accelerated(Solver):
     def mixed(self, problem, state, mean, share, at=None):
         return self.solver.mixed(problem, state.inner, mean, share, self.settled(state))
 
-    def evaluate(self, problem, state, point, dual_weights):
-        return self.solver.evaluate(problem, state.inner, point, dual_weights)
-
-    def concave(self, problem, state):
-        return self.solver.concave(problem, state.inner)
-
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AcceleratedState, list[Candidate]]:
@@ -228,24 +218,13 @@ class Accelerated(Solver):
             apart += 0.5 * problem.alpha * state.inertia**2 * square
         return state.ratio * self.solver.estimate(problem, state.inner, apart)
 
-    def adapted(self, problem):
-        return self.solver.adapted(problem)
-
-    def gathered(self, problem, state):
-        return state._replace(inner=self.solver.gathered(problem, state.inner))
-
     def refreshed(self, problem, state):
-        inner = self.solver.refreshed(problem, state.inner)
-        if inner is state.inner:
-            return state
-        if state.inertia == 0.0:
-            return state._replace(inner=inner)
-        bare = inner.weights
+        fresh = super().refreshed(problem, state)
+        if fresh is state or state.inertia == 0.0:
+            return fresh
+        bare = fresh.inner.weights
         mixed = (bare + state.inertia * state.centre) / (1.0 + state.inertia)
-        return state._replace(inner=inner._replace(weights=mixed))
-
-    def bounds(self, problem, state):
-        return self.solver.bounds(problem, state.inner)
+        return state._replace(inner=fresh.inner._replace(weights=mixed))
 
 
 def _adapted_inertia(state: AcceleratedState, missing: float) -> float:

@@ -1,12 +1,13 @@
 """Which solver a name means for a problem; "auto" is the one that measured best.
 
 A problem answers what the choice depends on: its surrogate, the traits of its structure, whether
-weights are coefficients of a kernel, and sizes (see :class:`~maxmargin.solvers.problem.Outline`).
+weights are coefficients of a kernel, and sizes (see :class:`~maxmargin.solvers.outline.Outline`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import singledispatch
 from typing import Any
 
 from sklearn.base import clone
@@ -87,9 +88,7 @@ def _soft(problem: Any) -> Solver:
 def choose_for_parts(problem: Any) -> Solver:
     """The same among those that can train in parts, accelerated: parts need it."""
     found = choose(problem)
-    if isinstance(found, (LBFGS, Accelerated, Averaged)):
-        return found
-    return _accelerated(problem)
+    return found if found.sums_gradients or found.accelerated else _accelerated(problem)
 
 
 def partitions_for(problem: Any) -> int:
@@ -101,36 +100,31 @@ def partitions_for(problem: Any) -> int:
     dense = not problem.in_python and type(problem.rows) is DenseRows
     if not dense or problem.n_examples < _FEWEST_IN_PARTS:
         return 1
-    return 1 if isinstance(choose(problem), LBFGS) else _PARTITIONS
+    return 1 if choose(problem).sums_gradients else _PARTITIONS
+
+
+def _layers(solver: Any) -> Iterator[Solver]:
+    """A solver and those within it, down to the innermost one or a name."""
+    while solver is not None and not is_text(solver):
+        yield solver
+        solver = solver.inner
 
 
 def in_parts(solver: Any, n_parts: int) -> Any:
     """A solver as it was given, in parts unless it says so itself."""
-    if isinstance(solver, Checked):
-        return clone(solver).set_params(solver=in_parts(solver.solver, n_parts))
-    own = solver
-    while own is not None and not (is_text(own) or isinstance(own, Partitioned)):
-        own = own.get_params(deep=False).get("solver")
-    return solver if isinstance(own, Partitioned) else Partitioned(solver, n_parts)
-
-
-def _partitioned(given: Partitioned, problem: Any) -> Solver:
-    """What :class:`Partitioned` means: parts within all wrappers."""
-    alone = given.n_partitions == 1
-    by_choice = is_text(given.solver) and given.solver in ("auto", "bcfw") and not alone
-    found = choose_for_parts(problem) if by_choice else make_solver(given.solver, problem)
-    if alone and problem.engine is None:
-        return found
-    return _cut(found, int(given.n_partitions), int(given.local_passes))
+    layers = list(_layers(solver))
+    if any(layer.partitioned for layer in layers):
+        return solver
+    if layers and layers[0].check_every is not None:  # Checked stays outermost
+        return clone(solver).set_params(solver=in_parts(solver.inner, n_parts))
+    return Partitioned(solver, n_parts)
 
 
 def _cut(solver: Solver, n_parts: int, passes: int) -> Solver:
     """The solver with its innermost one in parts; averages within it go around everything."""
-    power, wrappers = None, []
-    while (inner := solver.get_params(deep=False).get("solver")) is not None:
-        wrappers.append(solver)
-        solver = inner
-    if isinstance(solver, LBFGS):
+    power = None
+    *wrappers, solver = _layers(solver)
+    if solver.sums_gradients:
         return PartitionedGradients(n_parts)
     name = _OWN_AVERAGES.get(type(solver))
     if name is not None:
@@ -158,42 +152,53 @@ _MEANINGS: dict[str, Callable[[Any], Solver]] = {
 }
 
 
+@singledispatch
 def make_solver(solver: Any, problem: Any) -> Solver:
     """The solver that a name or a value means for a problem; names within wrappers, too.
 
     A wrapper around a name takes the place of that solver's own wrapper of this kind:
     ``Averaged("auto", power=2)`` has one average.
     """
-    if is_text(solver):
-        return _MEANINGS[solver](problem)
-    if isinstance(solver, Checked):
-        return make_solver(solver.solver, problem)
-    if isinstance(solver, Partitioned):
-        return _partitioned(solver, problem)
-    inner = solver.get_params(deep=False).get("solver")
-    if inner is None:
+    layers = list(_layers(solver))[1:]
+    if solver.inner is None:
         return clone(solver)
-    if isinstance(inner, Checked):
+    checked = next((layer for layer in layers if layer.check_every is not None), None)
+    if checked is not None:
         raise ValueError(
             f"Checked goes around all other wrappers: write Checked({type(solver).__name__}(...), "
-            f"every={inner.every!r}); received {solver!r}."
+            f"every={checked.check_every!r}); received {solver!r}."
         )
-    found = make_solver(inner, problem)
-    by_name = inner.solver if isinstance(inner, Partitioned) else inner
-    if is_text(by_name):
+    found = make_solver(solver.inner, problem)
+    if all(layer.partitioned for layer in layers):  # a name, in parts or not
         found = _without(found, type(solver))
     return clone(solver).set_params(solver=found)
 
 
+@make_solver.register
+def _by_name(solver: str, problem: Any) -> Solver:
+    return _MEANINGS[solver](problem)
+
+
+@make_solver.register
+def _checked(solver: Checked, problem: Any) -> Solver:
+    return make_solver(solver.solver, problem)
+
+
+@make_solver.register
+def _partitioned(given: Partitioned, problem: Any) -> Solver:
+    """What :class:`Partitioned` means: parts within all wrappers."""
+    alone = given.n_partitions == 1
+    by_choice = is_text(given.solver) and given.solver in ("auto", "bcfw") and not alone
+    found = choose_for_parts(problem) if by_choice else make_solver(given.solver, problem)
+    if alone and problem.engine is None:
+        return found
+    return _cut(found, int(given.n_partitions), int(given.local_passes))
+
+
 def _without(solver: Solver, kind: type) -> Solver:
     """What is left of a solver inside its wrapper of a kind, if it has one."""
-    wrapped = solver
-    while wrapped is not None:
-        inner = wrapped.get_params(deep=False).get("solver")
-        if type(wrapped) is kind:
-            return inner
-        wrapped = inner
-    return solver
+    wrappers = [layer for layer in _layers(solver) if type(layer) is kind]
+    return wrappers[0].inner if wrappers else solver
 
 
 def refuse_missing(given: Solver | str, problem: Any, owner: str) -> Solver:

@@ -9,7 +9,7 @@ import numpy as np
 from .base import (
     Candidate,
     Point,
-    Solver,
+    Wrapper,
     check_inner,
     check_power,
     trusted_ratio,
@@ -43,7 +43,7 @@ class AveragedState(NamedTuple):
         return self.inner.pending
 
 
-class Averaged(Solver):
+class Averaged(Wrapper):
     """Also keeps the average of the points after each round, the t-th weighted by ``t ** power``.
 
     Parameters
@@ -63,8 +63,8 @@ class Averaged(Solver):
         check_power("power", self.power)
 
     @property
-    def evaluates(self):
-        return self.solver.evaluates
+    def accelerated(self):  # type: ignore[override]
+        return self.solver.accelerated
 
     def missing(self, problem):
         found = self.solver.missing(problem)
@@ -85,15 +85,6 @@ class Averaged(Solver):
         mean = self.solver.mixed(problem, inner, state.mean, share / mass)
         return AveragedState(inner, mean, mass, rounds, state.ratio)
 
-    def point(self, problem, state):
-        return self.solver.point(problem, state.inner)
-
-    def evaluate(self, problem, state, point, dual_weights):
-        return self.solver.evaluate(problem, state.inner, point, dual_weights)
-
-    def concave(self, problem, state):
-        return self.solver.concave(problem, state.inner)
-
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AveragedState, list[Candidate]]:
@@ -109,16 +100,3 @@ class Averaged(Solver):
     def estimate(self, problem, state, apart=0.0):
         """That of the solver; the average is a better point, as the last check has shown."""
         return state.ratio * self.solver.estimate(problem, state.inner, apart)
-
-    def adapted(self, problem):
-        return self.solver.adapted(problem)
-
-    def gathered(self, problem, state):
-        return state._replace(inner=self.solver.gathered(problem, state.inner))
-
-    def refreshed(self, problem, state):
-        inner = self.solver.refreshed(problem, state.inner)
-        return state if inner is state.inner else state._replace(inner=inner)
-
-    def bounds(self, problem, state):
-        return self.solver.bounds(problem, state.inner)

@@ -107,6 +107,15 @@ class Solver(BaseEstimator):
     visits_blocks = False  # whether it climbs a dual block by block: it can be accelerated
     repairs_dual = False  # whether a dual point is feasible only after :meth:`dual_point`
     check_every: int | None = None  # passes between two checks; None: as the loop decides
+    accelerated = False  # whether there is an acceleration in it
+    sums_gradients = False  # whether all that it asks are gradients, which parts can sum
+    partitioned = False  # whether it says how examples are cut into parts
+    duals: tuple[type, ...] = ()  # classes of dual points that it can start from
+
+    @property
+    def inner(self) -> Any:
+        """The solver that this one goes around, or its name; None if there is none."""
+        return self.get_params(deep=False).get("solver")
 
     @property
     def evaluates(self) -> bool:
@@ -119,6 +128,10 @@ class Solver(BaseEstimator):
 
     def validate(self) -> None:
         """Refuse parameters that no problem could use."""
+
+    def continues(self, start: Any) -> bool:
+        """Whether a dual point is of a kind that it can start from."""
+        return isinstance(start, self.duals)
 
     def init(self, problem: Any, start: Any, rng: np.random.RandomState) -> Any:
         """The state at a dual point of the problem; at the truth (w = 0) if ``start`` is None."""
@@ -227,3 +240,38 @@ class Solver(BaseEstimator):
     def bounds(self, problem: Any, state: Any) -> dict[str, float]:
         """More certified values, by name."""
         return {}
+
+
+class Wrapper(Solver):
+    """A solver around another one, whose state is the ``inner`` of its own.
+
+    What a subclass does not change is that of the solver within.
+    """
+
+    solver: Any
+
+    @property
+    def evaluates(self):
+        return self.solver.evaluates
+
+    def point(self, problem, state):
+        return self.solver.point(problem, state.inner)
+
+    def evaluate(self, problem, state, point, dual_weights):
+        return self.solver.evaluate(problem, state.inner, point, dual_weights)
+
+    def concave(self, problem, state):
+        return self.solver.concave(problem, state.inner)
+
+    def adapted(self, problem):
+        return self.solver.adapted(problem)
+
+    def gathered(self, problem, state):
+        return state._replace(inner=self.solver.gathered(problem, state.inner))
+
+    def refreshed(self, problem, state):
+        inner = self.solver.refreshed(problem, state.inner)
+        return state if inner is state.inner else state._replace(inner=inner)
+
+    def bounds(self, problem, state):
+        return self.solver.bounds(problem, state.inner)

@@ -28,15 +28,13 @@ from scipy import sparse
 
 from .._kernels.blocks import Blocks, whole_blocks
 from .._kernels.passes import block_sizes, make_scratch
-from .._validation import check_number
+from .._validation import check_integer, check_number
 from ..oracles.values import DoubleOracle
 from ..structures.arborescence import MOST_TREES
 from ..structures.arborescence_max_min import saddle_trees, tree_features
 from ._corrective_program import Point, Program, solve_program
 from .base import Solver, check_inner
 
-# Trees of mu of all examples at most: the program has a matrix of the square of their number.
-MOST_COLUMNS = 2000
 # Trees that a player of an example may know: the marginals of a sentence can need hundreds.
 KNOWN_TREES = 512
 # Words of a sentence, and numbers that the trees of all sentences may take.
@@ -91,21 +89,26 @@ class Corrective(Solver):
         Finds the first weights.
     switch : float, default=0.01
         Relative gap of that solver at which the corrections begin.
+    most_trees : int, default=2000
+        Trees that all sentences may mix together: the program has a matrix with the square of
+        their number.
 
     Notes
     -----
-    A round of corrections counts as a pass. Where the sentences need more than some 2000 trees
-    together, or the corrections do not help, ``solver`` goes on alone. The dual
-    point that a later fit can start from is that of ``solver``.
+    A round of corrections counts as a pass. Where the sentences need more than ``most_trees``, or
+    the corrections do not help, ``solver`` goes on alone. The dual point that a later fit can start
+    from is that of ``solver``.
     """
 
-    def __init__(self, solver: Any = "accelerated", switch: float = 1e-2):
+    def __init__(self, solver: Any = "accelerated", switch: float = 1e-2, most_trees: int = 2000):
         self.solver = solver
         self.switch = switch
+        self.most_trees = most_trees
 
     def validate(self):
         check_inner(self.solver)
         check_number("switch", self.switch, at_least=0)
+        check_integer("most_trees", self.most_trees, 1)
 
     def missing(self, problem):
         trees = problem.cost.name == "max-min" and problem.traits.saddle == "trees"
@@ -131,7 +134,7 @@ class Corrective(Solver):
             inner = self.solver.advance(problem, state.inner, steps)
             return state._replace(inner=inner, calls=state.calls + inner.calls - state.inner.calls)
         _learn_trees(problem, state)
-        if state.idle >= _PATIENCE or state.tree_counts[:, 0].sum() > MOST_COLUMNS:
+        if state.idle >= _PATIENCE or state.tree_counts[:, 0].sum() > self.most_trees:
             return state._replace(inertia=0.0, idle=_PATIENCE)
         program = _program(problem, state)
         accuracy = max(_SHARE * state.guess, 1e-12 * state.lowest)

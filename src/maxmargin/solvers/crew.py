@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .parts import Lost, Maker, Part, PartState, Reply, Size, Threads
+from .parts import Maker, Part, PartState, Reply, Size, Threads, lost_among
 from .problem import TrainingProblem
 
 # How often a call is repeated with a new part in the place of a lost one.
@@ -52,18 +52,14 @@ class Crew:
         share, self.share = self.share, 0.0
         answers = self.engine.call(list(range(self.n_parts)), name, share, each)
         for attempt in range(_MOST_LOSSES):
-            lost = [k for k, answer in enumerate(answers) if isinstance(answer, Lost)]
-            for k in lost:
+            for k, reason in lost_among(answers).items():
                 if attempt == 1:
-                    self._explain(k, answers[k])
-                self._replace(k, answers[k], name)
+                    self._explain(k, reason)
+                self._replace(k, name)
                 answers[k] = self.engine.call([k], name, 0.0, [each[k]])[0]
-            if not lost:
-                return answers
-        k = next(k for k, answer in enumerate(answers) if isinstance(answer, Lost))
-        raise RuntimeError(
-            f"partition {k} was lost {_MOST_LOSSES} times in a row: {answers[k].reason}"
-        )
+        for k, reason in lost_among(answers).items():
+            raise RuntimeError(f"partition {k} was lost {_MOST_LOSSES} times in a row: {reason}")
+        return answers
 
     def begin(self, solver: Any, starts: list[Any], rngs: list[Any]) -> list[np.ndarray]:
         """Start the solver in all parts; returns the weights of their dual points."""
@@ -106,7 +102,7 @@ class Crew:
         self.shift = None
         return found
 
-    def _replace(self, k: int, lost: Lost, name: str) -> None:
+    def _replace(self, k: int, name: str) -> None:
         """A new part: at its last saved state, or at the truth, which is always feasible."""
         self.losses += 1
         self.engine.restart(k, self.makers[k])
@@ -122,15 +118,16 @@ class Crew:
         if self._owned:
             steps.append(("weights_of", ()))
         for step, args in steps if name != "start" else []:
-            weights = self.engine.call([k], step, 0.0, [args])[0]
-            if isinstance(weights, Lost):
-                raise RuntimeError(f"partition {k} could not be started again: {weights.reason}")
+            answers = self.engine.call([k], step, 0.0, [args])
+            for reason in lost_among(answers).values():
+                raise RuntimeError(f"partition {k} could not be started again: {reason}")
+            weights = answers[0]
         if self._owned and name != "start":
             shift = weights - self._owned[k]
             self.shift = shift if self.shift is None else self.shift + shift
             self._owned[k] = weights.copy()
 
-    def _explain(self, k: int, lost: Lost) -> None:
+    def _explain(self, k: int, reason: str) -> None:
         """A part was lost twice in one call: find the example that ends its worker, if any."""
         solver, _ = self._begin or (None, None)
         if solver is None or not self._owned:
@@ -146,7 +143,7 @@ class Crew:
             if last - first == 1:
                 raise RuntimeError(
                     f"partition {k} was lost twice, and its example {first} alone ends a worker "
-                    f"({lost.reason}); remove or repair the example."
+                    f"({reason}); remove or repair the example."
                 )
 
     def _first_fatal(self, k: int, first: int, last: int, weights: np.ndarray) -> Any:
@@ -155,8 +152,8 @@ class Crew:
         bounds = np.unique(np.linspace(first, last, 33).astype(int))
         for low, high in zip(bounds[:-1], bounds[1:], strict=True):
             self.engine.call([k], "start", 0.0, [(solver, None, np.random.RandomState(0))])
-            answer = self.engine.call([k], "probe", 0.0, [(int(low), int(high), weights)])[0]
-            if isinstance(answer, Lost):
+            answers = self.engine.call([k], "probe", 0.0, [(int(low), int(high), weights)])
+            if lost_among(answers):
                 self.engine.restart(k, self.makers[k])
                 return int(low), int(high)
         return None

@@ -26,7 +26,8 @@ from ._flow_kernel import flow_steps
 from ._flow_moves import Curvature
 from .base import Momentum
 from .frank_wolfe import BlockAscent, first_state
-from .problem import Evaluation, for_groups
+from .groups import for_groups
+from .problem import Evaluation
 
 # Steps on the predictions of an example at a check.
 _CHECK_ROUNDS = 5
@@ -58,6 +59,8 @@ class Flow(BlockAscent):
 
     momentum = Momentum(damping=1.0, rounds=2)
 
+    duals = (Flows,)
+
     def __init__(self, order: str = "permutation"):
         self.order = order
 
@@ -70,7 +73,7 @@ class Flow(BlockAscent):
 
     def init(self, problem, start, rng):
         structure = problem.structure
-        if not isinstance(start, Flows):
+        if not self.continues(start):
             start = truth_flows(structure.truth, structure.indptr, structure.n_labels)
         state = first_state(problem, start, rng, trail=False)
         return state._replace(constants=loss_curvature(problem))

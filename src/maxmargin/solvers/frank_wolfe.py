@@ -224,9 +224,13 @@ class BlockFrankWolfe(BlockAscent):
     def adapted(self, problem):
         return problem.in_blocks()
 
+    @property
+    def duals(self):  # type: ignore[override]
+        return (Atoms,) if self.steps == "pairwise" else (Blocks, MeanBlocks)
+
     def init(self, problem, start, rng):
         pairwise = self.steps == "pairwise"
-        if not isinstance(start, Atoms if pairwise else (Blocks, MeanBlocks)):
+        if not self.continues(start):
             start = problem.start_atoms() if pairwise else problem.start()
         state = first_state(problem, start, rng, self.step_average is not None)
         oracle = ClosedForm(False) if problem.in_python else self._oracle(problem)

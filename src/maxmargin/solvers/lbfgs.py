@@ -146,6 +146,8 @@ class LBFGS(Solver):
     lower. That is the gap reported then: 0 at stationary points, and no bound on L elsewhere.
     """
 
+    sums_gradients = True
+
     def missing(self, problem):
         found = []
         if not problem.cost.smooth:

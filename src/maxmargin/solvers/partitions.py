@@ -52,6 +52,8 @@ class Partitioned(Solver):
     MulticlassClassifier(n_jobs=2, solver=Partitioned(n_partitions=4))
     """
 
+    partitioned = True
+
     def __init__(self, solver: Any = "auto", n_partitions: int = 2, local_passes: int = 1):
         self.solver = solver
         self.n_partitions = n_partitions
@@ -114,6 +116,7 @@ class PartitionedAscent(Solver):
     """
 
     visits_blocks = True
+    duals = (PartitionedDual,)
 
     def __init__(self, solver: Any, n_partitions: int = 2, local_passes: int = 1):
         self.solver = solver
@@ -141,7 +144,7 @@ class PartitionedAscent(Solver):
         if n_parts == 1:
             starts, rngs = [start], [rng]
         else:
-            if isinstance(start, PartitionedDual) and len(start.parts) <= n_parts:
+            if self.continues(start) and len(start.parts) <= n_parts:
                 starts[: len(start.parts)] = start.parts
             rngs = [np.random.RandomState(seed) for seed in rng.randint(_SEEDS, size=n_parts)]
         weights = total(crew.begin(self.solver, starts, rngs))

@@ -59,6 +59,11 @@ class Lost(NamedTuple):
     reason: str
 
 
+def lost_among(answers: list[Any]) -> dict[int, str]:
+    """Places in a list of answers whose parts are gone, and why."""
+    return {i: answer.reason for i, answer in enumerate(answers) if isinstance(answer, Lost)}
+
+
 class Maker(NamedTuple):
     """How a worker makes a part: of nothing, or of a partition of the data that it holds."""
 
@@ -99,6 +104,10 @@ class Part:
         if share:
             self._mix(share)
         return getattr(self, name)(*args)
+
+    def kept(self) -> tuple[Any, Any]:
+        """The problem, and what else changes from call to call."""
+        return self.problem, (self.solver, self.state, self.mean, self.rounds)
 
     def size(self) -> Size:
         return Size(self.problem.n_examples, self.problem.total_weight)
@@ -226,14 +235,36 @@ class Part:
         self.solver.advance(some, state._replace(weights=weights.copy()), last - first)
 
 
-class Threads:
-    """The engine of one process: parts are objects, calls run in threads.
+class Engine:
+    """Where parts work. ``makers`` are functions without arguments that make them."""
 
-    All engines have these methods, and ``fallible``: whether parts can be lost. ``makers`` are
-    functions without arguments that make the parts.
-    """
+    fallible = False  # whether parts can be lost
 
-    fallible = False
+    @property
+    def n_workers(self) -> int:
+        return 1
+
+    def partitions_of(self, data: Any, target: Any) -> list[Any] | None:
+        """Partitions of data that is where the engine works; None if it is of this process."""
+        return None
+
+    def start(self, makers: list[Maker]) -> None:
+        """Put the parts where they will work."""
+        raise NotImplementedError
+
+    def call(self, ks: list[int], name: str, share: float, each: list[tuple]) -> list[Any]:
+        """Answers of some parts, in their order; :class:`Lost` in the place of one that is gone."""
+        raise NotImplementedError
+
+    def restart(self, k: int, make: Maker) -> None:
+        """A new part in the place of a lost one."""
+
+    def close(self) -> None:
+        """End whatever was started."""
+
+
+class Threads(Engine):
+    """The engine of one process: parts are objects, calls run in threads."""
 
     def __init__(self, n_threads: int = 1):
         self._n_threads = n_threads
@@ -245,21 +276,17 @@ class Threads:
         return self._n_threads
 
     def start(self, makers: list[Maker]) -> None:
-        """Put the parts where they will work."""
         self._parts = [make() for make in makers]
 
     def call(self, ks: list[int], name: str, share: float, each: list[tuple]) -> list[Any]:
-        """Answers of some parts, in their order; :class:`Lost` in the place of one that is gone."""
         jobs = [partial(self._parts[k].call, name, share, args) for k, args in zip(ks, each)]
         if self._pool is None or len(jobs) == 1:
             return [job() for job in jobs]
         return [future.result() for future in [self._pool.submit(job) for job in jobs]]
 
     def restart(self, k: int, make: Maker) -> None:
-        """A new part in the place of a lost one."""
         self._parts[k] = make()
 
     def close(self) -> None:
-        """End whatever was started."""
         if self._pool is not None:
             self._pool.shutdown()

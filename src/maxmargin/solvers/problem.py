@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +26,11 @@ from ..oracles.values import make_oracle
 from ..structures.entropy_chain import entropy_chain
 from ..structures.take import take_problem
 from ..structures.traits import Traits
-from ..surrogates.cost import Cost
 from ..surrogates.crf import BoundedCrf
 from ._gradient_kernel import add_vector, gradient_of_range
+from .groups import for_groups, in_threads
+from .outline import Outline
 
-# Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
-_GROUPS = 64
 # Partial gradients, each over a fixed share of the examples: sums do not depend on the threads.
 _PARTS = 16
 _NUMBERS_IN_PARTS = 1 << 22
@@ -68,60 +66,6 @@ def best_share(slope: float, curvature: float) -> float:
 GLOBAL = "global"  # no weights have a smaller primal value
 LOCAL = "local"  # the same of a convex problem that touches the objective at the weights checked
 NOTHING = "nothing"  # there are none, and primal values at different weights cannot be compared
-
-
-class Outline:
-    """What solvers ask before any work on the data; a :class:`TrainingProblem` answers the same.
-
-    Parameters
-    ----------
-    surrogate : a surrogate
-    traits : Traits
-        Of the structure.
-    in_kernel_space : bool
-        Whether weights are coefficients of rows.
-    """
-
-    clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
-    in_python = False  # whether the structure is written in plain Python
-    hashes_features = False  # whether most weights belong to no feature of the data
-    n_weights = 0  # not known before the data are packed
-    tolerance = 1e-2  # relative gap that is wanted: inexact oracles need not do much better
-    from_scratch = True  # whether no earlier dual point is continued, nor weights chosen otherwise
-    in_parts = False  # whether the examples are in parts: see parts.py
-    engine: Any = None  # where parts work; threads by default
-    penalised = True  # whether values have the penalty
-    keeps_dual = True  # whether the dual point is wanted at the end, also from workers
-
-    def __init__(self, surrogate: Any, traits: Traits, in_kernel_space: bool = False):
-        self.surrogate = surrogate
-        self.traits = traits
-        self.in_kernel_space = in_kernel_space
-
-    @property
-    def cost(self) -> Cost:
-        """Answers of the surrogate."""
-        return self.surrogate.cost
-
-    @property
-    def no_oracle(self) -> str:
-        """What blocks lack to climb: an oracle, or the value of marginals; "" if nothing."""
-        return self.traits.no_oracle.get(self.cost.name, "")
-
-    @property
-    def has_outputs(self) -> bool:
-        """Whether oracles answer with single outputs that can be stored."""
-        return self.cost.linear and self.traits.stores_outputs
-
-    @property
-    def order(self) -> str:
-        """The order in which examples are visited best."""
-        return self.traits.order
-
-    @property
-    def suits_gradients(self) -> bool:
-        """Whether L-BFGS is the faster solver for a CRF, or the only one."""
-        return not self.in_kernel_space
 
 
 class TrainingProblem(Outline):
@@ -245,26 +189,6 @@ class TrainingProblem(Outline):
         direction *= step
         direction += old.weights
         return DualPoint((1.0 - step) * old.concave + step * new.concave, direction)
-
-
-def group_bounds(n: int, least: int = 1) -> np.ndarray:
-    """Bounds of the groups of examples that one thread handles at a time, of ``least`` examples."""
-    groups = max(1, min(n // least, _GROUPS))
-    return np.unique(np.linspace(0, n, groups + 1).astype(np.int64))
-
-
-def for_groups(work, n: int, n_threads: int, least: int = 1) -> list:
-    """Call ``work(first, last)`` for all groups, in threads, and return the answers in order."""
-    bounds = group_bounds(n, least)
-    return in_threads(work, list(zip(bounds[:-1], bounds[1:], strict=True)), n_threads)
-
-
-def in_threads(work, pairs: list, n_threads: int) -> list:
-    """Call ``work(first, last)`` for all pairs, in threads, and return the answers in order."""
-    if n_threads == 1 or len(pairs) < 2:
-        return [work(first, last) for first, last in pairs]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda pair: work(*pair), pairs))
 
 
 def mean_gradient(problem: Any, structure: Any, weights: np.ndarray) -> tuple[float, np.ndarray]:

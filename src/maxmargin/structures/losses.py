@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._kernels.exponential import exp_row, extremes
 from .._kernels.game import game_work, solve_game
 from .._kernels.game_block import game_block
-from .._kernels.jit import implements
+from .._kernels.jit import implements, leaf
 from .._kernels.maxima import largest
 from .._kernels.protocol import (
     add_label_losses,
@@ -25,8 +26,9 @@ from .._kernels.protocol import (
     max_cost,
     max_min_label,
     max_min_label_prox,
+    smooth_max_min_label,
 )
-from .._kernels.simplex import capped_projection, clipped_difference, median_split
+from .._kernels.simplex import capped_projection, clipped_difference, median_split, threshold
 from .._kernels.vector import add_scaled, dot
 
 
@@ -329,3 +331,63 @@ def _prox_absolute(loss, scores, mu, curvature, work, out):
 @implements(max_min_label_prox, MatrixLoss)
 def _prox_matrix(loss, scores, mu, curvature, work, out):
     return game_block(loss.matrix, scores, mu, curvature, work, out)
+
+
+# --- with entropy ---------------------------------------------------------------------------
+
+
+@leaf
+def _log_sum(logits, strength, mu):
+    """Write the softmax of ``logits`` and return ``strength`` times the log of the sum."""
+    top = extremes(logits)[1]
+    total = exp_row(logits, top, mu)
+    share = 1.0 / total
+    for k in range(mu.shape[0]):
+        mu[k] *= share
+    return strength * (top + np.log(total))
+
+
+@implements(smooth_max_min_label, ZeroOneLoss)
+def _smooth_zero_one(loss, strength, scores, work, mu):
+    """The best predictions are in proportion to ``(v - t)_+``: what is above t goes into them.
+
+    For equal costs only.
+    """
+    n = scores.shape[0]
+    logits = work[:n]
+    t = threshold(scores, work[n:], loss.costs[0])
+    for k in range(n):
+        logits[k] = min(scores[k], t) / strength
+    return loss.costs[0] + _log_sum(logits, strength, mu)
+
+
+@implements(smooth_max_min_label, AbsoluteLoss)
+def _smooth_absolute(loss, strength, scores, work, mu):
+    """The best prediction is the median m of ``exp((v + |. - m|) / s)``. If that has more than half
+    of its mass below m, and that of m - 1 less, then both are medians: the shares of the two in the
+    prediction make both halves weigh the same.
+
+    For equal costs only.
+    """
+    n = scores.shape[0]
+    logits = work[:n]
+    cost = loss.costs[0]
+    value = 0.0
+    for m in range(n):
+        for k in range(n):
+            logits[k] = (scores[k] + cost * abs(k - m)) / strength
+        value = _log_sum(logits, strength, mu)
+        below, above = 0.0, 0.0
+        for k in range(n):
+            if k < m:
+                below += mu[k]
+            else:
+                above += mu[k]
+        if below > above:
+            shift = 0.5 * np.log(below / above)
+            for k in range(n):
+                logits[k] += -shift if k < m else shift
+            return _log_sum(logits, strength, mu)
+        if below + mu[m] >= above - mu[m]:
+            return value
+    return value

@@ -23,6 +23,7 @@ from .._kernels.protocol import (
     max_min_label_prox,
     prefetch_rows,
     score_rows,
+    smooth_max_min_label,
 )
 from .._kernels.simplex import lower_envelope_step, project
 from .._kernels.vector import add_scaled, dot
@@ -155,6 +156,16 @@ def _expected_loss(structure, i, mu):
 @implements(generic.max_min, Multiclass)
 def _max_min(structure, i, scores, work, mu):
     return max_min_label(structure.loss, scores, work, mu)
+
+
+@implements(generic.smooth_max_min, Multiclass)
+def _smooth_max_min(structure, strength, i, scores, work, mu):
+    return smooth_max_min_label(structure.loss, strength, scores, work, mu)
+
+
+@implements(generic.strong_concavity, Multiclass)
+def _strong_concavity(structure):
+    return 1.0  # Pinsker's inequality
 
 
 @implements(generic.loss_floor, Multiclass)

@@ -252,6 +252,25 @@ def _max_min(structure, i, scores, work, mu):
     return total, total
 
 
+@implements(generic.smooth_max_min, Multilabel)
+def _smooth_max_min(structure, strength, i, scores, work, mu):
+    # Of each label: the share of presence in the prediction that makes both states cost the same.
+    n = structure.n_labels
+    lifted = work[: 2 * n]
+    for k in range(n):
+        cost = structure.costs[0, k]  # presences cost the same
+        share = (scores[n + k] - scores[k] + cost) / (2.0 * cost)
+        share = min(max(share, 0.0), 1.0)
+        lifted[k] = (scores[k] + share * cost) / strength
+        lifted[n + k] = (scores[n + k] + (1.0 - share) * cost) / strength
+    return strength * generic.gibbs(structure, i, lifted, work[2 * n :], mu)
+
+
+@implements(generic.strong_concavity, Multilabel)
+def _strong_concavity(structure):
+    return 1.0 / structure.n_labels  # of each label by itself; their squares sum to no less
+
+
 @implements(generic.loss_floor, Multilabel)
 def _loss_floor(structure, i, mu, work):
     n = structure.n_labels

@@ -16,6 +16,8 @@ class Cost(NamedTuple):
         Whether H is linear, so that answers of oracles are single outputs.
     smooth : bool
         Whether the surrogate has gradients.
+    likelihood : bool
+        Whether it is the likelihood of the truth, in which the task loss plays no part.
     fills_blocks : bool
         Whether no part of a best response is zero, so that the dual is stored whole.
     """
@@ -23,4 +25,5 @@ class Cost(NamedTuple):
     name: str
     linear: bool = False
     smooth: bool = False
+    likelihood: bool = False
     fills_blocks: bool = False

@@ -49,7 +49,7 @@ class Crf(NamedTuple):
     @property
     def cost(self) -> Cost:
         """What solvers ask."""
-        return Cost("crf", smooth=True, fills_blocks=True)
+        return Cost("crf", smooth=True, likelihood=True, fills_blocks=True)
 
 
 class BoundedCrf(NamedTuple):
@@ -60,7 +60,7 @@ class BoundedCrf(NamedTuple):
     @property
     def cost(self) -> Cost:
         """What solvers ask."""
-        return Cost("crf", smooth=True, fills_blocks=True)
+        return Cost("crf", smooth=True, likelihood=True, fills_blocks=True)
 
 
 @implements(generic.best_response, (Crf, BoundedCrf))

@@ -15,6 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._validation import has_length, is_text
+
 _FLOATS = (torch.float32, torch.float64)
 _NO_PLACES = np.empty(0, np.int64)
 _announced: set[str] = set()  # devices whose copies were announced
@@ -106,6 +108,14 @@ def check_scores(name: str, scores: Any, ndim: int) -> Tensor:
     return scores
 
 
+def check_shape(name: str, value: Any, *shapes: tuple[int, ...]) -> Tensor:
+    """A tensor of one of some shapes, or an error that names it."""
+    if isinstance(value, Tensor) and tuple(value.shape) in shapes:
+        return value
+    expected = " or ".join(str(tuple(map(int, shape))) for shape in shapes)
+    raise ValueError(f"{name} must be a tensor of shape {expected}; received {describe(value)}.")
+
+
 def check_device(name: str, tensor: Tensor, device: torch.device) -> None:
     """Refuse tensors on different devices."""
     if tensor.device != device:
@@ -113,9 +123,10 @@ def check_device(name: str, tensor: Tensor, device: torch.device) -> None:
 
 
 def _check_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> np.ndarray:
-    if not isinstance(mask, Tensor) or mask.dtype not in (torch.bool, torch.uint8):
-        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
-        raise TypeError(f"mask must be a bool tensor; received {kind}.")
+    if not isinstance(mask, Tensor):
+        raise TypeError(f"mask must be a bool tensor; received {type(mask).__name__}.")
+    if mask.dtype not in (torch.bool, torch.uint8):
+        raise TypeError(f"mask must be a bool tensor; received {mask.dtype}.")
     if tuple(mask.shape) != shape:
         raise ValueError(
             f"mask must have shape {shape}, as the first two dimensions of the scores; received "
@@ -165,7 +176,7 @@ def flat_layout(name: str, offsets: Any) -> Layout:
 
 def list_layout(name: str, scores: Sequence[Any], ndim: int) -> Layout:
     """The layout of a list of tensors."""
-    if not isinstance(scores, Sequence) or isinstance(scores, str):
+    if not isinstance(scores, Sequence) or is_text(scores):
         raise TypeError(
             f"{name} must be a tensor or a list of tensors; received {type(scores).__name__}."
         )
@@ -234,21 +245,13 @@ def read_labels(
                 f"{describe(targets)}."
             )
         for i, each in enumerate(targets):
-            if not isinstance(each, Tensor) or tuple(each.shape) != (layout.lengths[i],):
-                raise ValueError(
-                    f"{name}[{i}] must be a tensor of shape ({layout.lengths[i]},); received "
-                    f"{describe(each)}."
-                )
+            check_shape(f"{name}[{i}]", each, (layout.lengths[i],))
         flat = torch.cat(list(targets))
     else:
         shape: tuple[int, ...] = (int(layout.lengths.sum()),)
         if layout.form == "padded":
             shape = (layout.n, layout.padded_to)
-        if not isinstance(targets, Tensor) or tuple(targets.shape) != shape:
-            raise ValueError(
-                f"{name} must be a tensor of shape {shape}; received {describe(targets)}."
-            )
-        flat = targets.reshape(-1)
+        flat = check_shape(name, targets, shape).reshape(-1)
     check_device(name, flat, device)
     if flat.is_floating_point() or flat.is_complex():
         raise TypeError(f"{name} must hold integers; received {flat.dtype}.")
@@ -273,8 +276,4 @@ def describe(value: Any) -> str:
     """What was received, in a few words."""
     if isinstance(value, Tensor):
         return f"a tensor of shape {tuple(value.shape)}"
-    return (
-        f"{type(value).__name__} of length {len(value)}"
-        if hasattr(value, "__len__")
-        else repr(value)
-    )
+    return f"{type(value).__name__} of length {len(value)}" if has_length(value) else repr(value)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._validation import check_loss_matrix
+from .._validation import check_loss_matrix, is_text
 from ..oracles.closed_form import Formula
 from ..structures.losses import AbsoluteLoss, LabelLoss, MatrixLoss, ZeroOneLoss
 from ..surrogates.crf import Crf
@@ -24,7 +24,7 @@ def native(values: Tensor, factors: Tensor | None) -> tuple[Tensor, Tensor, Tens
 
 def label_loss(loss: Any, n_classes: int) -> LabelLoss:
     """The loss of one label: a name or a matrix, rows predicted and columns true."""
-    if isinstance(loss, str):
+    if is_text(loss):
         if loss == "0-1":
             return ZeroOneLoss(np.ones(n_classes), True)
         if loss == "absolute":
@@ -45,6 +45,14 @@ class Structure:
         if surrogate not in self.surrogates:
             have = ", ".join(repr(name) for name in self.surrogates)
             raise ValueError(f"{self.name} has no {surrogate!r} loss; it has {have}.")
+
+    def refuse_regularizer(self, regularizer: str) -> None:
+        """Refuse a regularizer of Fenchel-Young losses that this structure has no formula for."""
+        if regularizer != "entropy":
+            raise ValueError(
+                f"regularizer={regularizer!r} needs 'multiclass' or 'multilabel'; received "
+                f"{self.name!r}."
+            )
 
     def batch(self, scores: Any, targets: Any, mask: Any, offsets: Any) -> Batch:
         """Read scores, and targets unless they are None."""
@@ -97,6 +105,14 @@ class Structure:
     def decode(self, batch: Batch) -> Any:
         """The best output of each example."""
         return self.form(batch, self.best(batch))
+
+    def topk(self, batch: Batch, k: int) -> tuple[list[Any], Tensor]:
+        """The k best outputs of each example, and their scores."""
+        raise ValueError(f"topk knows chains and classes; received structure {self.name!r}.")
+
+    def transitions(self, batch: Batch, weights: Tensor) -> Tensor:
+        """Marginals of pairs of neighbours, among those of the weights of each example."""
+        raise ValueError(f"transitions=True is for chains; received structure {self.name!r}.")
 
     def best(self, batch: Batch) -> np.ndarray:
         """Labels of the best output of each example, without padding."""

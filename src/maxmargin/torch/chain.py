@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from .._validation import check_choice
+from ..features.scores import ScoreRows
 from ..oracles.mirror_prox import chain_pairs
 from ..structures.chain import Chain as PackedChain
+from ..structures.chain_best import best_labellings
 from ..structures.losses import LabelLoss
 from ..structures.masks import TransitionMasks, transition_masks
 from ._autograd import loss_values
@@ -22,11 +24,12 @@ from ._forms import (
     check_device,
     check_finite,
     check_scores,
-    describe,
+    check_shape,
     read_labels,
     read_layout,
 )
 from ._structure import Structure, label_loss
+from ._threads import over_examples
 
 _NO_PRODUCTS = np.empty(0)
 
@@ -136,6 +139,27 @@ class Chain(Structure):
             return super().best(batch)
         return batch.best_paths()
 
+    def topk(self, batch, k):
+        """The k best labellings of each sequence."""
+        if len(batch.weights) > 1:
+            raise ValueError("topk needs transitions that all sequences share: shape (K, K).")
+        labels = np.full((k, len(batch.structure.truth)), -1, np.int32)
+        values = np.full((batch.n, k), -np.inf)
+        counts = np.zeros(batch.n, np.int64)
+        rows, weights = ScoreRows(batch.values, batch.places), batch.weights[0]
+
+        def work(first: int, last: int) -> None:
+            best_labellings(batch.structure, rows, weights, first, last, labels, values, counts)
+
+        over_examples(work, batch.n, k * batch.operations)
+        found = torch.from_numpy(values).to(batch.scores)
+        return [self.form(batch, each) for each in labels], found
+
+    def transitions(self, batch, weights):
+        """Expected number of each transition."""
+        k = batch.structure.n_labels
+        return weights[:, : k * k].reshape(batch.n, k, k)
+
     def max_min_oracle(self, packed, iterations):
         """Saddle-point mirror-prox."""
         return chain_pairs(packed, iterations)
@@ -168,14 +192,11 @@ def _shared_scores(
 ) -> dict[str, Any]:
     """Transitions, start and end as one row for all sequences, or one for each."""
     sizes = {"transitions": k * k, "start": k, "end": k} if ends else {"transitions": k * k}
-    parts = {name: getattr(given, name) for name in sizes if getattr(given, name) is not None}
+    scores = given._asdict()
+    parts = {name: scores[name] for name in sizes if scores[name] is not None}
     for name, part in parts.items():
         shape = (k, k) if name == "transitions" else (k,)
-        if not isinstance(part, Tensor) or tuple(part.shape) not in (shape, (n, *shape)):
-            raise ValueError(
-                f"{name} must be a tensor of shape {shape} or {(n, *shape)}; received "
-                f"{describe(part)}."
-            )
+        check_shape(name, part, shape, (n, *shape))
         check_scores(name, part, part.ndim)
         check_device(name, part, device)
     if not parts:

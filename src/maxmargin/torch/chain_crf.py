@@ -13,7 +13,7 @@ from .._validation import check_choice, check_integer
 from ._batch import Batch
 from ._forms import Layout
 from .chain import Chain, ChainScores
-from .layers import best_of_chains, marginals
+from .layers import marginals
 
 _REDUCTIONS = ("none", "sum", "mean", "token_mean")
 
@@ -126,7 +126,7 @@ class ChainCRF(nn.Module):
         with torch.no_grad():
             batch = self._batch(emissions, None, mask)
             log_sums = self.structure.log_partition(batch).double()
-            labels, values = best_of_chains(self.structure, batch, k)
+            labels, values = self.structure.topk(batch, k)
             likely = (values.double() - log_sums[:, None]).exp().tolist()
         listed = [_listed(batch.layout, each) for each in labels]
         return [

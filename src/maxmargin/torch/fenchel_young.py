@@ -16,6 +16,7 @@ Nowak-Vila, Bach, Rudi. Consistent structured prediction with max-min margin Mar
 
 from __future__ import annotations
 
+from functools import singledispatch
 from typing import Any
 
 import torch
@@ -23,10 +24,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .._validation import check_choice, check_number
-from ..structures.multilabel import HIDDEN
+from ..structures.multiclass import Multiclass
+from ..structures.multilabel import HIDDEN, Multilabel
 from ._batch import Batch
 from ._structure import native
-from .flat import Multiclass, Multilabel
 from .losses import StructuredLoss
 
 REGULARIZERS = ("entropy", "quadratic", "max-min")
@@ -94,18 +95,7 @@ class FenchelYoungLoss(StructuredLoss):
         super().__init__(structure, reduction=reduction)
         self.regularizer = check_choice("regularizer", regularizer, REGULARIZERS)
         self.strength = check_number("strength", strength, above=0)
-        kinds = (Multiclass, Multilabel)
-        if regularizer != "entropy" and not isinstance(self.structure, kinds):
-            raise ValueError(
-                f"regularizer={regularizer!r} needs 'multiclass' or 'multilabel'; received "
-                f"{self.structure.name!r}."
-            )
-        if regularizer == "max-min" and isinstance(self.structure, Multiclass):
-            if not isinstance(self.structure.loss, str) or self.structure.loss != "0-1":
-                raise ValueError(
-                    "regularizer='max-min' has a formula for the 0-1 loss of classes only; use "
-                    "MaxMinLoss for other losses."
-                )
+        self.structure.refuse_regularizer(regularizer)
 
     def values(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Losses."""
@@ -120,27 +110,8 @@ class FenchelYoungLoss(StructuredLoss):
             loss, upper, lower = self.structure.crf(scaled, factors)
             return loss * s, upper * s, lower * s
         with torch.no_grad():
-            each, slopes = self._formula(batch)
+            each, slopes = _formula(batch.structure, self, batch)
         return native(_Envelope.apply(batch.scores, each, slopes), factors)
-
-    def _formula(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Losses and their gradients."""
-        packed, scores = batch.structure, batch.scores
-        if isinstance(self.structure, Multiclass):
-            truth = torch.nn.functional.one_hot(
-                torch.from_numpy(packed.truth).long().to(batch.device), scores.shape[1]
-            ).to(scores.dtype)
-            found = self._sparsemax if self.regularizer == "quadratic" else self._smooth_classes
-            value, mu = found(scores)
-            return value - (truth * scores).sum(1) + self._at_truth(truth), mu - truth
-        labels = torch.from_numpy(packed.truth).reshape(scores.shape).to(batch.device)
-        known, truth = labels != HIDDEN, (labels == 1).to(scores.dtype)
-        if self.regularizer == "quadratic":
-            mu = (scores / self.strength).clamp(0.0, 1.0)
-            each = mu * scores - self.strength / 2 * (mu.square() - truth)
-        else:
-            each, mu = self._smooth_labels(scores, torch.from_numpy(packed.costs).to(scores))
-        return ((each - truth * scores) * known).sum(1), (mu - truth) * known
 
     def _at_truth(self, truth: Tensor) -> Tensor | float:
         return self.strength / 2 * truth.sum(1) if self.regularizer == "quadratic" else 0.0
@@ -162,3 +133,33 @@ class FenchelYoungLoss(StructuredLoss):
         share = share.clamp(0.0, 1.0)
         gone, there = share * absent / s, (scores + (1.0 - share) * present) / s
         return s * torch.logaddexp(gone, there), (there - gone).sigmoid()
+
+
+@singledispatch
+def _formula(packed: Any, loss: FenchelYoungLoss, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Losses and their gradients."""
+    raise NotImplementedError(type(packed).__name__)
+
+
+@_formula.register
+def _(packed: Multiclass, loss: FenchelYoungLoss, batch: Batch) -> tuple[Tensor, Tensor]:
+    scores = batch.scores
+    truth = torch.nn.functional.one_hot(
+        torch.from_numpy(packed.truth).long().to(batch.device), scores.shape[1]
+    ).to(scores.dtype)
+    found = loss._sparsemax if loss.regularizer == "quadratic" else loss._smooth_classes
+    value, mu = found(scores)
+    return value - (truth * scores).sum(1) + loss._at_truth(truth), mu - truth
+
+
+@_formula.register
+def _(packed: Multilabel, loss: FenchelYoungLoss, batch: Batch) -> tuple[Tensor, Tensor]:
+    scores = batch.scores
+    labels = torch.from_numpy(packed.truth).reshape(scores.shape).to(batch.device)
+    known, truth = labels != HIDDEN, (labels == 1).to(scores.dtype)
+    if loss.regularizer == "quadratic":
+        mu = (scores / loss.strength).clamp(0.0, 1.0)
+        each = mu * scores - loss.strength / 2 * (mu.square() - truth)
+    else:
+        each, mu = loss._smooth_labels(scores, torch.from_numpy(packed.costs).to(scores))
+    return ((each - truth * scores) * known).sum(1), (mu - truth) * known

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from .._validation import is_name
 from ..structures.multiclass import Multiclass as PackedClasses
 from ..structures.multilabel import HIDDEN
 from ..structures.multilabel import Multilabel as PackedLabels
 from ._batch import Batch
-from ._forms import Layout, as_rows, check_finite, check_scores, describe, read_labels
+from ._forms import Layout, as_rows, check_finite, check_scores, check_shape, read_labels
 from ._structure import Structure, label_loss, native
 
 _HALF = float(np.sqrt(0.5))
@@ -55,11 +56,7 @@ class Multiclass(Structure):
         n, k = values.shape
         truth = np.zeros(n, np.int32)
         if targets is not None:
-            given = targets[:, None] if isinstance(targets, Tensor) and targets.ndim == 1 else None
-            if given is None:
-                raise ValueError(
-                    f"targets must be a tensor of shape ({n},); received {describe(targets)}."
-                )
+            given = check_shape("targets", targets, (n,))[:, None]
             truth = read_labels("targets", given, layout, scores.device, 0, k)
         packed = PackedClasses(truth, k, label_loss(self.loss, k))
         return Batch(packed, scores, values, layout, layout.lengths, 10.0 * n * k)
@@ -89,6 +86,22 @@ class Multiclass(Structure):
         """A class of each example."""
         likely = batch.scores.detach().softmax(1)
         return torch.multinomial(likely, 1, generator=generator)[:, 0]
+
+    def topk(self, batch, k):
+        """The best classes of each example."""
+        values, labels = batch.scores.detach().topk(min(k, batch.scores.shape[1]))
+        missing = k - values.shape[1]
+        values = nn.functional.pad(values, (0, missing), value=-np.inf)
+        labels = nn.functional.pad(labels, (0, missing), value=-1)
+        return list(labels.T.contiguous()), values
+
+    def refuse_regularizer(self, regularizer):
+        """Max-min has a formula for the 0-1 loss."""
+        if regularizer == "max-min" and not is_name(self.loss, "0-1"):
+            raise ValueError(
+                "regularizer='max-min' has a formula for the 0-1 loss of classes only; use "
+                "MaxMinLoss for other losses."
+            )
 
     def form(self, batch, labels):
         """One class per example."""
@@ -176,6 +189,9 @@ class Multilabel(Structure):
         """0 or 1 for each label."""
         likely = batch.scores.detach().sigmoid()
         return torch.bernoulli(likely, generator=generator).long()
+
+    def refuse_regularizer(self, regularizer):
+        """There is a formula for each."""
 
     def form(self, batch, labels):
         """0 or 1 for each label."""

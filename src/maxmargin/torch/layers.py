@@ -8,17 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from .._validation import check_integer
-from ..features.scores import ScoreRows
-from ..structures.chain_best import best_labellings
 from ._batch import Batch
-from ._threads import over_examples
-from .chain import Chain
-from .structures import Multiclass, Structure, structure_of
+from .structures import Structure, structure_of
 
 
 def _read(
@@ -70,10 +65,7 @@ def marginals(
     found = kind.parts(batch, rows.to(batch.device))
     if not transitions:
         return found
-    if not isinstance(kind, Chain):
-        raise ValueError(f"transitions=True is for chains; received structure {kind.name!r}.")
-    k = batch.structure.n_labels
-    pairs = weights[:, : k * k].reshape(batch.n, k, k)
+    pairs = kind.transitions(batch, weights)
     return found, pairs.to(rows.dtype).to(batch.device)
 
 
@@ -131,29 +123,4 @@ def topk(
     """
     check_integer("k", k, 1)
     kind, batch = _read(scores, structure, mask, offsets, sums=False)
-    if isinstance(kind, Multiclass):
-        values, labels = batch.scores.detach().topk(min(k, batch.scores.shape[1]))
-        missing = k - values.shape[1]
-        values = torch.nn.functional.pad(values, (0, missing), value=-np.inf)
-        labels = torch.nn.functional.pad(labels, (0, missing), value=-1)
-        return list(labels.T.contiguous()), values
-    if not isinstance(kind, Chain):
-        raise ValueError(f"topk knows chains and classes; received structure {kind.name!r}.")
-    return best_of_chains(kind, batch, k)
-
-
-def best_of_chains(kind: Chain, batch: Batch, k: int) -> tuple[list[Any], Tensor]:
-    """The k best labellings of each sequence, and their scores."""
-    if len(batch.weights) > 1:
-        raise ValueError("topk needs transitions that all sequences share: shape (K, K).")
-    labels = np.full((k, len(batch.structure.truth)), -1, np.int32)
-    values = np.full((batch.n, k), -np.inf)
-    counts = np.zeros(batch.n, np.int64)
-    rows, weights = ScoreRows(batch.values, batch.places), batch.weights[0]
-
-    def work(first: int, last: int) -> None:
-        best_labellings(batch.structure, rows, weights, first, last, labels, values, counts)
-
-    over_examples(work, batch.n, k * batch.operations)
-    found = torch.from_numpy(values).to(batch.scores)
-    return [kind.form(batch, each) for each in labels], found
+    return kind.topk(batch, k)

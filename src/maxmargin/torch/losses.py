@@ -13,7 +13,7 @@ from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
 from ._autograd import loss_values
 from ._batch import Batch
-from ._forms import check_device, describe
+from ._forms import check_device, check_shape
 from .structures import Structure, structure_of
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -28,10 +28,7 @@ class Bracket(NamedTuple):
 
 def check_weights(sample_weight: Any, n: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     """Weights of the examples, or an error that names what is wrong."""
-    if not isinstance(sample_weight, Tensor) or tuple(sample_weight.shape) != (n,):
-        raise ValueError(
-            f"sample_weight must be a tensor of shape ({n},); received {describe(sample_weight)}."
-        )
+    check_shape("sample_weight", sample_weight, (n,))
     check_device("sample_weight", sample_weight, device)
     weights = sample_weight.detach().to(dtype)
     if not bool((torch.isfinite(weights) & (weights >= 0)).all()) or not float(weights.sum()) > 0:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..._kernels.jit import inner, leaf
 from .scores import own_scores, scores_given_others
-from .wholes import change_counts, count_labels, excess_change, list_related
+from .whole_labels import change_counts, count_labels, excess_change, list_related
 
 # Examples up to this size try all pairs of variables, others only those that share a factor.
 _SMALL = 64

@@ -73,36 +73,6 @@ def half_score(plan, s, unary, tables, halves):
     return total
 
 
-@leaf
-def write_marginals(plan, s, tables, halves, unary_out, tables_out):
-    """Marginals of the states and the tables of an example from those of its variables."""
-    base = plan.variables[s]
-    for v in range(plan.variables[s + 1] - base):
-        at = plan.state_at[base + v]
-        unary_out[at + 1] = 0.5 * halves[v]
-        unary_out[at] = 1.0 - unary_out[at + 1]
-    for q in range(plan.singles[s], plan.singles[s + 1]):
-        at, half = plan.single_entry[q], 0.5 * halves[plan.single[q]]
-        tables_out[at] = 1.0 - half
-        tables_out[at + 1] = half
-    for p in range(plan.pairs[s], plan.pairs[s + 1]):
-        at = plan.entry[p]
-        found = half_pair(
-            tables[at], tables[at + 1], tables[at + 2], tables[at + 3],
-            halves[plan.first[p]], halves[plan.second[p]],
-        )  # fmt: skip
-        for k in range(4):
-            tables_out[at + k] = found[k]
-
-
-@leaf
-def relax_example(plan, s, unary, tables, fixed, net, halves, unary_out, tables_out):
-    """Optimum of the relaxation of one example; returns its value. The oracle of a solver."""
-    half_labels(plan, s, unary, tables, fixed, net, halves)
-    write_marginals(plan, s, tables, halves, unary_out, tables_out)
-    return half_score(plan, s, unary, tables, halves)
-
-
 @inner
 def largest_shape(plan):
     """The largest numbers of variables and pairs that a shape has."""

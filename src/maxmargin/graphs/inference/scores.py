@@ -6,7 +6,7 @@ Kernels take ``plan, s``, then the example's own ``unary`` and ``tables``.
 from __future__ import annotations
 
 from ..._kernels.jit import leaf
-from .wholes import add_wholes, score_wholes
+from .whole_labels import add_wholes, score_wholes
 
 
 @leaf

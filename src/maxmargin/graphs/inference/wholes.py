@@ -1,7 +1,8 @@
-"""Whole factors in the decoders: counts, and tables over three or more variables.
+"""Whole factors (counts, tables over three or more variables) and the messages of decoders.
 
 Most graphs have none. Functions that deal with them depend on the class of the plan, so that the
-code for whole factors is compiled only where a graph has one.
+code for whole factors is compiled only where a graph has one. What they say of labellings is in
+:mod:`.whole_labels`.
 
 Kernels take ``plan, s``; messages are those of :mod:`.messages`.
 """
@@ -14,6 +15,7 @@ from ..._kernels.jit import implements, leaf
 from ..._kernels.subsets import kth_largest, sum_of_largest
 from ..graph import COUNT
 from .plan import PairPlan, Plan
+from .whole_labels import add_table
 
 # --- what is asked ------------------------------------------------------------------------------
 
@@ -51,30 +53,6 @@ def place_in_counts(plan, s, messages, v, label):
     """Note the label of v in its counts, after :func:`read_wholes` was asked about it."""
 
 
-def score_wholes(plan, s, tables, labels):
-    """Score of a labelling in whole factors; minus infinity if it breaks a count."""
-
-
-def add_wholes(plan, s, tables, labels, v, out):
-    """Add the scores of tables to the states of v, the other variables being fixed."""
-
-
-def count_labels(plan, s, labels, on):
-    """Number of variables in state 1, of every count."""
-
-
-def excess_change(plan, s, on, v, old, new):
-    """Change of the excesses of all counts if variable v changes its state."""
-
-
-def change_counts(plan, s, on, v, change):
-    """Note that the state of v changes by a number."""
-
-
-def list_related(plan, s, v, others, found):
-    """Append the variables that share a whole factor with v; returns the number of others."""
-
-
 # --- graphs of pairs only: nothing to do --------------------------------------------------------
 
 
@@ -100,7 +78,6 @@ def _without_messages(plan, s, messages):
 
 
 @implements(bound_wholes, PairPlan)
-@implements(score_wholes, PairPlan)
 def _no_score(plan, s, tables, messages):
     return 0.0
 
@@ -113,31 +90,6 @@ def _read_nothing(plan, s, tables, messages, labels, scores, v):
 @implements(place_in_counts, PairPlan)
 def _place_nothing(plan, s, messages, v, label):
     return
-
-
-@implements(add_wholes, PairPlan)
-def _add_nothing(plan, s, tables, labels, v, out):
-    return
-
-
-@implements(count_labels, PairPlan)
-def _count_nothing(plan, s, labels, on):
-    return
-
-
-@implements(excess_change, PairPlan)
-def _no_change(plan, s, on, v, old, new):
-    return 0
-
-
-@implements(change_counts, PairPlan)
-def _change_nothing(plan, s, on, v, change):
-    return
-
-
-@implements(list_related, PairPlan)
-def _no_more(plan, s, v, others, found):
-    return found
 
 
 # --- any graphs ---------------------------------------------------------------------------------
@@ -330,7 +282,7 @@ def _read_wholes(plan, s, tables, messages, labels, scores, v):
                 if not _allowed(plan, s, messages, f, state):
                     scores[state] -= 1e300
         elif not _is_inner(plan, f, v, True):  # all its other variables have their labels
-            _add_table(plan, s, tables, labels, z, scores)
+            add_table(plan, s, tables, labels, z, scores)
             for state in range(k):
                 scores[state] -= messages.value[at + state]
         else:
@@ -346,110 +298,3 @@ def _place_in_counts(plan, s, messages, v, label):
         k = plan.slot_factor[plan.slots[q]] - plan.factors[s]
         messages.counts[0, k] += label
         messages.counts[1, k] -= 1
-
-
-@leaf
-def _n_on(plan, s, f, labels):
-    """How many variables of a COUNT are in state 1."""
-    found = 0
-    for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
-        found += labels[plan.scope[z]]
-    return found
-
-
-@leaf
-def _excess(plan, f, found):
-    """How far a number of variables in state 1 is from what a COUNT allows."""
-    return max(0, max(plan.low[f] - found, found - plan.high[f]))
-
-
-@leaf
-def _table_entry(plan, s, f, labels):
-    """Number of the entry of a table that a labelling picks, counted from the table's first."""
-    base = plan.variables[s]
-    entry = 0
-    for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
-        v = plan.scope[z]
-        entry = entry * plan.n_states[base + v] + labels[v]
-    return entry
-
-
-@implements(score_wholes, Plan)
-def _score_wholes(plan, s, tables, labels):
-    total = 0.0
-    for w in range(plan.wholes[s], plan.wholes[s + 1]):
-        f = plan.whole[w]
-        if plan.kind[f] == COUNT:
-            if _excess(plan, f, _n_on(plan, s, f, labels)) > 0:
-                return -np.inf
-        else:
-            total += tables[plan.entry_at[f] + _table_entry(plan, s, f, labels)]
-    return total
-
-
-@leaf
-def _add_table(plan, s, tables, labels, z, out):
-    """Add the scores of a table to the states of its variable at slot z, the others being fixed."""
-    base = plan.variables[s]
-    f = plan.slot_factor[z]
-    entry, stride = 0, 1
-    for y in range(plan.scope_at[f], plan.scope_at[f + 1]):
-        v = plan.scope[y]
-        k = plan.n_states[base + v]
-        entry = entry * k + (0 if y == z else labels[v])
-        if y > z:
-            stride *= k
-    entry += plan.entry_at[f]
-    for state in range(plan.n_states[base + plan.scope[z]]):
-        out[state] += tables[entry + state * stride]
-
-
-@implements(add_wholes, Plan)
-def _add_wholes(plan, s, tables, labels, v, out):
-    a = plan.variables[s] + v
-    for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
-        z = plan.slots[q]
-        if plan.kind[plan.slot_factor[z]] != COUNT:
-            _add_table(plan, s, tables, labels, z, out)
-
-
-@implements(count_labels, Plan)
-def _count_labels(plan, s, labels, on):
-    for w in range(plan.wholes[s], plan.wholes[s + 1]):
-        f = plan.whole[w]
-        if plan.kind[f] == COUNT:
-            on[f - plan.factors[s]] = _n_on(plan, s, f, labels)
-
-
-@implements(excess_change, Plan)
-def _excess_change(plan, s, on, v, old, new):
-    change = 0
-    a = plan.variables[s] + v
-    for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
-        f = plan.slot_factor[plan.slots[q]]
-        if plan.kind[f] == COUNT:
-            found = on[f - plan.factors[s]]
-            change += _excess(plan, f, found + new - old)
-            change -= _excess(plan, f, found)
-    return change
-
-
-@implements(change_counts, Plan)
-def _change_counts(plan, s, on, v, change):
-    a = plan.variables[s] + v
-    for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
-        f = plan.slot_factor[plan.slots[q]]
-        if plan.kind[f] == COUNT:
-            on[f - plan.factors[s]] += change
-
-
-@implements(list_related, Plan)
-def _list_related(plan, s, v, others, found):
-    a = plan.variables[s] + v
-    for q in range(plan.slot_at[a], plan.slot_at[a + 1]):
-        f = plan.slot_factor[plan.slots[q]]
-        for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
-            if found < len(others):
-                others[found] = plan.scope[z]
-                found += 1
-    return found

@@ -251,6 +251,13 @@ def tie_of(graphs, f, e):
 
 
 @leaf
+def entry_weight(graphs, weights, f, e):
+    """Score of an entry of a table whose only feature is the constant one."""
+    tie = tie_of(graphs, f, e)
+    return weights[graphs.factor_column[f] + tie] if tie >= 0 else 0.0
+
+
+@leaf
 def add_to_factor(graphs, features, weights, m, f, e, amount):
     """Add ``amount`` times the features of entry e to the weights."""
     tie = tie_of(graphs, f, e)
@@ -432,7 +439,7 @@ def make_room(graphs: Any) -> Room:
     k = int(graphs.n_states.max(initial=1))
     entries = int(graphs.n_entries.max(initial=1))
     arity = int(np.diff(graphs.scope_at).max(initial=1))
-    messages = max(8, arity * k)
+    messages = max(40, arity * k)  # four tables of binary pairs at once need 40 numbers
     largest = max(k, entries)
     return Room(
         scores=np.empty((1, graphs.n_columns)),

@@ -1,7 +1,7 @@
 """Moves within tables of two binary variables: all factors of an example in one loop.
 
-For graphs in which every factor is such a table, with four weights of its own and a constant
-feature: interactions of labels.
+For graphs in which every factor is such a table with a constant feature: interactions of labels.
+Entries have weights of their own, share them, or have none.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..._kernels.jit import leaf
-from .agreement import ENOUGH, MOST_MOVES, NEGLIGIBLE
-from .four_pairs import LANES, move_four
+from .agreement import ENOUGH, MOST_MOVES, NEGLIGIBLE, entry_weight, tie_of
+from .four_pairs import LANES, move_four, move_four_tied
 
 # What ``graphs.binary_pairs`` says of a shape.
-BINARY_PAIRS, IN_ORDER = 1, 2
+BINARY_PAIRS, IN_ORDER, TIED_IN_ORDER = 1, 2, 3
 
 
 @leaf
@@ -31,7 +31,7 @@ def binary_pairs_step(data, beliefs, weights, penalty, m, room):
     sums = room.sums[: graphs.first_state[m + 1] - graphs.first_state[m]]
     sums[:] = 0.0
     done, gap, residual = 0, 0.0, 0.0
-    if graphs.binary_pairs[s] == IN_ORDER and penalty.sigma == 0.0:
+    if graphs.binary_pairs[s] >= IN_ORDER and penalty.sigma == 0.0:
         done = n_factors - n_factors % LANES
         gap, residual = _four_at_a_time(
             graphs, beliefs, weights, data.scales[m], penalty, m, sums, room.delta, done
@@ -48,24 +48,72 @@ def binary_pairs_step(data, beliefs, weights, penalty, m, room):
 
 
 @leaf
+def _write_shared(graphs, f, out):
+    """Which entries of a table use the same weight: a matrix, row by row."""
+    for e in range(4):
+        for other in range(4):
+            tie = tie_of(graphs, f, e)
+            same = tie >= 0 and tie == tie_of(graphs, f, other)
+            out[4 * e + other] = 1.0 if same else 0.0
+
+
+@leaf
+def _read_scores(graphs, f, weights, column, n_tied, out):
+    """Scores of the entries of four tables with the ties of factor f, one entry after another."""
+    for e in range(4):
+        tie = tie_of(graphs, f, e)
+        for lane in range(LANES):
+            place = column + n_tied * lane + tie
+            out[LANES * e + lane] = weights[place] if tie >= 0 else 0.0
+
+
+@leaf
+def _write_scores(graphs, f, weights, column, n_tied, scores):
+    """The inverse."""
+    for e in range(4):
+        tie = tie_of(graphs, f, e)
+        if tie >= 0:
+            for lane in range(LANES):
+                weights[column + n_tied * lane + tie] = scores[LANES * e + lane]
+
+
+@leaf
 def _four_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, values, n_factors):
     s = graphs.shape[m]
     kappa = penalty.kappa
     first_factor = graphs.factors[s]
+    if n_factors == 0:
+        return 0.0, 0.0
+    tied = graphs.binary_pairs[s] == TIED_IN_ORDER
+    n_tied = graphs.n_tied[first_factor]
     scope = graphs.scope[graphs.scope_at[first_factor] :]
     states, messages = graphs.first_state[m], graphs.first_message[m]
     entries, column = graphs.first_mass[m], graphs.factor_column[first_factor]
-    own = beliefs.variables
+    own, w = beliefs.variables, weights[0]
+    scores = values[2 * LANES :]
+    if tied:
+        _write_shared(graphs, first_factor, values[6 * LANES :])
     gap, residual = 0.0, 0.0
     for number in range(0, n_factors, LANES):
         at = 2 * number
         for lane in range(LANES):
             values[lane] = own[states + 2 * scope[at + 2 * lane] + 1]
             values[LANES + lane] = own[states + 2 * scope[at + 2 * lane + 1] + 1]
-        more, further = move_four(
-            beliefs, entries + 4 * number, messages + 4 * number, weights[0], column + 4 * number,
-            values, penalty, scale, MOST_MOVES, ENOUGH,
-        )  # fmt: skip
+        table, message, first = (
+            entries + 4 * number,
+            messages + 4 * number,
+            column + n_tied * number,
+        )
+        if tied:
+            _read_scores(graphs, first_factor, w, first, n_tied, scores)
+            more, further = move_four_tied(
+                beliefs, table, message, values, penalty, scale, MOST_MOVES, ENOUGH
+            )
+            _write_scores(graphs, first_factor, w, first, n_tied, scores)
+        else:
+            more, further = move_four(
+                beliefs, table, message, w, first, values, penalty, scale, MOST_MOVES, ENOUGH
+            )
         gap += more
         residual += further
         for lane in range(LANES):
@@ -97,16 +145,19 @@ def _one_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, begin, end
         l1 = e1 + kappa * (implied[at + 1] - own[left + 1])
         r0 = e2 + kappa * (implied[at + 2] - own[right])
         r1 = e3 + kappa * (implied[at + 3] - own[right + 1])
-        column = graphs.factor_column[first_factor + number]
+        f = first_factor + number
+        column = graphs.factor_column[f]
+        w0, w1 = entry_weight(graphs, w, f, 0), entry_weight(graphs, w, f, 1)
+        w2, w3 = entry_weight(graphs, w, f, 2), entry_weight(graphs, w, f, 3)
         mass = tables[entries + 4 * number : entries + 4 * number + 4]
         m0, m1, m2, m3 = mass[0], mass[1], mass[2], mass[3]
         first = 0.0
         moved_left, moved_right = 0.0, 0.0
         for count in range(MOST_MOVES):
-            t0 = w[column] - l0 - r0
-            t1 = w[column + 1] - l0 - r1
-            t2 = w[column + 2] - l1 - r0
-            t3 = w[column + 3] - l1 - r1
+            t0 = w0 - l0 - r0
+            t1 = w1 - l0 - r1
+            t2 = w2 - l1 - r0
+            t3 = w3 - l1 - r1
             if sigma > 0.0:
                 t0 -= sigma * mass[0]
                 t1 -= sigma * mass[1]
@@ -136,7 +187,10 @@ def _one_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, begin, end
             if best == worst or diff <= NEGLIGIBLE or diff < ENOUGH * first:
                 break
             differ = best ^ worst
-            curvature = 2.0 * (scale + sigma)
+            to, away = tie_of(graphs, f, best), tie_of(graphs, f, worst)
+            curvature = 2.0 * sigma
+            if to != away:
+                curvature += scale * ((to >= 0) + (away >= 0))
             if differ & 2:
                 curvature += 2.0 * kappa
             if differ & 1:
@@ -149,8 +203,13 @@ def _one_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, begin, end
                 mass[worst] = 0.0
             mass[best] += step
             m0, m1, m2, m3 = mass[0], mass[1], mass[2], mass[3]
-            w[column + best] -= scale * step
-            w[column + worst] += scale * step
+            if to != away:
+                if to >= 0:
+                    w[column + to] -= scale * step
+                if away >= 0:
+                    w[column + away] += scale * step
+                w0, w1 = entry_weight(graphs, w, f, 0), entry_weight(graphs, w, f, 1)
+                w2, w3 = entry_weight(graphs, w, f, 2), entry_weight(graphs, w, f, 3)
             if differ & 2:
                 move = step if best & 2 else -step
                 moved_left += move

@@ -4,6 +4,10 @@ Tables that have weights of their own do not see each other while their variable
 four of them take the same steps side by side, each in one lane of the vectors. The mass of a table
 is ``m0 .. m3`` on the states 00, 01, 10, 11; the message of a binary variable is ``(-l, l)``, so
 one number says it all.
+
+Entries may share weights, or have none: ``K[e, f]`` is 1 where entries e and f use the same weight,
+and a move from entry w to entry b changes the score of e by ``scale * step * (K[e, w] - K[e, b])``.
+With four weights in a table K is the identity.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from .agreement import NEGLIGIBLE
 LANES = 4
 _BITS = ir.IntType(LANES)
 _INFINITY = float("inf")
+_TINY = 1e-300
 
 
 class _Lanes:
@@ -160,7 +165,68 @@ def _extremes(values: list[_Lanes], mass: list[_Lanes], zero: _Lanes, infinity: 
     return high, held, low
 
 
-def _emit(builder: Any, squares: dict[str, _Square], pointer: Any, numbers: dict[str, Any]):
+class _OwnWeights:
+    """Four weights in each table, next to each other."""
+
+    def __init__(self, square: _Square):
+        self.read, self.write = square.read, square.write
+
+    def curvature(self, signs: list[_Lanes], two: _Lanes) -> _Lanes:
+        """``|features of a move|^2``."""
+        return two
+
+    def moved(self, scores: list[_Lanes], signs: list[_Lanes], change: _Lanes) -> list[_Lanes]:
+        """Scores after a move."""
+        return [score - change * sign for score, sign in zip(scores, signs, strict=True)]
+
+
+class _TiedWeights:
+    """Scores of the entries, in places of their own, and the matrix K behind them."""
+
+    def __init__(self, builder: Any, pointer: Any, first: int):
+        self.builder, self.pointer = builder, pointer
+        kind = ir.IntType(64)
+        self.offsets = [ir.Constant(kind, first + LANES * e) for e in range(LANES)]
+        self.shared = []
+        for e in range(LANES):
+            places = [ir.Constant(kind, first + 16 + LANES * e + f) for f in range(LANES)]
+            found = [builder.load(builder.gep(pointer, [place])) for place in places]
+            self.shared.append([_Lanes(builder, _splat(builder, k, LANES)) for k in found])
+
+    def read(self) -> list[_Lanes]:
+        return [
+            _Lanes(self.builder, _load(self.builder, self.pointer, offset, LANES))
+            for offset in self.offsets
+        ]
+
+    def write(self, scores: list[_Lanes]) -> None:
+        for offset, score in zip(self.offsets, scores, strict=True):
+            _store(self.builder, score.value, self.pointer, offset, LANES)
+
+    def _images(self, signs: list[_Lanes]) -> list[_Lanes]:
+        images = []
+        for row in self.shared:
+            image = row[0] * signs[0]
+            for k, sign in zip(row[1:], signs[1:], strict=True):
+                image = image + k * sign
+            images.append(image)
+        return images
+
+    def curvature(self, signs: list[_Lanes], two: _Lanes) -> _Lanes:
+        total = None
+        for image, sign in zip(self._images(signs), signs, strict=True):
+            total = image * sign if total is None else total + image * sign
+        return total
+
+    def moved(self, scores: list[_Lanes], signs: list[_Lanes], change: _Lanes) -> list[_Lanes]:
+        images = self._images(signs)
+        return [score - change * image for score, image in zip(scores, images, strict=True)]
+
+
+def _emit(
+    builder: Any, squares: dict[str, _Square], table_weights: Any, pointer: Any,
+    numbers: dict[str, Any],
+):  # fmt: skip
     """Write the code; returns the sums of gaps and of squared disagreement."""
 
     def splat(number: Any) -> _Lanes:
@@ -168,10 +234,11 @@ def _emit(builder: Any, squares: dict[str, _Square], pointer: Any, numbers: dict
         return _Lanes(builder, _splat(builder, value, LANES))
 
     zero, one, two, infinity = splat(0.0), splat(1.0), splat(2.0), splat(_INFINITY)
+    minus_one, tiny = splat(-1.0), splat(_TINY)
     kappa, scale = splat(numbers["kappa"]), splat(numbers["scale"])
     offset = ir.Constant(ir.IntType(64), 0), ir.Constant(ir.IntType(64), LANES)
     own_left, own_right = (_Lanes(builder, _load(builder, pointer, at, LANES)) for at in offset)
-    mass, weights = squares["tables"].read(), squares["weights"].read()
+    mass, weights = squares["tables"].read(), table_weights.read()
     _, eta_left, _, eta_right = squares["eta"].read()
     left = eta_left + kappa * (mass[2] + mass[3] - own_left)
     right = eta_right + kappa * (mass[1] + mass[3] - own_right)
@@ -199,20 +266,19 @@ def _emit(builder: Any, squares: dict[str, _Square], pointer: Any, numbers: dict
         up = [(best[2] | best[3]).choose(one, zero), (best[1] | best[3]).choose(one, zero)]
         down = [(worst[2] | worst[3]).choose(one, zero), (worst[1] | worst[3]).choose(one, zero)]
         to_left, to_right = (u - d for u, d in zip(up, down, strict=True))
-        curvature = two * (scale + kappa * (to_left * to_left + to_right * to_right))
+        signs = [
+            b.choose(w.choose(zero, one), w.choose(minus_one, zero))
+            for b, w in zip(best, worst, strict=True)
+        ]
+        curvature = scale * table_weights.curvature(signs, two)
+        curvature = curvature + two * kappa * (to_left * to_left + to_right * to_right)
+        curvature = curvature.most(tiny)  # none where nothing moves
         step = zero
         for bits, part in zip(worst, mass, strict=True):
             step = bits.choose(part, step)
         step = step.least(diff / curvature)
-        change = scale * step
-        mass = [
-            w.choose(m - step, b.choose(m + step, m))
-            for m, b, w in zip(mass, best, worst, strict=True)
-        ]
-        weights = [
-            w.choose(v + change, b.choose(v - change, v))
-            for v, b, w in zip(weights, best, worst, strict=True)
-        ]
+        mass = [m + step * sign for m, sign in zip(mass, signs, strict=True)]
+        weights = table_weights.moved(weights, signs, scale * step)
         pull = kappa * step
         state.write([*mass, *weights, left + pull * to_left, right + pull * to_right])
     builder.branch(end)
@@ -221,7 +287,7 @@ def _emit(builder: Any, squares: dict[str, _Square], pointer: Any, numbers: dict
     found = state.read()
     mass, weights, (left, right) = found[:4], found[4:8], found[8:]
     squares["tables"].write(mass)
-    squares["weights"].write(weights)
+    table_weights.write(weights)
     implied_left, implied_right = mass[2] + mass[3], mass[1] + mass[3]
     squares["implied"].write([mass[0] + mass[1], implied_left, mass[0] + mass[2], implied_right])
     apart = (left - eta_left) * (left - eta_left) + (right - eta_right) * (right - eta_right)
@@ -243,6 +309,54 @@ def _member(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any
     return context.get_getattr(kind, name)(context, builder, kind, value, name)
 
 
+class _Call:
+    """The arguments of a call that is being written."""
+
+    def __init__(self, context: Any, builder: Any, signature: Any, args: Any):
+        self.context, self.builder, self.signature, self.args = context, builder, signature, args
+
+    def pointer(self, place: int) -> Any:
+        """Data of an array."""
+        return _array(self.context, self.builder, self.signature, self.args, place).data
+
+    def index(self, place: int) -> Any:
+        """An integer."""
+        kind = self.signature.args[place]
+        return self.context.cast(self.builder, self.args[place], kind, types.int64)
+
+    def square(self, name: str, place: int) -> _Square:
+        """Sixteen numbers of the beliefs, which are the first argument."""
+        kind = self.signature.args[0]
+        found = _member(self.context, self.builder, kind, self.args[0], name)
+        array = self.context.make_array(dict(zip(kind.fields, kind.types, strict=True))[name])
+        return _Square(self.builder, array(self.context, self.builder, found).data, place)
+
+    def moves(self, table_weights: Any, values: int) -> Any:
+        """Write the moves; the arguments from ``values`` on are those of both functions."""
+        kind, penalty = self.signature.args[values + 1], self.args[values + 1]
+        squares = {
+            "tables": self.square("tables", self.index(1)),
+            "eta": self.square("eta", self.index(2)),
+            "implied": self.square("implied", self.index(2)),
+        }
+        numbers = {
+            name: _member(self.context, self.builder, kind, penalty, name)
+            for name in ("kappa", "augmented")
+        } | {"scale": self.args[values + 2], "most": self.index(values + 3),
+             "enough": self.args[values + 4]}  # fmt: skip
+        found = _emit(self.builder, squares, table_weights, self.pointer(values), numbers)
+        return cgutils.pack_array(self.builder, found)
+
+
+def _fits(beliefs: Any, *arrays: Any) -> bool:
+    kinds = dict(zip(beliefs.fields, beliefs.types, strict=True))
+    held = (kinds[name] for name in ("tables", "eta", "implied"))
+    return all(_row_types_fit(array, array) for array in (*held, *arrays))
+
+
+_PAIR = types.UniTuple(types.float64, 2)
+
+
 @intrinsic
 def move_four(
     typingctx, beliefs, table_at, message_at, weights, column, values, penalty, scale, most, enough
@@ -254,39 +368,33 @@ def move_four(
     state 1, of the four left ones and of the four right ones, and gets
     ``eta + kappa * implied`` of that state.
     """
-    kinds = dict(zip(beliefs.fields, beliefs.types, strict=True))
-    arrays = (*(kinds[name] for name in ("tables", "eta", "implied")), weights, values)
-    if not all(_row_types_fit(array, array) for array in arrays):
+    if not _fits(beliefs, weights, values):
         return None
 
     def codegen(context, builder, signature, args):
-        def belief(name):
-            found = _member(context, builder, beliefs, args[0], name)
-            return context.make_array(kinds[name])(context, builder, found).data
+        call = _Call(context, builder, signature, args)
+        own = _OwnWeights(_Square(builder, call.pointer(3), call.index(4)))
+        return call.moves(own, 5)
 
-        def pointer(place):
-            return _array(context, builder, signature, args, place).data
-
-        def index(place):
-            kind = signature.args[place]
-            return context.cast(builder, args[place], kind, types.int64)
-
-        squares = {
-            "tables": _Square(builder, belief("tables"), index(1)),
-            "eta": _Square(builder, belief("eta"), index(2)),
-            "implied": _Square(builder, belief("implied"), index(2)),
-            "weights": _Square(builder, pointer(3), index(4)),
-        }
-        augmented = _member(context, builder, penalty, args[6], "augmented")
-        numbers = {
-            "kappa": _member(context, builder, penalty, args[6], "kappa"), "scale": args[7],
-            "augmented": augmented, "most": index(8), "enough": args[9],
-        }  # fmt: skip
-        found = _emit(builder, squares, pointer(5), numbers)
-        return cgutils.pack_array(builder, found)
-
-    pair = types.UniTuple(types.float64, 2)
-    return pair(
-        beliefs, table_at, message_at, weights, column, values, penalty, types.float64, most,
-        types.float64,
+    numbers = (types.float64, most, types.float64)
+    return _PAIR(
+        beliefs, table_at, message_at, weights, column, values, penalty, *numbers
     ), codegen  # fmt: skip
+
+
+@intrinsic
+def move_four_tied(typingctx, beliefs, table_at, message_at, values, penalty, scale, most, enough):
+    """As :func:`move_four`, for entries that share weights or have none.
+
+    ``values[8:24]`` holds the scores of the four entries, of all four tables each, and gets the new
+    ones; ``values[24:40]`` is K, row by row.
+    """
+    if not _fits(beliefs, values):
+        return None
+
+    def codegen(context, builder, signature, args):
+        call = _Call(context, builder, signature, args)
+        return call.moves(_TiedWeights(builder, call.pointer(3), 2 * LANES), 3)
+
+    numbers = (types.float64, most, types.float64)
+    return _PAIR(beliefs, table_at, message_at, values, penalty, *numbers), codegen

@@ -24,7 +24,8 @@ from sklearn.utils import check_random_state
 
 from ..._validation import check_integer
 from .base import Space, as_integers, check_count
-from .sets import DAG, Arborescence, Subset
+from .graphs import DAG, Arborescence
+from .sets import Subset
 
 __all__ = ["DAG", "Arborescence", "LabelSequence", "Permutation", "Subset"]
 

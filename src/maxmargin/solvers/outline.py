@@ -1,0 +1,62 @@
+"""What is known of a training problem before any work on its data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..structures.traits import Traits
+from ..surrogates.cost import Cost
+
+
+class Outline:
+    """What solvers ask first; training problems (:mod:`~maxmargin.solvers.problem`) answer it, too.
+
+    Parameters
+    ----------
+    surrogate : a surrogate
+    traits : Traits
+        Of the structure.
+    in_kernel_space : bool
+        Whether weights are coefficients of rows.
+    """
+
+    clamped: Any = None  # structure of the outputs that agree with what is known, if some is hidden
+    in_python = False  # whether the structure is written in plain Python
+    hashes_features = False  # whether most weights belong to no feature of the data
+    n_weights = 0  # not known before the data are packed
+    tolerance = 1e-2  # relative gap that is wanted: inexact oracles need not do much better
+    from_scratch = True  # whether no earlier dual point is continued, nor weights chosen otherwise
+    in_parts = False  # whether the examples are in parts: see parts.py
+    engine: Any = None  # where parts work; threads by default
+    penalised = True  # whether values have the penalty
+    keeps_dual = True  # whether the dual point is wanted at the end, also from workers
+
+    def __init__(self, surrogate: Any, traits: Traits, in_kernel_space: bool = False):
+        self.surrogate = surrogate
+        self.traits = traits
+        self.in_kernel_space = in_kernel_space
+
+    @property
+    def cost(self) -> Cost:
+        """Answers of the surrogate."""
+        return self.surrogate.cost
+
+    @property
+    def no_oracle(self) -> str:
+        """What blocks lack to climb: an oracle, or the value of marginals; "" if nothing."""
+        return self.traits.no_oracle.get(self.cost.name, "")
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether oracles answer with single outputs that can be stored."""
+        return self.cost.linear and self.traits.stores_outputs
+
+    @property
+    def order(self) -> str:
+        """The order in which examples are visited best."""
+        return self.traits.order
+
+    @property
+    def suits_gradients(self) -> bool:
+        """Whether L-BFGS is the faster solver for a CRF, or the only one."""
+        return not self.in_kernel_space
