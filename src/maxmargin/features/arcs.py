@@ -43,6 +43,12 @@ TEMPLATES = (
     "upos upos+1 | upos upos+1", "upos-1 upos | upos upos+1",
     "upos upos+1 | upos", "upos-1 upos | upos", "upos | upos-1 upos", "upos | upos upos+1",
     "xpos xpos+1 | xpos-1 xpos", "xpos-1 xpos | xpos xpos+1",
+    "xpos-1 xpos | xpos-1 xpos", "xpos xpos+1 | xpos xpos+1", "xpos xpos+1 | xpos",
+    "xpos-1 xpos | xpos", "xpos | xpos-1 xpos", "xpos | xpos xpos+1", "xpos-1 xpos xpos+1 | xpos",
+    "xpos | xpos-1 xpos xpos+1", "lemma upos | lemma upos", "lemma | xpos", "xpos | lemma",
+    "feats upos | upos", "upos | feats upos", "lemma | upos feats", "upos feats | lemma",
+    "upos lemma+1 | upos", "upos lemma-1 | upos", "upos | upos lemma-1", "upos | upos lemma+1",
+    "upos-1 upos upos+1 | upos-1 upos upos+1",
 )  # fmt: skip
 
 # Distances 1 to 5 by themselves, up to 10, and more; on both sides, and arcs from the root.

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._matrix_checks import check_rows_of_numbers, refuse_times_and_texts
 from .._validation import (
-    check_rows_of_numbers,
     first_unusable,
     has_length,
     is_array,
     is_iterable,
     is_mapping,
     is_text,
-    refuse_times_and_texts,
     take_examples,
     unusable,
 )

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._matrix_checks import check_rows_of_numbers, refuse_times_and_texts
 from .._validation import (
-    check_rows_of_numbers,
     first_unusable,
     has_length,
     is_iterable,
     is_plain_list,
-    refuse_times_and_texts,
     take_examples,
     unusable,
 )

@@ -69,10 +69,10 @@ class Best:
     """Takes in the candidates of checks; where values at other weights cannot be compared, because
     nothing is certified, the best weights are those of the last check."""
 
-    def __init__(self, certifies: str = GLOBAL, seen: Seen | None = None) -> None:
+    def __init__(self, certifies: str = GLOBAL) -> None:
         self._local = certifies == LOCAL
         self.certified = certifies != NOTHING
-        self.seen = seen or Seen()
+        self.seen = Seen()
         self.failed = False  # whether numbers overflowed, or contradict each other
         self._spare = np.empty(0)  # weights that were the best before
 

@@ -213,9 +213,10 @@ class _TiedWeights:
         return images
 
     def curvature(self, signs: list[_Lanes], two: _Lanes) -> _Lanes:
-        total = None
-        for image, sign in zip(self._images(signs), signs, strict=True):
-            total = image * sign if total is None else total + image * sign
+        images = self._images(signs)
+        total = images[0] * signs[0]
+        for image, sign in zip(images[1:], signs[1:], strict=True):
+            total = total + image * sign
         return total
 
     def moved(self, scores: list[_Lanes], signs: list[_Lanes], change: _Lanes) -> list[_Lanes]:
