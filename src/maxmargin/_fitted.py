@@ -220,6 +220,7 @@ def _sequence(model: Any) -> Schema:
         "allowed_transitions_": flags("classes", "classes"),
         "allowed_first_": flags("classes"),
         "allowed_last_": flags("classes"),
+        "temperature_": Optional(number(above=0.0, finite=True)),
         **_certificate(model),
     }
 

@@ -3,14 +3,13 @@
 What "auto" means for n examples with weights v_i and total weight W, where example i has rows of
 features x_it (one, or one per position; the constant of an intercept counts as a feature)::
 
-    alpha = c / W * mean_i [ p_i mean_t min(|x_it|^2, 50) ]
+    alpha = c / W * mean_i [ p_i mean_t min(|x_it|^2, 20) ]
 
 with p_i = 1 and c = 1/20 for a likelihood. For margins c = 1/5, and p_i is the number of positions
 over which the loss of an example is a mean, so that alpha does not depend on whether it is a mean
 or a sum. The mean over i is weighted by v_i. Multiplying features by s multiplies the best alpha by
-s^2, hence the squared norm; rows beyond 50 usually are features that nobody has scaled, a few of
-which make up the whole norm. The constants are those with the smallest mean regret over the data
-sets of ``python -m benchmarks alpha``.
+s^2, hence the squared norm; far beyond 20, a few features that nobody has scaled usually make up
+the whole norm. The constants were chosen by the scores that ``python -m benchmarks alpha`` shows.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["CrossValidated", "Fixed", "Strength", "TimesAuto", "strengths_of"]
 _STRONGEST, _WEAKEST = 1e2, 1e-2
 # alpha W as a share of the mean squared norm of the features, and the largest norm that counts.
 _SHARE, _SHARE_OF_LIKELIHOOD = 1 / 5, 1 / 20
-_LARGEST_SQUARE = 50.0
+_LARGEST_SQUARE = 20.0
 
 
 class Strength(Value):

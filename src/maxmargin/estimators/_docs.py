@@ -75,7 +75,7 @@ PARAMETERS = """\
 SIZE_OF_FEATURES = """\
 ``s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF, where s is the mean squared
         norm of the examples. The constant of an intercept is part of the norm, and squared norms
-        above 50 count as 50."""
+        above 20 count as 20."""
 
 ATTRIBUTES = """\
     primal_, dual_, gap_ : float

@@ -27,8 +27,8 @@ _POWER_STEPS = 8
     without=("class_weight", "classes", "fit_intercept"),
     auto='"accelerated"',
     alpha_note="""``s / (5 * total weight)``, where s is the mean over examples of the number of
-        points of a side times the mean squared norm of the pairs. Squared norms above 50 count
-        as 50.""",
+        points of a side times the mean squared norm of the pairs. Squared norms above 20 count
+        as 20.""",
 )
 @with_parameters
 class Matcher(StructuredEstimator):

@@ -26,8 +26,8 @@ _SCORES_AT_ONCE = 1 << 23
     without=("class_weight", "classes"),
     auto='"accelerated"',
     alpha_note="""``n_items * s / (5 * total weight)``, where s is the mean squared norm of the
-        examples. The constant of an intercept is part of the norm, and squared norms above 50 count
-        as 50.""",
+        examples. The constant of an intercept is part of the norm, and squared norms above 20 count
+        as 20.""",
 )
 @with_parameters
 class LabelRanker(KernelModel, StructuredEstimator):
