@@ -30,7 +30,7 @@ __all__ = ["CrossValidated", "Fixed", "Strength", "TimesAuto", "strengths_of"]
 _STRONGEST, _WEAKEST = 1e2, 1e-2
 # alpha W as a share of the mean squared norm of the features, and the largest norm that counts.
 _SHARE, _SHARE_OF_LIKELIHOOD = 1 / 5, 1 / 20
-_LARGEST_SQUARE = 20.0
+_SMALLEST_SQUARE, _LARGEST_SQUARE = 1e-100, 20.0
 
 
 class Strength(Value):
@@ -152,7 +152,7 @@ def usual_strength(
     indptr: np.ndarray | None,
     positions: Any,
     weights: np.ndarray,
-    smooth: bool,
+    likelihood: bool,
 ) -> float:
     """``alpha W`` where nothing else is known: the formula above.
 
@@ -166,14 +166,15 @@ def usual_strength(
         p of each example; it does not matter to a likelihood.
     weights : array
         Weights of the examples.
-    smooth : bool
-        Whether the surrogate is a likelihood.
+    likelihood : bool
+        Whether the surrogate is one.
     """
     sizes = np.minimum(squares, _LARGEST_SQUARE)
     if indptr is not None:
         sizes = np.add.reduceat(sizes, indptr[:-1]) / np.diff(indptr)
-    usual = float(np.average(sizes if smooth else sizes * positions, weights=weights))
-    return (_SHARE_OF_LIKELIHOOD if smooth else _SHARE) * usual or 1.0  # if there are no features
+    usual = float(np.average(sizes if likelihood else sizes * positions, weights=weights))
+    share = _SHARE_OF_LIKELIHOOD if likelihood else _SHARE
+    return share * usual if usual > _SMALLEST_SQUARE else 1.0  # there are hardly any features
 
 
 def strengths_of(grid: Any, name: str) -> list:

@@ -380,8 +380,9 @@ class DictSequences(Sequences):
         """Give features of at least ``min_count`` positions columns, in the order of names."""
         data, indices, counts = self._look_up_all()
         names = list(self.columns.vocabulary)
-        frequent = np.bincount(indices, minlength=len(names)) >= min_count
-        if not frequent.any():
+        # A feature whose value is zero everywhere is at no position, and has a column by default.
+        frequent = np.bincount(indices, minlength=len(names)) >= (min_count if min_count > 1 else 0)
+        if min_count > 1 and not frequent.any():
             raise ValueError(
                 f"no feature of X is at {min_count} positions or more; lower feature_min_count."
             )
