@@ -114,6 +114,7 @@ def test_consistency(monkeypatch, capsys):
     assert max_min[0] > 0.02 and max_min[-1] == crf[-1] == 0.0
 
 
+@pytest.mark.more
 def test_label_noise(monkeypatch, capsys):
     lines = run_example("label_noise", monkeypatch, capsys).splitlines()[1:]
     found = {line.split()[0]: numbers(line.replace("-m", " m")) for line in lines}

@@ -161,6 +161,7 @@ def parser():
     return model.fit(SENTENCES, SENTENCES)
 
 
+@pytest.mark.more
 def test_optimum(parser):
     """All candidates are allowed here: the outputs are all projective trees and the truth."""
     plan = parser._plan()
