@@ -29,6 +29,7 @@ NAMES = (
     "memory",
     "scale",
     "torch",
+    "alpha",
 )
 
 

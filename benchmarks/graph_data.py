@@ -2,6 +2,8 @@
 
 - yeast: 14 labels, all pairs; alpha = 0.01; test score is the share of right labels;
 - RCV1: the 30 most frequent labels, all pairs; alpha = labels / examples; micro-averaged F1;
+- the model of the soft-constraints paper on yeast and RCV1: one vector per label and one weight per
+  pair, for both labels being present, no intercept, the loss is the number of wrong labels;
 - MSRC-21: superpixels, a Potts table a class pair with edge features; alpha = mean number of
   nodes / images; share of right pixels among the labelled ones.
 """
@@ -19,6 +21,7 @@ from maxmargin.features.rows import pack_rows
 from maxmargin.graphs.factor_graph import FactorGraph
 from maxmargin.graphs.inference.decode import decode
 from maxmargin.graphs.inference.plan import make_plan
+from maxmargin.graphs.label_graph import BOTH_ON, all_pairs, label_graphs
 from maxmargin.graphs.packing import Layout, pack_graphs, plan_layout
 from maxmargin.graphs.problem import GraphProblem
 
@@ -75,6 +78,45 @@ def label_sets(
     layout = plan_layout([graph])
     costs = np.full(n * n_labels, 1.0 / n_labels)
     return _pack([graph] * n, layout, X, Y.ravel(), alpha, costs, max_min), layout
+
+
+def paper_label_sets(X: Any, Y: np.ndarray, alpha: float) -> GraphProblem:
+    """Label sets as in the soft-constraints paper."""
+    n, n_labels = Y.shape
+    return GraphProblem(
+        label_graphs(all_pairs(n_labels), n_labels, n, BOTH_ON), pack_rows(X, fit_intercept=False),
+        np.ones((1, 1)), Y.ravel(), np.ones(n * n_labels), alpha=alpha, sample_weight=np.ones(n),
+    )  # fmt: skip
+
+
+def _paper_task(
+    name: str, X: Any, Y: np.ndarray, X_test: Any, Y_test: np.ndarray, alpha: float,
+    value: Callable[[np.ndarray, np.ndarray], float], measure: str, **options: Any,
+) -> Task:  # fmt: skip
+    problem, test = paper_label_sets(X, Y, alpha), paper_label_sets(X_test, Y_test, 1.0)
+    test.costs = np.zeros_like(test.costs)
+    score = _Test(test, lambda labels: value(labels.reshape(Y_test.shape), Y_test), **options)
+    return Task(name, problem, score, measure)
+
+
+def yeast_paper(n: int | None = None, alpha: float = 0.01) -> Task:
+    """The paper's model of yeast: 14 * 103 + 91 = 1533 weights."""
+    X, Y, X_test, Y_test = yeast_arrays()
+
+    def accuracy(found: np.ndarray, Y: np.ndarray) -> float:
+        return float(np.mean(found == Y))
+
+    return _paper_task(
+        "yeast, paper", X[:n], Y[:n], X_test, Y_test, alpha, accuracy, "label accuracy"
+    )
+
+
+def rcv1_paper(n: int = 5000, alpha: float = 0.01) -> Task:
+    """The paper's model of RCV1: 30 * 47236 + 435 weights."""
+    X, Y = rcv1_arrays()
+    return _paper_task(
+        "rcv1, paper", X[:n], Y[:n], X[5000:], Y[5000:], alpha, micro_f1, "micro F1", max_nodes=50
+    )
 
 
 def _label_graph(n_labels: int, edges: str | None = None) -> FactorGraph:

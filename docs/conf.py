@@ -50,8 +50,9 @@ autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
 # From simple to special.
 EXAMPLES = (
     "sequences", "multiclass_max_min", "ordinal", "probabilities", "multilabel", "rankings",
-    "grids", "matching", "trees", "certificates", "hidden_labels", "consistency", "own_structure",
-    "own_latent", "torch_letters", "torch_tagger", "torch_parser", "torch_label_noise",
+    "grids", "matching", "trees", "certificates", "hidden_labels", "consistency", "label_noise",
+    "own_structure", "own_latent", "torch_letters", "torch_tagger", "torch_parser",
+    "torch_label_noise",
 )  # fmt: skip
 
 

@@ -32,12 +32,12 @@ MAX_MIN = "max-min, multipliers"
 TITLE = "Annealing, multipliers, smoothing, max-min"
 ABOUT = """
 What the extensions that Meshi, Srebro and Hazan (AISTATS 2015) only propose do to the hard
-objective, the test score and the time, after the same number of passes. "soft" has a fixed rho in
-the paper's units; "annealed" starts at the default rho and shrinks it; "multipliers" is the
-augmented Lagrangian, the default; "smoothed" replaces every maximum by that of θ·μ − σ/2 |μ|².
-The objective of max-min is another one (its loss is that of the max-min margin), so it compares
-only with itself. The lower bound is the certified one of the hard problem; where there is none,
-the soft problem was solved.
+objective, the test score and the time, after the same number of passes. "soft" has a fixed rho,
+printed in units of all n examples (times n in units of one); "annealed" starts at the default rho
+and shrinks it; "multipliers" is the augmented Lagrangian, the default; "smoothed" replaces every
+maximum by that of θ·μ − σ/2 |μ|². The objective of max-min is another one (its loss is that of the
+max-min margin), so it compares only with itself. The lower bound is the certified one of the hard
+problem; where there is none, the soft problem was solved.
 """
 
 
@@ -45,7 +45,7 @@ def variants(problem: Any, fair: Any) -> dict[str, Callable[[], Any]]:
     """Solvers by name."""
     found: dict[str, Callable[[], Any]] = {}
     for rho in (0.1, 1.0):
-        found[f"soft, rho = {rho:g}"] = lambda rho=rho: soft(problem, rho)
+        found[f"soft, rho = {rho:g}"] = lambda rho=rho: soft(problem, rho * problem.n_examples)
     found["annealed"] = lambda: soft_agreement(problem, agreement="annealed")
     found["multipliers (default)"] = lambda: soft_agreement(problem)
     for sigma in SIGMAS:

@@ -1,8 +1,7 @@
 """What the experiments on factor graphs share: hard values of any solver, reports, plots.
 
 The paper is Meshi, Srebro, Hazan, "Efficient training of structured SVMs via soft constraints",
-AISTATS 2015. Its rho belongs to sums over n examples; the solver's is that of one example, ``n``
-times as large.
+AISTATS 2015. rho is in units of one example: the penalty is ``(1/n) sum_m rho/2 |delta_m|^2``.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def arguments(name: str, text: str | None, quick: str, words: list[str] | None):
     parser = argparse.ArgumentParser(prog=f"python -m experiments {name}", description=text)
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--folder", type=Path, default=RESULTS)
-    if name in ("figure2", "extensions", "noise"):
+    if name in ("figure2", "figure3", "extensions", "noise"):
         parser.add_argument("--data", nargs="+", help="only these data sets; the others are kept")
     if name == "figure2":
         parser.add_argument("--again", action="store_true", help="forget the curves there are")
@@ -46,8 +45,7 @@ def arguments(name: str, text: str | None, quick: str, words: list[str] | None):
 
 
 def soft(problem: Any, rho: float, **options: Any) -> Climb:
-    """The soft problem with the paper's rho."""
-    rho *= problem.n_examples
+    """The soft problem; rho in units of one example."""
     return soft_agreement(problem, agreement="soft", rho=rho, certify=False, **options)
 
 
@@ -99,15 +97,16 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def write_report(
-    folder: Path, name: str, title: str, about: str, table: str, figure: bool = True
-) -> None:
+    folder: Path, name: str, title: str, about: str, table: str, figure: bool = True,
+    package: str = "-m experiments ",
+) -> None:  # fmt: skip
     """Put the table into ``<name>.md`` between its marks; other text there is kept."""
     path = folder / f"{name}.md"
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     made = machine()
     picture = f"![{title}]({name}.svg)\n\n" if figure else ""
     block = (
-        f"{begin}\n    OMP_NUM_THREADS=1 python -m experiments {name}\n\n"
+        f"{begin}\n    OMP_NUM_THREADS=1 python {package}{name}\n\n"
         f"{made['processor']}, Python {made['python']}, numpy {made['numpy']}, numba "
         f"{made['numba']}; one thread, CPU seconds.\n\n{picture}{table}\n\n"
         f"Raw numbers: [{name}.json]({name}.json).\n{end}"

@@ -285,18 +285,18 @@ def test_graphs(run, folder):
 
 @pytest.mark.slow
 def test_trees(run, folder):
-    columns = "{}\t{}\t_\t{}\t_\t_\t{}\t_\t_\t_"
-    words = [("The", "DET", 2), ("cat", "NOUN", 3), ("ran", "VERB", 0)]
+    columns = "{}\t{}\t_\t{}\t_\t_\t{}\t{}\t_\t_"
+    words = [("The", "DET", 2, "det"), ("cat", "NOUN", 3, "nsubj"), ("ran", "VERB", 0, "root")]
     sentence = "\n".join(columns.format(k, *word) for k, word in enumerate(words, 1)) + "\n\n"
     (folder / "a.conllu").write_text(sentence * 3)
-    (folder / "b.conllu").write_text(re.sub(r"\d\t_\t_\t_\n", "_\t_\t_\t_\n", sentence))
+    (folder / "b.conllu").write_text(re.sub(r"\d\t\w+\t_\t_\n", "_\t_\t_\t_\n", sentence))
     code, _, err = run("train", "tree", "a.conllu", "-o", "t.mm", "--set", "hash_bits=10")
     assert code == 0, err
     code, out, _ = run("predict", "t.mm", "b.conllu")
     assert code == 0 and out == sentence
     code, out, _ = run("evaluate", "t.mm", "a.conllu", "--json")
     values = {score["measure"]: score["value"] for score in json.loads(out)["scores"]}
-    assert values == {"UAS": 1.0, "exact match": 1.0}
+    assert values == {"LAS": 1.0, "UAS": 1.0, "exact match": 1.0}
     assert run("evaluate", "t.mm", "b.conllu")[0] == 2
 
 

@@ -118,7 +118,8 @@ def test_damaged_checkpoints_are_refused(tmp_path):
 
 # --- the command -------------------------------------------------------------------------------
 
-TRAIN = ["train", "multiclass", "@wine", "--tol", "0", "--max-iter", "2000", "-q", "-o"]
+TRAIN = ["train", "multiclass", "@wine", "--alpha", str(1 / 178), "--tol", "0"]
+TRAIN += ["--max-iter", "2000", "-q", "-o"]
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_probabilities_without_a_likelihood_name_the_surrogate(model, name):
         (SequenceLabeler("crf"), "write predict_marginals"),
         (TreeParser(), "write predict_marginals"),
         (GraphLabeler(), "no likelihood"),
-        (LabelRanker(), "no likelihood"),
+        (LabelRanker(), "write predict_marginals"),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -41,7 +41,7 @@ def numbers(text: str) -> list[float]:
 def test_every_example_is_tested_here():
     tested = {
         "own_structure", "sequences", "multiclass_max_min", "ordinal", "consistency", "grids",
-        "certificates", *COMPARISONS,
+        "label_noise", "certificates", *COMPARISONS,
     }  # fmt: skip
     networks = {path.stem for path in EXAMPLES.glob("torch_*.py")}  # in tests/neural
     assert {path.stem for path in EXAMPLES.glob("*.py")} - networks == tested
@@ -112,6 +112,15 @@ def test_consistency(monkeypatch, capsys):
     # A tie is broken without regard to the data: wrong for two of three kinds of input.
     assert margin[-1] > 0.04 and margin[-1] > 0.8 * margin[0]
     assert max_min[0] > 0.02 and max_min[-1] == crf[-1] == 0.0
+
+
+@pytest.mark.more
+def test_label_noise(monkeypatch, capsys):
+    lines = run_example("label_noise", monkeypatch, capsys).splitlines()[1:]
+    found = {line.split()[0]: numbers(line.replace("-m", " m")) for line in lines}
+    margin, max_min, smooth = (found[name] for name in ("max-margin", "max-min", "smooth-max-min"))
+    assert max(max_min[0], smooth[0], margin[0]) < 5.0  # per cent, with clean labels
+    assert max(max_min[-1], smooth[-1]) < 0.5 * margin[-1]
 
 
 def test_ordinal(monkeypatch, capsys):

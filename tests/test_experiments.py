@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from experiments import protocol, saddle, summary, table1
+from experiments import noise, protocol, saddle, summary, table1
 from experiments.rows import BY_NAME, ROWS, Examples, equal_width
 from experiments.store import read_cells
 
@@ -103,3 +103,40 @@ def test_dual_never_falls_under_exact_steps_and_stays_below_the_primal(warm):
     orders = np.array([rng.permutation(15) for _ in range(8)])
     _, primal, dual, _ = saddle._train.py_func(X, y, A, 0.1, 8, 10, warm, True, orders)
     assert (np.diff(dual) >= -1e-12).all() and (primal.min() - dual.max()) >= -1e-9
+
+
+# --- label noise ----------------------------------------------------------------------------
+
+
+def test_noise_replaces_labels_by_any_other_one():
+    y = np.repeat(np.arange(4), 5000)
+    found = noise.corrupt(y, 0.4, 4, np.random.RandomState(0))
+    shares = np.array([np.bincount(found[y == k], minlength=4) for k in range(4)]) / 5000
+    expected = np.full((4, 4), 0.2) + 0.2 * np.eye(4)
+    np.testing.assert_allclose(shares, expected, atol=0.03)  # four standard deviations
+    np.testing.assert_array_equal(noise.corrupt(y, 1.0, 4, np.random.RandomState(0)), y)
+
+
+def test_noise_leaves_the_test_part_clean_and_chooses_by_noisy_validation():
+    random = np.random.RandomState(0)
+    y = random.randint(0, 3, 300)
+    X = 2.0 * np.eye(3)[y] + 0.3 * random.randn(300, 3)
+    three = [Examples(X[part], y[part], 3) for part in np.split(np.arange(300), [180, 240])]
+    data = noise.with_noise(noise.Noisy(*three), 0.5, 0)
+    assert data.test is three[2]
+    assert 0.3 < np.mean(data.train.y == three[0].y) < 0.7
+    found = noise.walk(noise.make_model(data, "M4N", 0, 0.01), data, (0.01, 10.0))
+    best = int(np.argmin(found["validation"]))
+    assert found["error"] == found["test"][best] and found["C"] == (0.01, 10.0)[best]
+    assert max(found["gaps"]) <= 0.01 and found["error"] < 0.2
+    content = {"set": {method: {"0.5": [found]} for method in noise.METHODS}}
+    assert f"| 0.5 | {100 * found['error']:.1f} |" in noise.table(content)
+
+
+def test_the_grid_of_the_authors_scripts():
+    row = BY_NAME["segment"]
+    strengths = [2.0**-k for k in protocol.exponents_of(row, "authors")]
+    assert strengths[:4] == pytest.approx([0.3535, 0.125, 0.0442, 0.0156], rel=3e-3)
+    assert len(strengths) == 9 and strengths[-1] == pytest.approx(8.6e-5, rel=5e-3)
+    assert len(protocol.exponents_of(BY_NAME["glass (ranking)"], "authors")) == 4
+    assert protocol.authors_settings(row, "CRF")["max_iter"] == 101

@@ -280,7 +280,11 @@ def test_conllu(write):
     assert tagged.rows[1] == [["Dogs", "NOUN"], ["do", "AUX"], ["n't", "PART"], ["bark", "VERB"]]
     assert tagged.lines == [1, 8]
     trees = read(path, "tree")
-    assert trees.tokens[0][3] == ("bark", "VERB") and trees.heads[0].tolist() == [4, 4, 4, 0]
+    assert trees.tokens[0].lemma == ("dog", "do", "not", "bark")
+    assert trees.heads[0].tolist() == [4, 4, 4, 0]
+    assert trees.labels[1] == ("nsubj", "aux", "advmod", "root")
+    arcs = [list(zip(*pair, strict=True)) for pair in zip(trees.heads, trees.labels, strict=True)]
+    assert write_trees(trees, arcs) == CONLLU * 2
     written = write_trees(trees, [[2, 0, 2, 2], [4, 4, 4, 0]])
     first, second = written.removesuffix("\n\n").split("\n\n")
     assert first.split("\n")[1] == "1\tDogs\tdog\tNOUN\t_\t_\t2\t_\t_\t_"
@@ -292,6 +296,7 @@ def test_conllu(write):
     assert bare.heads is None
     part = read(write("c.conllu", CONLLU + CONLLU.replace("\t4\t", "\t_\t")), "tree")
     assert [heads.tolist() for heads in part.heads] == [[4, 4, 4, 0], [-1, -1, -1, 0]]
+    assert part.labels is None
 
 
 # --- files that are not right --------------------------------------------------------------------

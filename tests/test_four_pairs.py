@@ -26,10 +26,7 @@ def four_tied(tables, eta, implied, values, kappa, scale, augmented, most, enoug
     return move_four_tied(beliefs, 4, 8, values, penalty, scale, most, enough)
 
 
-FOUR = np.eye(4)  # each cell has a weight of its own
-
-
-def move(mass, eta, weights, own, kappa, scale, most, shared=FOUR):
+def move(mass, eta, weights, own, kappa, scale, most, shared):
     """Moves within one table; returns everything it ends with, and the gap it began with.
 
     ``weights`` are those of the entries; ``shared`` says which entries have the same.

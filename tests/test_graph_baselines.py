@@ -186,14 +186,16 @@ def test_what_does_not_fit_is_refused():
 def test_quick_figure_of_the_soft_objective_keeps_its_order(tmp_path):
     data_file("yeast.npz")
     figure1.main(["--quick", "--folder", str(tmp_path)])
-    found = json.loads((tmp_path / "figure1.json").read_text())
-    low, high = found["optimum"]
-    assert 0.0 < low <= high
-    lines = [*found["passes"].values()]
-    lines += [line for parts in found["budgets"].values() for line in parts.values()]
-    for line in lines:
-        for primal, dual, hard in zip(line["soft"], line["dual"], line["hard"], strict=True):
-            assert dual <= primal + 1e-9
-            assert low - 1e-6 <= hard <= primal + 1e-9
+    content = json.loads((tmp_path / "figure1.json").read_text())
+    for model in ("paper", "full tables"):
+        found = content[model]
+        low, high = found["optimum"]
+        assert 0.0 < low <= high
+        lines = [*found["passes"].values()]
+        lines += [line for parts in found["budgets"].values() for line in parts.values()]
+        for line in lines:
+            for primal, dual, hard in zip(line["soft"], line["dual"], line["hard"], strict=True):
+                assert dual <= primal + 1e-9
+                assert low - 1e-5 * low <= hard <= primal + 1e-9
     for name in ("figure1.svg", "figure1.md"):
         assert (tmp_path / name).stat().st_size > 1000

@@ -114,7 +114,9 @@ def test_cells_of_grids():
     x = [labels[:, :, None] + 0.5 * RANDOM.randn(3, 4, 1) for labels in y]
     marked = [np.where(RANDOM.rand(3, 4) < 0.5, -1, labels) for labels in y]
     marked[0][0, 0] = y[0][0, 0]
-    settings = {"pairwise": "potts", "hidden": True, "classes": [0, 1], "random_state": 0}
+    settings = {
+        "pairwise": "potts", "hidden": True, "classes": [0, 1], "alpha": 3.0, "random_state": 0
+    }  # fmt: skip
     model = GridLabeler(**settings, max_iter=200).fit(x, marked)
     assert model.status_ == "stationary" and model.score(x, y) > 0.7
 

@@ -258,7 +258,7 @@ def test_bad_matchings_are_refused_with_their_place(kind):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"surrogate": "crf"}, "permanent"),
+        ({"surrogate": "crf", "solver": "bcfw"}, "entropy of given marginals"),
         ({"pair_features": "product"}, "pair_features must be one of"),
         ({"solver": BlockFrankWolfe(oracle="magic")}, "oracle must be 'auto' or an oracle"),
     ],

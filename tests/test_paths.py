@@ -50,12 +50,12 @@ def test_results_do_not_depend_on_the_number_of_threads():
 def usual_alpha(features, share=1 / 5):
     """What "auto" means for examples with one row of features each."""
     squares = np.sum(np.asarray(features) ** 2, axis=1) + 1.0
-    return share * np.minimum(squares, 50.0).mean() / len(features)
+    return share * np.minimum(squares, 20.0).mean() / len(features)
 
 
 def test_what_auto_means():
     """It follows the features, not how examples are written: weights, or one after another."""
-    rows = np.vstack([X, [[10.0, 0.0, 0.0, 0.0]]])  # the last one counts as 50
+    rows = np.vstack([X, [[10.0, 0.0, 0.0, 0.0]]])  # the last one counts as 20
     labels = np.append(Y, "a")
     fitted = MulticlassClassifier(random_state=0).fit(rows, labels)
     assert fitted.alpha_ == pytest.approx(usual_alpha(rows), rel=1e-12)

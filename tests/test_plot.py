@@ -156,3 +156,23 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)  # an import of it fails
     with pytest.raises(ImportError, match=r"Plotting needs matplotlib.*maxmargin\[plot\]"):
         plot.tree([0])
+
+
+def test_reliability_draws_shares_that_are_right():
+    model = MulticlassClassifier("crf", random_state=0)
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(40, 2)), np.repeat(["a", "b"], 20)
+    model.fit(X, y)
+    ax = plot.reliability(model, X, y, n_bins=5)
+    drawn = ax.get_lines()[1].get_xydata()
+    shares = model.predict_marginals(X)
+    sure, right = shares.max(axis=1), model.predict(X) == y
+    for low in (0.4, 0.6, 0.8):
+        inside = (sure >= low) & (sure < low + 0.2)
+        if inside.any():
+            point = sure[inside].mean(), right[inside].mean()
+            assert np.isclose(drawn, point).all(axis=1).any()
+    with pytest.raises(ValueError, match="y has 39 labels"):
+        plot.reliability(model, X, y[:39])
+    with pytest.raises(TypeError, match="predict_marginals"):
+        plot.reliability(LatentPredictor(), X, y)

@@ -39,8 +39,3 @@ def test_other_words_are_left_alone(text):
 
 def test_the_project_follows_its_style(capsys):
     assert prose.main() == 0, capsys.readouterr().out
-
-
-def test_what_is_to_do_exists():
-    """What is gone leaves the list."""
-    assert all((prose.REPOSITORY / name).exists() for name in prose.TO_DO)

@@ -468,7 +468,7 @@ def test_bad_orderings_are_refused_with_their_place(kind):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"surrogate": "crf"}, "permanent"),
+        ({"surrogate": "crf", "kernel": "rbf"}, "kernel='linear'"),
         ({"surrogate": "max-min", "solver": "pairwise"}, "single outputs"),
         ({"y_format": "scores"}, "y_format must be one of 'ranks', 'orderings'"),
         ({"solver": BlockFrankWolfe(oracle="magic")}, "oracle must be 'auto' or an oracle"),

@@ -51,7 +51,7 @@ BLOCKS = code_blocks("docs/coming-from.md")
 def test_there_are_blocks():
     assert len(code_blocks("README.md")) == len(PRINTED) == 12
     assert len(code_blocks("docs/coming-from.md")) == 4
-    assert len(code_blocks("docs/graphs.md")) == 7
+    assert len(code_blocks("docs/graphs.md")) == 8
     for page in ("start", "trees", "latent", "reports"):
         assert len(code_blocks(f"docs/{page}.md")) > 1
 

@@ -75,6 +75,16 @@ def test_auto_is_one_function_of_the_problem(surrogate, traits, kernel, solver):
     assert choose(problem).missing(problem) == []
 
 
+@pytest.mark.parametrize(
+    ("n_weights", "tol", "solver"),
+    [(1 << 20, 1e-3, Flow()), (1 << 20, 1e-2, PAIRWISE), (1 << 10, 1e-3, PAIRWISE)],
+)
+def test_sequences_with_many_weights_take_flows_to_small_gaps(n_weights, tol, solver):
+    problem = Outline(MaxMargin(), Chain.traits())
+    problem.n_weights, problem.tolerance = n_weights, tol
+    assert repr(make_solver("auto", problem)) == repr(accelerated(solver))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_a_solver_with_usable_parameters(name):
     make_solver(name, Outline(MaxMargin(), Chain.traits())).validate()

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from maxmargin import SequenceLabeler
+from maxmargin import SequenceLabeler, load, save
 from maxmargin.metrics import find_spans
 
 rng = np.random.default_rng(0)
@@ -100,3 +100,47 @@ def test_labels_without_spans_are_refused():
         model.predict_spans([np.zeros((2, 3))])
     with pytest.raises(ValueError, match="n_samples must be an integer >= 1"):
         model.sample([np.zeros((2, 3))], 0)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_uncertainty_and_calibration_against_enumeration(kernel):
+    model = fit(BIO, kernel=kernel)
+    x = [2.0 * rng.normal(size=(length, 3)) for length in (3, 1)]
+    for temperature in (1.0, 2.5):
+        model.temperature_ = temperature
+        parts = [every_labelling(model, part) for part in x]
+        best = [np.sort(shares)[::-1] for _, shares in parts]
+        assert model.uncertainty(x) == pytest.approx([1 - each[0] for each in best])
+        margins = [1 - each[0] + each[1] for each in best]
+        assert model.uncertainty(x, "margin") == pytest.approx(margins)
+        marginals = model.predict_marginals(x)
+        for (labellings, shares), found in zip(parts, marginals, strict=True):
+            assert shares.sum() == pytest.approx(1.0)
+            first = [np.sum(shares[[z[0] == k for z in labellings]]) for k in model.classes_]
+            assert found[0] == pytest.approx(first, abs=1e-12)
+        entropies = [-np.mean(np.sum(p * np.log(p), axis=1)) for p in marginals]
+        assert model.uncertainty(x, "entropy") == pytest.approx(entropies)
+    with pytest.raises(ValueError, match="kind must be"):
+        model.uncertainty(x, "guess")
+
+
+def test_calibration_finds_the_temperature_and_changes_no_prediction(tmp_path):
+    model = fit(BIO)
+    X = [2.0 * rng.normal(size=(4, 3)) for _ in range(200)]
+    before = model.predict(X)
+    model.temperature_ = 3.0
+    y = [drawn[0] for drawn in model.sample(X, random_state=0)]
+    primal = model.primal_
+    model.calibrate(X, y)
+    assert model.temperature_ > 1.0 and model.primal_ == primal
+    # The log likelihood is concave in 1 / temperature_, so a local maximum is the maximum.
+    here = model.log_likelihood(X, y).mean()
+    for factor in (0.98, 1.02):
+        model.temperature_ *= factor
+        assert model.log_likelihood(X, y).mean() < here
+        model.temperature_ /= factor
+    save(model, tmp_path / "model.mm")
+    again = load(tmp_path / "model.mm")
+    assert np.array_equal(again.log_likelihood(X, y), model.log_likelihood(X, y))
+    assert all(map(np.array_equal, again.predict(X), before))
+    assert "temperature_" not in vars(model.fit(X, y))

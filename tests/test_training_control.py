@@ -377,7 +377,7 @@ def test_fit_starts_clean():
 
 def test_warm_start_goes_on_where_the_last_fit_ended():
     with pytest.warns(ConvergenceWarning):
-        model = classifier(max_iter=3, tol=1e-4, warm_start=True).fit(X, Y)
+        model = classifier(alpha=1 / len(Y), max_iter=3, tol=1e-4, warm_start=True).fit(X, Y)
     dual = model.dual_
     model.set_params(max_iter=10_000).fit(X, Y)
     assert model.status_ == "converged"

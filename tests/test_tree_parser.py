@@ -51,6 +51,11 @@ def features_of_trees(x, trees):
     return x[trees, np.arange(x.shape[1])].sum(axis=1)
 
 
+def mean_length(y, weights):
+    """What the number of wrong heads is divided by."""
+    return np.average([len(heads) for heads in y], weights=weights)
+
+
 def optimum(surrogate, X, y, weights, single_root=True):
     """The smallest objective, with all trees enumerated."""
     w = cp.Variable(4)
@@ -58,7 +63,7 @@ def optimum(surrogate, X, y, weights, single_root=True):
     constraints = []
     for i, (x, heads) in enumerate(zip(X, y, strict=True)):
         trees = enumerate_trees(len(heads), single_root)
-        losses = (trees[:, None] != trees[None]).mean(axis=2)
+        losses = (trees[:, None] != trees[None]).sum(axis=2) / mean_length(y, weights)
         true = int(np.flatnonzero((trees == heads).all(axis=1))[0])
         scores = features_of_trees(x, trees) @ w
         if surrogate == "crf":
@@ -188,7 +193,7 @@ def max_min_objective(model, X, y, weights):
     total = 0.0
     for x, heads, weight in zip(X, y, weights, strict=True):
         trees = enumerate_trees(len(heads), True)
-        losses = (trees[:, None] != trees[None]).mean(axis=2)
+        losses = (trees[:, None] != trees[None]).sum(axis=2) / mean_length(y, weights)
         scores = features_of_trees(x, trees) @ model.coef_
         nu = cp.Variable(len(trees), nonneg=True)
         value = solve(cp.max(nu @ losses + scores), [cp.sum(nu) == 1])
@@ -251,7 +256,7 @@ def latent_objective(model, X, y, weights):
         scores = features_of_trees(x, trees) @ model.coef_
         known = np.array([head is not None for head in heads])
         true = np.array([-1 if head is None else head for head in heads])
-        loss = ((trees != true) & known).mean(axis=1)
+        loss = ((trees != true) & known).sum(axis=1) / mean_length(y, weights)
         fits = ((trees == true) | ~known).all(axis=1)
         total += weight * ((loss + scores).max() - scores[fits].max())
     return 0.5 * ALPHA * model.coef_ @ model.coef_ + total / weights.sum()
@@ -466,6 +471,11 @@ def test_sentences_that_are_none(X, message):
         ({"templates": ["lemma | form"]}, r"X\[0\]: its words lack the attribute 'lemma'"),
         ({"between": 3}, "between must be the name of an attribute"),
         ({"single_root": "yes"}, "single_root must be True or False"),
+        ({"order": 3}, "order must be 1 or 2; received 3"),
+        ({"order": 2, "surrogate": "crf"}, "surrogate='crf' is not available for trees with"),
+        ({"order": 2, "n_candidates": 0}, "n_candidates must be"),
+        ({"labels": "yes"}, "labels must be False, True or a MulticlassClassifier"),
+        ({"labels": True}, r"y\[0\] holds 4 for word 1; expected a pair of its head"),
     ],
 )
 def test_parameters_that_do_not_fit(parameters, message):

@@ -100,9 +100,9 @@ class Archive:
         if declared > self.limit:
             raise self._too_large(declared)
 
-    def _too_large(self, needed: int, what: str = "it") -> ModelFileError:
+    def _too_large(self, needed: int) -> ModelFileError:
         return ModelFileError(
-            f"{what} unpacks to {needed} bytes, and the limit is {self.limit}. If the file comes "
+            f"it unpacks to {needed} bytes, and the limit is {self.limit}. If the file comes "
             f"from a source that you trust, pass a larger limit: max_bytes={needed}"
         )
 

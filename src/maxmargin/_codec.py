@@ -228,7 +228,7 @@ class Encoder:
 
     def _encode_estimator(self, model: BaseEstimator, where: str) -> dict[str, Any]:
         params = {k: _without_functions(k, v) for k, v in model.get_params(deep=False).items()}
-        fitted = {key: value for key, value in vars(model).items() if _is_fitted_name(key)}
+        fitted = {key: value for key, value in vars(model).items() if is_fitted_name(key)}
         state: dict[str, Any] = {"class": type(model).__name__}
         state["params"] = self._fields(params, where)
         state["attributes"] = self._fields(fitted, where)
@@ -256,7 +256,8 @@ def _no_encoding(kind: str, where: str) -> TypeError:
     )
 
 
-def _is_fitted_name(name: str) -> bool:
+def is_fitted_name(name: str) -> bool:
+    """Whether an attribute of this name is left by a fit."""
     return name.endswith("_") and not name.startswith("__")
 
 
@@ -335,7 +336,7 @@ class Decoder:
             raise ModelFileError(f"this maxmargin has no estimator {content['class']!r}")
         model = cls(**_present_params(cls, self._fields(content["params"])))
         for name, value in self._fields(content["attributes"]).items():
-            if not _is_fitted_name(name):
+            if not is_fitted_name(name):
                 raise ModelFileError(f"{name!r} cannot be a fitted attribute")
             setattr(model, name, value)
         if "dual" in content:

@@ -21,6 +21,7 @@ from ._validation import method_of
 
 _MARGINS = ("max-margin", "max-min")
 _ALL = (*_MARGINS, "crf")
+_SMOOTH = ("smooth-max-min",)
 # Methods besides ``fit`` and ``score``; an estimator has some of them, some for a CRF only.
 _QUESTIONS = (
     "predict", "decision_function", "predict_proba", "predict_log_proba", "predict_marginals",
@@ -220,11 +221,15 @@ _TABLE: tuple[tuple[str, str, str, tuple[str, ...], str, Callable[[str], tuple[A
     ("MultiLabelClassifier", "multilabel", "graphs", _MARGINS, "dense csr", _sets),
     ("LabelRanker", "ranking", "permutations", _MARGINS, "dense csr rbf", _rankings),
     ("Matcher", "matching", "permutations", _MARGINS, "dense", _matchings),
+    ("LabelRanker", "ranking", "permutations", ("crf",), "dense csr", _rankings),
+    ("Matcher", "matching", "permutations", ("crf",), "dense", _matchings),
     ("SequenceLabeler", "sequence", "chains", _MARGINS, "dense csr dicts rbf", _sequences),
     ("TreeParser", "tree", "trees", _ALL, "words", _sentences),
     ("SequenceLabeler", "sequence", "chains of a CRF", ("crf",), "dense csr dicts rbf", _sequences),
     ("MulticlassClassifier", "multiclass", "classes", _ALL, "dense csr rbf", _classes),
     ("OrdinalClassifier", "ordinal", "classes", _ALL, "dense csr rbf", _classes),
+    ("MulticlassClassifier", "multiclass", "classes", _SMOOTH, "dense csr", _classes),
+    ("OrdinalClassifier", "ordinal", "classes", _SMOOTH, "dense csr", _classes),
     ("SubsetSelector", "subset", "subsets", _ALL, "dense", _subsets),
 )
 
@@ -265,10 +270,12 @@ def _all() -> Iterable[FirstFit]:
                     options["kernel"] = "rbf"
                 fit = _fit(f"{task}/{surrogate}/{kind}", group, data, kind, estimator, **options)
                 yield _by_blocks(fit) if fit.name in _OF_TWO_SOLVERS else fit
-    for kind in ("dense", "csr"):  # a CRF of label sets has no edges
-        options = {"surrogate": "crf", "edges": "none", "random_state": 0}
-        name = f"multilabel/crf/{kind}"
-        yield _by_blocks(_fit(name, "classes", _sets, kind, "MultiLabelClassifier", **options))
+    for surrogate in ("crf", *_SMOOTH):  # label sets have no edges with these
+        for kind in ("dense", "csr"):
+            options = {"surrogate": surrogate, "edges": "none", "random_state": 0}
+            name = f"multilabel/{surrogate}/{kind}"
+            fit = _fit(name, "classes", _sets, kind, "MultiLabelClassifier", **options)
+            yield _by_blocks(fit) if surrogate == "crf" else fit
     for space, (latent, data) in _LATENT.items():
         # Slack re-scaling over all label sequences has no exact oracle.
         for trainer in ("random", "lssvm") if space == "states" else ("random", "all", "lssvm"):

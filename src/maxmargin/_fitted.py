@@ -220,6 +220,7 @@ def _sequence(model: Any) -> Schema:
         "allowed_transitions_": flags("classes", "classes"),
         "allowed_first_": flags("classes"),
         "allowed_last_": flags("classes"),
+        "temperature_": Optional(number(above=0.0, finite=True)),
         **_certificate(model),
     }
 
@@ -314,7 +315,57 @@ def _tree(model: Any) -> Schema:
         if value and sizes["features"].bit_count() != 1:
             raise ValueError("features of words are hashed into a power of two of numbers")
 
-    return {**_vector(model), "templates_": templates, "between_": between}
+    return {
+        **_vector(model), "templates_": templates, "between_": between,
+        **_second_order(model), **_tree_labels(model),
+    }  # fmt: skip
+
+
+def _second_order(model: Any) -> Schema:
+    """Both, or, as in files of older versions, neither."""
+    pruner = vars(model).get("pruner_")
+
+    def a_parser(value: Any, sizes: Sizes) -> None:
+        if value is None:
+            return
+        fitted = type(value) is type(model) and "coef_" in vars(value)
+        if not fitted or vars(value).get("pruner_") is not None:
+            raise ValueError(f"expected a TreeParser of order 1, received {short(value)}")
+
+    def second(value: Any, sizes: Sizes) -> None:
+        if pruner is None and value is None:
+            return
+        list_of(list_of(text))(value, sizes)
+        if pruner is None or len(value) != 2 or not all(value):
+            raise ValueError("expected templates of siblings and of grandparents, and a pruner_")
+
+    return {"pruner_": Optional(a_parser), "second_templates_": Optional(second)}
+
+
+def _tree_labels(model: Any) -> Schema:
+    """A classifier of as many columns as there are keys, or, without labels, nothing."""
+    classifier = vars(model).get("label_model_")
+
+    def a_classifier(value: Any, sizes: Sizes) -> None:
+        if value is not None and type(value).__name__ != "MulticlassClassifier":
+            raise ValueError(f"expected a MulticlassClassifier, received {short(value)}")
+
+    def templates(value: Any, sizes: Sizes) -> None:
+        if classifier is not None:
+            list_of(text)(value, sizes)
+
+    def columns(value: Any, sizes: Sizes) -> None:
+        if classifier is None:
+            return
+        check_array("it", value, np.int32, (vars(classifier)["n_features_in_"],))
+        if not len(value) or (np.diff(value) <= 0).any():
+            raise ValueError("expected increasing numbers")
+
+    return {
+        "label_model_": Optional(a_classifier),
+        "label_templates_": Optional(templates),
+        "label_columns_": Optional(columns),
+    }
 
 
 def _structured(model: Any) -> Schema:

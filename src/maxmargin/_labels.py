@@ -36,12 +36,12 @@ def plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
-def place_in_sequences(indptr: np.ndarray, name: str = "y") -> Callable[[int], str]:
+def place_in_sequences(indptr: np.ndarray) -> Callable[[int], str]:
     """Names of the places of labels that stand one after another: ``y[3][0]``."""
 
     def place(at: int) -> str:
         i = int(np.searchsorted(indptr, at, side="right") - 1)
-        return f"{name}[{i}][{at - indptr[i]}]"
+        return f"y[{i}][{at - indptr[i]}]"
 
     return place
 

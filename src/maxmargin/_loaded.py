@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
 
-from ._codec import ModelFileError, native_class
+from ._codec import ModelFileError, is_fitted_name, native_class
 from ._dual_checks import check_dual
 from ._fitted import check_fitted
 from ._indices import check_csr, check_random_state
@@ -56,10 +56,15 @@ def _check_dual(model: Any) -> None:
         ) from None
 
 
+def _is_template(value: Any) -> bool:
+    """Whether a value is an estimator that was never fitted: a parameter of another one."""
+    return isinstance(value, BaseEstimator) and not any(map(is_fitted_name, vars(value)))
+
+
 def _parts(value: Any) -> list[Any]:
     match value:
         case BaseEstimator():
-            return list(vars(value).values())
+            return [part for part in vars(value).values() if not _is_template(part)]
         case dict():
             return [*value.keys(), *value.values()]
         case list() | tuple() | set() | frozenset():

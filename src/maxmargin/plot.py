@@ -17,7 +17,7 @@ from .tasks import unwrap
 from .tasks.label_sets import MultiLabelTask
 from .tasks.parts import GraphTask, SequenceTask
 
-__all__ = ["convergence", "grid", "interactions", "strengths", "transitions", "tree"]
+__all__ = ["convergence", "grid", "interactions", "reliability", "strengths", "transitions", "tree"]
 
 _MOST_NUMBERS = 12  # labels up to which the cells of a heat map carry their numbers
 
@@ -100,6 +100,52 @@ def strengths(model: Any, *, ax: Any = None) -> Any:
     ax.axvline(alphas[best], linestyle="--", color="grey", label=f"chosen: {alphas[best]:.3g}")
     ax.set(xscale="log", xlabel="alpha", ylabel="score", title=type(model).__name__)
     ax.invert_xaxis()  # from strong to weak, as the path goes
+    ax.legend()
+    return ax
+
+
+def reliability(model: Any, X: Any, y: Any, *, n_bins: int = 10, ax: Any = None) -> Any:
+    """How often the most probable labels are right, over their probability.
+
+    Points on the diagonal are calibrated; below it the model is too sure of itself.
+
+    Parameters
+    ----------
+    model : fitted estimator with ``predict_marginals`` of single labels, or a pipeline around one
+        Such as a SequenceLabeler (each position is an answer) or a MulticlassClassifier.
+    X, y : held-out examples and their labels
+    n_bins : int, default=10
+    ax : matplotlib axes, optional
+
+    Returns
+    -------
+    ax : matplotlib axes
+        The title has the expected calibration error (:func:`maxmargin.metrics.reliability`).
+    """
+    from .metrics import reliability as measure
+
+    final = unwrap(model)[0]
+    if not hasattr(final, "predict_marginals") or "classes_" not in vars(final):
+        raise TypeError(
+            "reliability needs a fitted estimator with predict_marginals and classes_; received "
+            f"{type(final).__name__}."
+        )
+    marginals = model.predict_marginals(X)
+    flat = np.concatenate(marginals) if isinstance(marginals, list) else marginals
+    truth = [label for part in y for label in part] if isinstance(marginals, list) else list(y)
+    if flat.shape != (len(truth), len(final.classes_)):
+        raise ValueError(
+            f"y has {len(truth)} labels, but the model gives probabilities of shape {flat.shape}; "
+            "expected one label for each row, and one of classes_."
+        )
+    chosen = final.classes_[flat.argmax(axis=1)]
+    right = [bool(a == b) for a, b in zip(chosen, truth, strict=True)]
+    found = measure(right, flat.max(axis=1), n_bins)
+    ax = _axes(ax)
+    ax.plot([0, 1], [0, 1], "--", color="grey", label="calibrated")
+    ax.plot(found.probability, found.frequency, marker="o", label="most probable labels")
+    ax.set(xlabel="probability", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
+    ax.set_title(f"{type(final).__name__}: calibration error {found.error:.3f}")
     ax.legend()
     return ax
 

@@ -3,14 +3,13 @@
 What "auto" means for n examples with weights v_i and total weight W, where example i has rows of
 features x_it (one, or one per position; the constant of an intercept counts as a feature)::
 
-    alpha = c / W * mean_i [ p_i mean_t min(|x_it|^2, 50) ]
+    alpha = c / W * mean_i [ p_i mean_t min(|x_it|^2, 20) ]
 
 with p_i = 1 and c = 1/20 for a likelihood. For margins c = 1/5, and p_i is the number of positions
 over which the loss of an example is a mean, so that alpha does not depend on whether it is a mean
 or a sum. The mean over i is weighted by v_i. Multiplying features by s multiplies the best alpha by
-s^2, hence the squared norm; rows beyond 50 usually are features that nobody has scaled, a few of
-which make up the whole norm. The constants are those with the smallest mean regret over the data
-sets of ``python -m benchmarks alpha``.
+s^2, hence the squared norm; far beyond 20, a few features that nobody has scaled usually make up
+the whole norm. The constants were chosen by the scores that ``python -m benchmarks alpha`` shows.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["CrossValidated", "Fixed", "Strength", "TimesAuto", "strengths_of"]
 _STRONGEST, _WEAKEST = 1e2, 1e-2
 # alpha W as a share of the mean squared norm of the features, and the largest norm that counts.
 _SHARE, _SHARE_OF_LIKELIHOOD = 1 / 5, 1 / 20
-_LARGEST_SQUARE = 50.0
+_SMALLEST_SQUARE, _LARGEST_SQUARE = 1e-100, 20.0
 
 
 class Strength(Value):
@@ -153,7 +152,7 @@ def usual_strength(
     indptr: np.ndarray | None,
     positions: Any,
     weights: np.ndarray,
-    smooth: bool,
+    likelihood: bool,
 ) -> float:
     """``alpha W`` where nothing else is known: the formula above.
 
@@ -167,14 +166,15 @@ def usual_strength(
         p of each example; it does not matter to a likelihood.
     weights : array
         Weights of the examples.
-    smooth : bool
-        Whether the surrogate is a likelihood.
+    likelihood : bool
+        Whether the surrogate is one.
     """
     sizes = np.minimum(squares, _LARGEST_SQUARE)
     if indptr is not None:
         sizes = np.add.reduceat(sizes, indptr[:-1]) / np.diff(indptr)
-    usual = float(np.average(sizes if smooth else sizes * positions, weights=weights))
-    return (_SHARE_OF_LIKELIHOOD if smooth else _SHARE) * usual or 1.0  # if there are no features
+    usual = float(np.average(sizes if likelihood else sizes * positions, weights=weights))
+    share = _SHARE_OF_LIKELIHOOD if likelihood else _SHARE
+    return share * usual if usual > _SMALLEST_SQUARE else 1.0  # there are hardly any features
 
 
 def strengths_of(grid: Any, name: str) -> list:

@@ -4,14 +4,15 @@ Words are 1, ..., n; node 0 is an artificial root. ``table[d, h]`` is the score 
 head of word d + 1, so row d holds the arcs *into* one word; minus infinity forbids an arc. A tree
 gives every word a head such that all chains of heads end at the root.
 
-From any word, follow best arcs backwards. At the root, the words passed are done; at a word passed
-before, the cycle becomes one node: its row is the entrywise maximum of its members' rows, each less
-the member's best arc (Tarjan, Gabow). A contraction of k nodes costs k rows, so all of them O(n^2).
+From any word, follow best arcs backwards. At the root, the words of the path are done; at a word of
+the path, the cycle is contracted to one node: its row is the entrywise maximum of the rows of its
+members, each minus the best arc of the member (Tarjan, Gabow). A contraction of k nodes costs k
+rows, so all contractions cost O(n^2).
 
 *A single root* (exactly one word with head 0) is the same algorithm on pairs (number of arcs from
 the root, score), compared in that order: arcs from the root are taken where there is no other. As
-such an arc always ends a chain, none is ever part of a cycle, so the numbers never need to be
-stored, and nothing is lost to a large penalty.
+such an arc always ends a chain, it is never part of a cycle, so the numbers need not be stored, and
+no precision is lost to a large penalty.
 
 References
 ----------
@@ -35,12 +36,12 @@ from .vector import copy
 class _Forest(NamedTuple):
     """Scratch of one call. Nodes 0, ..., n - 1 are the words, those from n on are contractions."""
 
-    enter: np.ndarray  # (n, n + 1): which word an arc of a row ends at
+    enter: np.ndarray  # (n, n + 1): the word where an arc of a row ends
     head: np.ndarray  # of the best arc into each node,
-    word: np.ndarray  # the word that this arc ends at,
+    word: np.ndarray  # the word where this arc ends,
     best: np.ndarray  # and its score
     parent: np.ndarray  # contraction that a node is part of, or -1
-    row: np.ndarray  # where the row of a node is
+    row: np.ndarray  # index of the row of a node
     state: np.ndarray  # 0: not visited, 1: on the path, 2: connected to the root
     top: np.ndarray  # outermost node of each word
     path: np.ndarray
@@ -83,7 +84,7 @@ def _choose(table, forest, node, single_root):
             return -1
         head = 0
     else:
-        while head < n and row[head] != top:  # the bound is for a top that equals nothing: NaN
+        while head < n and row[head] != top:  # the limit is for NaN, which equals nothing
             head += 1
     forest.head[node] = head
     forest.word[node] = enter[head]
@@ -93,7 +94,7 @@ def _choose(table, forest, node, single_root):
 
 @leaf
 def _contract(table, forest, first, last, node):
-    """Make one node of the path from place ``first`` to ``last``: a cycle."""
+    """Contract the path from index ``first`` to ``last``, a cycle, to one node."""
     n = forest.top.shape[0]
     kept = int(forest.path[first])
     place = int(forest.row[kept])
@@ -124,7 +125,7 @@ def _contract(table, forest, first, last, node):
 
 @leaf
 def _grow(table, forest, start, n_nodes, single_root):
-    """Connect a node to the root; returns the number of nodes then, or -1 if that cannot be."""
+    """Connect a node to the root; returns the new number of nodes, or -1 if it is impossible."""
     last = 0
     forest.path[0] = start
     forest.state[start] = 1.0
@@ -143,7 +144,7 @@ def _grow(table, forest, start, n_nodes, single_root):
             forest.path[last] = above
             forest.state[above] = 1.0
             continue
-        if n_nodes == 2 * forest.top.shape[0]:  # scores that are not ordered (NaN) never end
+        if n_nodes == 2 * forest.top.shape[0]:  # with NaN the loop would not end
             return -1
         first = last
         while first > 0 and int(forest.path[first]) != above:
@@ -179,7 +180,7 @@ def best_tree(table, single_root, work, heads):
     Parameters
     ----------
     table : (n, n + 1) array
-        Scores, minus infinity for what is forbidden, among it ``table[d, d + 1]``. Overwritten.
+        Scores, minus infinity for forbidden arcs, which include ``table[d, d + 1]``. Overwritten.
     single_root : bool
         Whether exactly one word must have the root as its head.
     work : array
@@ -223,7 +224,7 @@ def masked_table(scores, allowed, first, table):
 
 @compiled
 def best_trees(scores, indptr, single_root, heads, values):
-    """Best trees for many tables, one flat table after another.
+    """Best trees for many flat tables, concatenated.
 
     ``heads`` of example i are written from ``indptr[i]`` on; ``values[i]`` is the score, minus
     infinity where no tree is allowed.

@@ -71,7 +71,7 @@ def _augment(weights, u, v, match, columns, distance, before, scanned, row):
         i = int(match[nearest])
         if i < 0:
             break
-        # The matched pair has no reduced cost: the path to row i is as long as to its column.
+        # The reduced cost of a matched pair is 0: the path to row i is as long as to its column.
         offset = low + u[i]
         for j in range(n):
             if scanned[j] == 0.0:
@@ -155,7 +155,7 @@ def assign_all(weights, labels):
 
 @compiled
 def assign_each(weights, indptr, labels):
-    """Best columns for matrices of different sizes, one flat matrix after another."""
+    """Best columns for flat matrices of different sizes, concatenated."""
     n_largest = 0
     for i in range(indptr.shape[0] - 1):
         n_largest = max(n_largest, indptr[i + 1] - indptr[i])

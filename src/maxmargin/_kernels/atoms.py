@@ -1,8 +1,8 @@
 """Storage of the dual as convex combinations: a few outputs of each example with their weights.
 
-Where blocks of marginals know only the mixture, this knows what it is a mixture of, so that mass
-can be moved from the worst output to the best one, and outputs met before can be tried again
-without an oracle call. An output takes its labels (4 bytes each) and its weight.
+Unlike blocks of marginals, this storage has the outputs of the mixture, so that mass can be moved
+from the worst output to the best one, and earlier outputs can be used again without a call of the
+oracle. An output takes its labels (4 bytes each) and its weight.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .jit import compiled, implements, inner, leaf, seldom
 
 class Atoms(NamedTuple):
     """Outputs of example i are ``start[i] : start[i] + count[i]`` of the weights, and their labels
-    stand one after another from ``labels_start[i]``."""
+    are stored consecutively from ``labels_start[i]``."""
 
     start: np.ndarray
     count: np.ndarray
@@ -35,7 +35,7 @@ class Atoms(NamedTuple):
 
 
 def empty_atoms(n_examples: int, n_labels: int) -> Atoms:
-    """Storage for some outputs a example; it grows."""
+    """Storage for some outputs per example; it grows."""
     return Atoms(
         np.zeros(n_examples, np.int64),
         np.zeros(n_examples, np.int32),
@@ -49,7 +49,7 @@ def empty_atoms(n_examples: int, n_labels: int) -> Atoms:
 
 @inner
 def _compact(structure, atoms, extra, extra_labels):
-    """Move everything to larger pools, without the holes."""
+    """Copy everything to larger pools, without unused entries."""
     total, total_labels = 0, 0
     for i in range(atoms.start.shape[0]):
         low, high = generic.label_range(structure, i)

@@ -1,8 +1,8 @@
 """Passes over a batch of blocks whose scores are given: losses with gradients, marginals, draws.
 
-The scores come from a feature store such as :class:`maxmargin.features.scores.ScoreRows`, and
-``weights`` holds what is left of a weight vector (transitions), one row for all blocks or one for
-each. Every pass covers the blocks from ``first`` to ``last``, so that threads can share a batch.
+The scores come from rows such as :class:`maxmargin.features.scores.ScoreRows`, and ``weights``
+holds the rest of a weight vector (transitions), one row for all blocks or one per block. Every pass
+covers the blocks from ``first`` to ``last``, so that threads can share a batch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .vector import add_scaled, dot
 
 
 class Slopes(NamedTuple):
-    """Where gradients go: those of block i times ``factors[i]``, or once if there are none.
+    """Arrays for gradients: those of block i times ``factors[i]``, or 1 if there are no factors.
 
     ``weights`` has a row for every ``group`` blocks, which are summed there.
     """
@@ -88,7 +88,7 @@ def batch_gibbs(structure, rows, weights, marginals, values, entropies, first, l
 @compiled
 def batch_changes(structure, rows, weights, along, along_weights, changes, first, last):
     """Derivatives of the marginals along directions, given as scores; returns the first block whose
-    derivatives have too few digits, or -1."""
+    derivatives are not accurate enough, or -1."""
     buffers = np.empty((3, generic.largest_block(structure)))
     work = np.empty(generic.change_work(structure))
     failed = -1
@@ -105,8 +105,8 @@ def batch_changes(structure, rows, weights, along, along_weights, changes, first
 
 @compiled
 def batch_draws(structure, rows, weights, uniforms, labels, first, last):
-    """An output of each block, drawn by its Gibbs distribution; returns the first block without
-    any, or -1. ``uniforms`` has a row per block."""
+    """An output of each block, drawn from its Gibbs distribution; returns the first block without
+    any output, or -1. ``uniforms`` has a row per block."""
     buffer = np.empty(generic.largest_block(structure))
     work = np.empty(generic.change_work(structure))
     failed = -1

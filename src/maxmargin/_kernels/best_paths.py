@@ -9,10 +9,10 @@ from .jit import leaf
 
 @leaf
 def _merge(scores, steps, taken, out, came_from, came_rank):
-    """The best sums ``scores[j, r] + steps[j]``, best first, until none is left; returns how many.
+    """The best sums ``scores[j, r] + steps[j]``, best first; returns their number.
 
-    Each row of scores is sorted. ``taken`` is scratch: how far every row has been used. Among
-    equal sums the smaller j comes first.
+    Each row of scores is sorted. ``taken`` is scratch: the number of used entries of every row.
+    Among equal sums the smaller j comes first.
     """
     n_states, k = scores.shape
     taken[:] = 0
@@ -34,7 +34,7 @@ def _merge(scores, steps, taken, out, came_from, came_rank):
 
 @leaf
 def k_best_paths(unary, turned, scores, came_from, came_rank, scratch, taken, labels, values):
-    """Write the k best label sequences and their scores, best first; returns how many there are.
+    """Write the k best label sequences and their scores, best first; returns their number.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Doubly stochastic matrices: the nearest one to a matrix, and repair of one that nearly is.
+"""Doubly stochastic matrices: projection onto them, and repair of a nearly doubly stochastic one.
 
-The Birkhoff polytope holds the non-negative matrices whose rows and columns sum to one: the convex
-hull of permutation matrices. The Euclidean projection of Z is ``(Z - p_i - q_j)_+`` with potentials
-p of the rows and q of the columns. For given q the rows are projections onto the simplex; what is
-left is a smooth convex function of q alone, minimised by Newton steps whose Hessian is the
-Laplacian of a graph: columns are joined that are positive in the same row. The function is
-piecewise quadratic, so the last step is exact.
+The Birkhoff polytope is the set of non-negative matrices whose rows and columns sum to one: the
+convex hull of permutation matrices. The Euclidean projection of Z is ``(Z - p_i - q_j)_+`` with
+potentials p of the rows and q of the columns. For given q the rows are projections onto the
+simplex; the remaining problem is a smooth convex function of q alone, minimised by Newton steps.
+Its Hessian is the Laplacian of a graph in which columns are joined that are positive in the same
+row. The function is piecewise quadratic, so the last step is exact.
 
 References
 ----------
@@ -21,10 +21,10 @@ import numpy as np
 from .assignment import assignment_work, best_weight
 from .jit import leaf
 
-# Columns may miss their sum by this much: a few roundings.
+# Allowed error of the sum of a column: a few rounding errors.
 PROJECTION_ERROR = 1e-13
 _MOST_STEPS = 100
-# What is left of sums near one after rounding; over a weak link it would look like a long way.
+# Rounding error of sums near one; divided by a small weight of the graph it would be a long step.
 _NOISE = 1e-15
 _NO_LINK = 1e-100
 
@@ -37,7 +37,7 @@ def birkhoff_work(n):
 
 @leaf
 def _project_rows(matrix, q, out, sums):
-    """Row by row ``out = (matrix - q - p)_+`` with sum one; ``sums`` gets the sums of columns."""
+    """Row by row ``out = (matrix - q - p)_+`` with sum one; ``sums`` receives sums of columns."""
     n = matrix.shape[0]
     for j in range(n):
         sums[j] = 0.0
@@ -48,13 +48,13 @@ def _project_rows(matrix, q, out, sums):
             row[j] = matrix[i, j] - q[j]
             top = max(top, row[j])
         total, count = 0.0, 0
-        for j in range(n):  # only what lies within one of the largest can stay positive
+        for j in range(n):  # only entries within 1 of the largest can stay positive
             row[j] -= top
             if row[j] > -1.0:
                 total += row[j]
                 count += 1
         threshold = (total - 1.0) / count
-        while True:  # drop what lies below the threshold, which can only rise
+        while True:  # drop entries below the threshold, which never decreases
             total, kept = 0.0, 0
             for j in range(n):
                 if row[j] > threshold:
@@ -74,9 +74,9 @@ def solve_laplacian(laplacian, right):
     """Solve ``laplacian @ x = right`` in place, for a graph Laplacian of which only the
     off-diagonal part (negative weights, lower triangle) is given.
 
-    Elimination keeps a Laplacian a Laplacian; summing its diagonal anew at each step instead of
-    subtracting loses no digits, however weak the links are. A component has a sum left over at its
-    root, zero if the system has a solution; the root moves by that much.
+    Elimination turns a Laplacian into a Laplacian; its diagonal is computed as a sum at each step,
+    without subtraction, and so loses no digits for any weights. A component has a residual at its
+    root, zero if the system has a solution; the root is changed by this amount.
     """
     n = laplacian.shape[0]
     for k in range(n - 1, 0, -1):
@@ -108,7 +108,7 @@ def solve_laplacian(laplacian, right):
 
 @leaf
 def _newton_direction(out, sums, laplacian, step):
-    """Change of the potentials of the columns that would make the sums one, to first order."""
+    """Change of the potentials of the columns that makes the sums one, to first order."""
     n = out.shape[0]
     for j in range(n):
         step[j] = sums[j] - 1.0
@@ -139,7 +139,7 @@ def _largest_error(sums):
 
 @leaf
 def project_birkhoff(matrix, work, out):
-    """Write the nearest doubly stochastic matrix; returns the largest error of a column's sum.
+    """Write the nearest doubly stochastic matrix; returns the largest error of a sum of a column.
 
     Rows sum to one up to rounding. ``work`` has length ``birkhoff_work(n)``.
     """
@@ -194,10 +194,10 @@ def project_birkhoff(matrix, work, out):
 
 @leaf
 def round_to_birkhoff(matrix, work):
-    """Make a non-negative matrix doubly stochastic up to rounding, near where it was.
+    """Make a non-negative matrix doubly stochastic up to rounding, by a small change.
 
-    Rows, then columns, are scaled down to at most one; what is missing is added as a product of
-    the deficits. Moves by at most about the sum of all errors. ``work`` holds 2 n numbers.
+    Rows, then columns, are scaled down to at most one; the missing mass is added as a product of
+    the deficits. The change is at most about the sum of all errors. ``work`` holds 2 n numbers.
     """
     n = matrix.shape[0]
     rows, columns = work[:n], work[n : 2 * n]

@@ -8,10 +8,10 @@ of the columns, so this is the quadratic program
     max 1 - (sum p + sum q) / n + <scores, mu> - ...   with  mu_ij <= p_i + q_j,  mu >= 0
 
 and rows and columns of mu that sum to one (multipliers u, w). The multipliers of ``mu_ij <= p_i +
-q_j`` are nu / n. A Newton step eliminates mu: 4 n unknowns are left, and as many as F has columns,
-in a symmetric system that is positive definite in some and negative definite in the others, so that
-elimination needs no pivots. Predictor and corrector steps are those of Mehrotra; every iterate is
-feasible for both players from the start, up to rounding.
+q_j`` are nu / n. A Newton step eliminates mu: 4 n unknowns remain, and one per column of F, in a
+symmetric quasidefinite system (positive definite in some unknowns, negative definite in the
+others), so that elimination needs no pivoting. Predictor and corrector steps are those of Mehrotra;
+every iterate is feasible for both players from the start, up to rounding.
 
 References
 ----------
@@ -30,15 +30,15 @@ from .jit import leaf
 from .vector import add_scaled, copy, dot
 
 _MOST_STEPS = 60
-# Share of the way to the boundary that a step may go.
+# Largest length of a step, as a share of the distance to the boundary.
 TO_BOUNDARY = 0.995
 # Steps shorter than this, and those that do not shrink a gap below this, are rounding errors.
 SHORTEST = 1e-6
-# A pivot that has lost all but this share in elimination is zero; what stands for it then.
+# A pivot smaller than this share of its value before elimination counts as zero; its replacement.
 _LOST = 1e-13
 _STAY = 1e100
 NEAR_END = 1e-9
-# Error of a sum of marginals that is repaired without loss.
+# Error of a sum of marginals that is repaired without a noticeable change.
 _ROUGH = 1e-11
 
 
@@ -56,10 +56,10 @@ class Point(NamedTuple):
 
 
 class Newton(NamedTuple):
-    """The system of a step, and what its right side is made of; matrices are flat."""
+    """The system of a step, and the terms of its right side; matrices are flat."""
 
-    pull: np.ndarray  # r: change of the gradient that mu is to answer
-    share: np.ndarray  # e: change of nu / n where nothing else moves
+    pull: np.ndarray  # r: change of the gradient to which mu responds
+    share: np.ndarray  # e: change of nu / n if nothing else changes
     stiffness: np.ndarray  # 1 / theta
     moved: np.ndarray  # F' (mu - centre)
     right: np.ndarray
@@ -68,19 +68,19 @@ class Newton(NamedTuple):
 
 @leaf
 def point_size(n):
-    """Numbers of a :class:`Point`."""
+    """Length of the array of a :class:`Point`."""
     return 4 * n * n + 4 * n
 
 
 @leaf
 def system_size(n, n_columns):
-    """Numbers of the system of a Newton step."""
+    """Length of the array of the system of a Newton step."""
     return (4 * n + n_columns) * (4 * n + n_columns)
 
 
 @leaf
 def newton_work(n, n_columns):
-    """Numbers of a :class:`Newton` beside the system."""
+    """Length of the array of a :class:`Newton` without the system."""
     return 3 * n * n + 4 * n + 2 * n_columns
 
 
@@ -109,7 +109,7 @@ def point_at(n, work):
 
 @leaf
 def newton_at(n, d, system, work):
-    """Where the system of a step, and what belongs to it, is stored."""
+    """Views for the system of a step and its terms."""
     size, most = n * n, 4 * n + d
     return Newton(
         work[:size],
@@ -138,7 +138,7 @@ def _gradient(scores, centre, curvature, factor, mu, moved, out):
 
 @leaf
 def open_point(at, gradient, work):
-    """Complete an iterate that has a positive mu so that it is feasible, between all bounds."""
+    """Complete an iterate with positive mu to a strictly feasible one."""
     n = at.u.shape[0]
     best_weight(gradient.reshape(n, n), work)
     top = 0.0
@@ -174,7 +174,7 @@ def _assemble(factor, at, curvature, newton):
             theta = 1.0 / newton.stiffness[k]
             beta = at.high[k] / at.slack[k]
             cross = -theta * beta
-            # beta (1 - beta theta), without the difference: both can be large and nearly equal.
+            # beta (1 - beta theta), without the difference of large and nearly equal terms.
             own = -cross * (curvature + at.low[k] / at.mu[k])
             system[u, u] += theta
             system[w, w] += theta
@@ -194,7 +194,7 @@ def _assemble(factor, at, curvature, newton):
                 add_scaled(system[q, 4 * n :], row, cross)
                 for a in range(d):
                     add_scaled(system[4 * n + a, 4 * n + a :], row[a:], theta * row[a])
-    # Adding to all u what is taken from all w changes nothing: the last w and q stay.
+    # A constant added to all u and subtracted from all w has no effect: the last w and q are fixed.
     for fixed in (4 * n - 2, 4 * n - 1):
         for k in range(fixed):
             system[k, fixed] = 0.0
@@ -206,9 +206,9 @@ def _assemble(factor, at, curvature, newton):
 def _factorize(system, before):
     """Eliminate in place, above the diagonal: row k keeps pivot and multipliers times the pivot.
 
-    Near the end rows and columns fall into groups that hardly touch each other. A shift of the
-    potentials of a group then changes nothing that could be told from rounding: its pivot is lost,
-    and the unknown stays where it is. ``before`` is scratch for the diagonal.
+    Near the end rows and columns form groups that are nearly independent. The effect of a shift of
+    the potentials of a group is then below rounding: its pivot counts as zero, and the unknown is
+    not changed. ``before`` is scratch for the diagonal.
     """
     size = system.shape[0]
     for k in range(size):
@@ -236,7 +236,7 @@ def factorize_newton(factor, at, curvature, newton):
 
 @leaf
 def solve_factored(system, right):
-    """Solve in place with what :func:`_factorize` left."""
+    """Solve in place with the result of :func:`_factorize`."""
     size = system.shape[0]
     for k in range(size):
         right[k] /= system[k, k]
@@ -249,8 +249,8 @@ def solve_factored(system, right):
 def right_side(factor, at, newton, goal, second, move):
     """Write the right side of the system, towards products ``goal`` of each bound and multiplier.
 
-    ``newton.pull`` holds the gradient, and receives what mu is to answer. ``second``: whether
-    ``move`` is a direction whose products with itself are to be corrected.
+    ``newton.pull`` holds the gradient, and receives the change to which mu responds. ``second``:
+    whether ``move`` is a direction whose second-order terms are corrected.
     """
     n, d = at.u.shape[0], newton.moved.shape[0]
     right = newton.right
@@ -323,7 +323,7 @@ def _complete(at, newton, goal, second, answer, move):
 
 @leaf
 def newton_direction(factor, at, newton, goal, second, answer, move):
-    """Newton direction with what :func:`_factorize` left; changes ``newton.pull``."""
+    """Newton direction with the result of :func:`_factorize`; changes ``newton.pull``."""
     right_side(factor, at, newton, goal, second, move)
     solve_factored(newton.system, newton.right)
     answer_of_mu(factor, at, newton, answer)
@@ -371,7 +371,7 @@ def response_matrix(at, newton, rows, out):
 
 @leaf
 def longest_step(at, move):
-    """How far all bounds allow to go, at most 1."""
+    """Largest step length within all bounds, at most 1."""
     length = 1.0
     for k in range(at.mu.shape[0]):
         if move.mu[k] < 0.0:
@@ -398,7 +398,7 @@ def products_after(at, move, length):
 
 @leaf
 def sums_after(at, move, length):
-    """Largest error of a row's or column's sum after a step, in mu and in nu."""
+    """Largest error of the sum of a row or column after a step, in mu and in nu."""
     n = at.u.shape[0]
     error = 0.0
     for i in range(n):
@@ -415,10 +415,10 @@ def sums_after(at, move, length):
 
 @leaf
 def centring(left):
-    """Share of the mean product to aim at, where the predictor leaves this share of the gap.
+    """Target share of the mean product, if the predictor leaves the share ``left`` of the gap.
 
-    A step takes no more than TO_BOUNDARY of the gap; aiming below what is left then would only
-    make some products far smaller than others, and the next system singular.
+    A step closes at most TO_BOUNDARY of the gap; a smaller target would only make some products far
+    smaller than others, and the next system singular.
     """
     return max(left**3, 1.0 - TO_BOUNDARY)
 
@@ -438,12 +438,13 @@ def advance_point(at, move, length):
 @leaf
 def birkhoff_game(scores, centre, curvature, factor, accuracy, n, work, mu, nu):
     """Write a pair of mixtures whose values differ by about ``accuracy``; both are doubly
-    stochastic but for rounding.
+    stochastic up to rounding.
 
     Parameters
     ----------
     centre, curvature, factor : array, float, (n * n, d) array
-        Of the quadratic term: c and F; there is none with 0 and no columns.
+        Parameters of the quadratic term: centre, c and F; without a term, c is 0 and F has no
+        columns.
     work : array
         Scratch of length ``birkhoff_game_work(n, d)``.
 
@@ -474,10 +475,10 @@ def birkhoff_game(scores, centre, curvature, factor, accuracy, n, work, mu, nu):
         newton_direction(factor, at, newton, goal, True, answer, move)
         length = min(1.0, TO_BOUNDARY * longest_step(at, move))
         after = products_after(at, move, length)
-        is_small = gap < NEAR_END  # before, a quadratic term may make the gap grow
+        is_small = gap < NEAR_END  # earlier, a quadratic term may increase the gap
         if not length >= SHORTEST or (is_small and not after < gap):
             break
-        if sums_after(at, move, length) > max(gap, _ROUGH):  # a system that was nearly singular
+        if sums_after(at, move, length) > max(gap, _ROUGH):  # the system was nearly singular
             break
         advance_point(at, move, length)
         gap = after

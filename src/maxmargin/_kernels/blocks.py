@@ -1,12 +1,12 @@
 """Storage of the dual: one sparse vector over the parts of each example, in one pool.
 
 A block is loaded into a dense scratch vector, changed there, and stored again. Blocks of
-max-margin and max-min solutions are sparse, so the pool stays small (two numbers a non-zero
-part) whatever the number of classes; a block that outgrows its place moves to the end, and a
-full pool is compacted into a larger one.
+max-margin and max-min solutions are sparse, so the pool stays small (two numbers per non-zero
+part) for any number of classes; a block that exceeds its capacity moves to the end, and a full
+pool is compacted into a larger one.
 
-Marginals of a CRF have no zeros. For them the blocks are stored whole, one after another, and no
-indices are kept.
+Marginals of a CRF have no zeros. Their blocks are dense, stored consecutively without indices
+(*whole* blocks).
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import numpy as np
 from .jit import inner, leaf, seldom
 from .vector import SHORT, copy, lowest_bit, mask_above, prefetch
 
-# A part below this belongs to rounding: it would only make later loads slower.
+# A part below this is a rounding error: it would only make later loads slower.
 NEGLIGIBLE = 1e-15
 
 
 class Blocks(NamedTuple):
     """Sparse dual blocks: block i is ``index/value[start[i] : start[i] + count[i]]``.
 
-    Without any ``index``, blocks are whole.
+    If ``index`` is empty, blocks are whole.
     """
 
     start: np.ndarray
     count: np.ndarray
     room: np.ndarray
-    used: np.ndarray  # one number: the end of the pool's used part
+    used: np.ndarray  # one number: the end of the used part of the pool
     index: np.ndarray
     value: np.ndarray
 
@@ -55,7 +55,7 @@ def load_block(blocks, i, out):
 
 @leaf
 def prefetch_stored(blocks, i):
-    """Bring block i into the cache: it is the next one."""
+    """Prefetch block i, which is the next one."""
     first = blocks.start[i]
     if blocks.index.shape[0] > 0:
         prefetch(blocks.index, first, first + blocks.count[i])
@@ -64,7 +64,7 @@ def prefetch_stored(blocks, i):
 
 @leaf
 def has_room(blocks, needed):
-    """Whether a block can be moved to a place for ``needed`` parts, and some more, in the pool."""
+    """Whether the pool has capacity to move a block with space for ``needed`` parts and more."""
     room = needed + needed // 2 + 2
     return blocks.index.shape[0] == 0 or blocks.used[0] + room <= blocks.index.shape[0]
 
@@ -72,7 +72,7 @@ def has_room(blocks, needed):
 @inner
 @seldom
 def grow(blocks, needed):
-    """Compact the pool into one where a block can be moved to a place for ``needed`` parts."""
+    """Compact the pool into one with capacity to move a block of ``needed`` parts."""
     extra = needed + needed // 2 + 2
     live = 0
     for i in range(blocks.start.shape[0]):
@@ -94,7 +94,7 @@ def grow(blocks, needed):
 
 @leaf
 def find_parts(mu, found):
-    """Write the indices of the parts of ``mu`` that count, and return how many."""
+    """Write the indices of the parts of ``mu`` above the threshold; returns their number."""
     size = mu.shape[0]
     needed = 0
     eights = size - size % 8 if size > SHORT else 0
@@ -104,7 +104,7 @@ def find_parts(mu, found):
             found[needed] = part + lowest_bit(mask)
             needed += 1
             mask &= mask - 1
-    for part in range(eights, size):  # no branch to guess wrong
+    for part in range(eights, size):  # without branches, which would be mispredicted
         found[needed] = part
         needed += mu[part] > NEGLIGIBLE
     return needed
@@ -112,7 +112,7 @@ def find_parts(mu, found):
 
 @leaf
 def _store_in_place(blocks, i, mu, found):
-    """:func:`store_block` if there is room where the block is; False if there is none."""
+    """:func:`store_block` if the capacity of the block suffices; otherwise returns False."""
     start = blocks.start[i]
     if blocks.index.shape[0] == 0:
         copy(blocks.value[start : start + blocks.count[i]], mu)
@@ -129,7 +129,7 @@ def _store_in_place(blocks, i, mu, found):
 
 @leaf
 def _move_block(blocks, i, needed):
-    """Move block i, with what it holds, to a place with room for ``needed`` parts and some more."""
+    """Move block i with its contents, with new capacity for ``needed`` parts and some more."""
     room = needed + needed // 2 + 2
     old, new = blocks.start[i], blocks.used[0]
     for place in range(blocks.count[i]):
@@ -142,9 +142,9 @@ def _move_block(blocks, i, needed):
 
 @leaf
 def store_block(blocks, i, mu, found):
-    """Replace block i by the non-zeros of ``mu``, elsewhere in the pool if they have become more.
+    """Replace block i by the non-zeros of ``mu``; the block is moved if its capacity is too small.
 
-    The pool must have room for them. ``found`` is scratch for as many indices as mu is long.
+    The pool must have capacity for them. ``found`` is scratch for ``len(mu)`` indices.
     """
     if not _store_in_place(blocks, i, mu, found):
         blocks.count[i] = 0
@@ -182,7 +182,7 @@ def clear_parts(blocks, i, parts, out):
 
 @leaf
 def _mix_in_place(blocks, i, parts, share, places):
-    """:func:`mix_block` if there is room where the block is; False if there is none."""
+    """:func:`mix_block` if the capacity of the block suffices; otherwise returns False."""
     if blocks.count[i] + parts.shape[0] > blocks.room[i]:
         return False
     start = blocks.start[i]
@@ -210,10 +210,10 @@ def _mix_in_place(blocks, i, parts, share, places):
 
 @leaf
 def mix_block(blocks, i, parts, share, places):
-    """``mu_i <- (1 - share) mu_i + share * (indicator of parts)``, elsewhere if it must be.
+    """``mu_i <- (1 - share) mu_i + share * (indicator of parts)``; moves the block if necessary.
 
-    The pool must have room for the parts of the block and these. ``places`` is scratch, as long as
-    the largest block and all -1; it is left so.
+    The pool must have capacity for the parts of the block and these. ``places`` is scratch of the
+    length of the largest block; all its entries are -1, before and after.
     """
     if not _mix_in_place(blocks, i, parts, share, places):
         _move_block(blocks, i, blocks.count[i] + parts.shape[0])
@@ -221,7 +221,7 @@ def mix_block(blocks, i, parts, share, places):
 
 
 def empty_blocks(n_blocks: int, expected: int) -> Blocks:
-    """Storage for ``n_blocks`` blocks with room for ``expected`` non-zeros in all."""
+    """Storage for ``n_blocks`` blocks with capacity for ``expected`` non-zeros in total."""
     return Blocks(
         np.zeros(n_blocks, np.int64),
         np.zeros(n_blocks, np.int32),
@@ -233,7 +233,7 @@ def empty_blocks(n_blocks: int, expected: int) -> Blocks:
 
 
 def whole_blocks(sizes: np.ndarray) -> Blocks:
-    """Storage for blocks of so many parts each, all of which count."""
+    """Storage for whole blocks with ``sizes[i]`` parts."""
     ends = np.cumsum(sizes, dtype=np.int64)
     return Blocks(
         ends - sizes,

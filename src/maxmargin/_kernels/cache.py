@@ -1,4 +1,4 @@
-"""Compiled code on disk: nothing unverified is read back, and no state of the disk ends a fit.
+"""Compiled code on disk: only verified files are used, and no state of the disk ends a fit.
 
 Each compiled version of a function has one file: a mark, the SHA-256 of the rest, a pickle of the
 key (numba's version, the sources, the processor, the types of the arguments), a pickle of the code.
@@ -10,9 +10,10 @@ key (numba's version, the sources, the processor, the types of the arguments), a
   index and numbered data files.
 - Unpickling runs code. Before a file is read, it and its folders must belong to this user or to
   root, and be writable by nobody else; otherwise the cache is not used, with a warning.
-- What cannot be written (a full disk, a read-only home, no home) is not cached, with a warning.
+- Code that cannot be written (a full disk, a read-only home, no home) is not cached, with a
+  warning.
 
-What is not on disk may be among the prebuilt kernels of the package (:mod:`.store`).
+Code that is not on disk may be among the prebuilt kernels of the package (:mod:`.store`).
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _START = os.path.join(PACKAGE, "")
 _ELSEWHERE = "or set NUMBA_CACHE_DIR to a folder of your own"
 
-_said: set[str] = set()  # what this process has said already
+_said: set[str] = set()  # kinds of messages that this process has given
 
 
 class _Untrusted(Exception):
-    """Somebody else could have written a file."""
+    """Another user could have written a file."""
 
 
 def _check_owner(path: Path, found: os.stat_result) -> None:
@@ -62,8 +63,8 @@ def _check_owner(path: Path, found: os.stat_result) -> None:
 
 
 def _check(path: Path, found: os.stat_result) -> None:
-    """Refuse what somebody else could have written."""
-    if not hasattr(os, "geteuid"):  # Windows: folders below that of the user are private
+    """Refuse what another user could have written."""
+    if not hasattr(os, "geteuid"):  # Windows: folders of the user are private
         return
     _check_owner(path, found)
     if found.st_mode & _OTHERS_WRITE:
@@ -73,7 +74,7 @@ def _check(path: Path, found: os.stat_result) -> None:
 
 def _check_folder(path: Path) -> None:
     if hasattr(os, "geteuid"):
-        _check_owner(path, os.lstat(path))  # who made a symbolic link chose the target
+        _check_owner(path, os.lstat(path))  # the owner of a symbolic link chose its target
     _check(path, os.stat(path))
 
 
@@ -87,8 +88,8 @@ class _Files:
     """Verified files in one folder.
 
     ``folders`` are the folder and those above it that belong to the cache, outermost first. The
-    folder that holds them (``~/.cache``) is not checked: whoever can write there can only put
-    folders of their own in place of ours, and these are refused.
+    folder that holds them (``~/.cache``) is not checked: a user who can write there can only
+    replace our folders by their own, and these are refused.
     """
 
     def __init__(self, folders: list[Path]):
@@ -119,8 +120,8 @@ class _Files:
         return bytes(body)
 
     def write(self, name: str, body: bytes) -> None:
-        """Put a file in place, whole or not at all."""
-        if "write" in _said:  # a disk that was full is not tried for every function
+        """Write a file atomically."""
+        if "write" in _said:  # after a failure, do not try again for every function
             return
         path = self.folders[-1] / name
         try:
@@ -141,7 +142,7 @@ class _Files:
 
     @staticmethod
     def _replace(path: Path, content: bytes) -> None:
-        # Private, whatever the umask is; a process that is killed here leaves only this file.
+        # Private for any umask; a process that is killed here leaves only this file.
         handle, unfinished = tempfile.mkstemp(suffix=".tmp", prefix=path.name, dir=path.parent)
         try:
             with open(handle, "wb") as file:
@@ -153,14 +154,14 @@ class _Files:
             raise
 
     def remove(self, start: str) -> None:
-        """Remove the files whose names start like this."""
+        """Remove the files whose names start with ``start``."""
         with contextlib.suppress(OSError):
             for path in self.folders[-1].iterdir():
                 if path.name.startswith(start):
                     path.unlink()
 
     def distrust(self, name: str, reason: str) -> None:
-        """Say, once, that a file is not used and compiled again."""
+        """Log, once, that a file is not used and its code is compiled again."""
         if "damaged" not in _said:
             _said.add("damaged")
             _LOGGER.warning(
@@ -179,7 +180,7 @@ class _Files:
 
 
 def cannot_keep(reason: str) -> None:
-    """Warn, once, that this process compiles for itself alone."""
+    """Warn, once, that code compiled by this process is not stored."""
     _warn_once("write", f"compiled code is not kept for the next process: {reason}, {_ELSEWHERE}")
 
 
@@ -190,11 +191,11 @@ _FolderLocator: Any = (
 
 
 class _Locator(_FolderLocator):
-    """The place of a function in the cache: there is no other to fall back to.
+    """The location of a function in the cache, without a fallback.
 
-    Numba falls back to ``__pycache__`` beside the source, where nothing tells versions apart. The
-    cache folder is named after the package's sources, so where these are and when they were written
-    makes no difference; functions defined elsewhere are told apart by both.
+    Numba falls back to ``__pycache__`` beside the source, where versions are not distinguished. The
+    cache folder is named after the sources of the package, so their location and time stamps do not
+    matter; functions defined elsewhere are distinguished by both.
     """
 
     def __init__(self, function: Callable[..., Any], folder: Path):
@@ -207,7 +208,7 @@ class _Locator(_FolderLocator):
         self._cache_path = os.path.join(folder, subfolder)
 
     def get_source_stamp(self) -> Any:
-        """What tells versions of the source apart, beyond the name of the cache folder."""
+        """What distinguishes versions of the source, beside the name of the cache folder."""
         return self.module or super().get_source_stamp()
 
 
@@ -228,12 +229,12 @@ class VerifiedCache(FunctionCache):
     function : callable
         The Python function.
     folder : Path or None
-        Where its folder is; None if there is no place for a cache.
+        The folder of the cache; None if there is none.
     caller : str
-        Who calls it: a function that compiled functions call has other code for Python.
+        Kind of caller: a function that compiled functions call has separate code for Python.
     """
 
-    #: Called with the key and what numba pickles of each version that Python calls, if any.
+    #: Called with the key and the data that numba pickles, for each version called from Python.
     collect: Callable[[Any, tuple], None] | None = None
 
     def __init__(self, function: Callable[..., Any], folder: Path | None, caller: str = "Python"):
@@ -257,7 +258,7 @@ class VerifiedCache(FunctionCache):
         return self._identity, self._index_key(sig, codegen)
 
     def _file_name(self, key: Any) -> str:
-        # Code of another level of optimisation, or that calls another library, is another file.
+        # Code with another level of optimisation, or for another library, has a separate file.
         settings = int(config.OPT), bool(config.USING_SVML)
         return f"{self._impl.filename_base}.{digest_of((key, settings))}.nbc"
 
@@ -265,8 +266,8 @@ class VerifiedCache(FunctionCache):
         """The compiled version for some types, or None if it must be compiled."""
         if not self._enabled:
             return None
-        # All that running needs. Numba's own cache refreshes the context, which takes most of a
-        # second for what only the compiler needs, and the compiler does it again.
+        # This is enough to run code. The cache of numba refreshes the context, which takes most of
+        # a second and is needed only by the compiler, which does it again.
         rtsys.initialize(target_context)
         key = self._key(sig, target_context.codegen())
         found = self._from_disk(key, target_context)
@@ -281,7 +282,7 @@ class VerifiedCache(FunctionCache):
             return None
         try:
             return self._rebuild(body, key, target_context)
-        except Exception as error:  # whatever it is, compiling mends it
+        except Exception as error:  # for any error, compile again
             self._files.distrust(name, f"{type(error).__name__}: {error}")
             return None
 
@@ -313,11 +314,11 @@ class VerifiedCache(FunctionCache):
         return self._impl.rebuild(target_context, payload)
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep a compiled version, if possible."""
+        """Store a compiled version, if possible."""
         if not self._enabled or not self._impl.check_cachable(data):
             return
         key = self._key(sig, data.codegen)
-        # What types were inferred to be is long, and only for people.
+        # The inferred types are long, and only for human readers.
         payload = self._impl.reduce(data._replace(type_annotation=""))
         self._collect(key, payload)
         if self._files is None:
@@ -330,6 +331,6 @@ class VerifiedCache(FunctionCache):
             VerifiedCache.collect(key, payload)
 
     def flush(self) -> None:
-        """Forget all versions."""
+        """Delete all versions."""
         if self._files is not None:
             self._files.remove(f"{self._impl.filename_base}.")

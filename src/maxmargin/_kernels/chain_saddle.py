@@ -3,14 +3,14 @@
 Finds ``max_mu min_nu sum_t s_t nu_t' L mu_t + scores @ mu``, mu the marginals of a distribution
 over label sequences and nu_t a distribution over the labels of position t. Steps are taken in
 natural parameters: those of mu, with the entropy of the chain, are scores of labels and of
-transitions, whose marginals a sum over all sequences gives; nu is a softmax a position. All
+transitions, whose marginals are sums over all sequences; nu is a softmax per position. All
 gradients of mu lie in the span of label scores and one table of transitions, and so do its
 parameters: pairs of labels at single positions need not be stored.
 
-Sums run over plain exponentials of differences to the largest score, with one table of transitions
-for two looks. Beginnings of sequences with less than 1e-300 of the weight of others then count as
-impossible, which leaves the marginals of the rest. Where sums show that this may be too much, the
-more careful ones of :mod:`.sum_product` follow.
+Sums are over plain exponentials of differences to the largest score, with one table of transitions
+for two evaluations. Beginnings of sequences with less than 1e-300 of the weight of others then
+count as impossible, which does not change the marginals of the rest. Where the sums are too small
+for this, the slower functions of :mod:`.sum_product` are used.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from .vector import add_scaled, combine_rows, copy, dot
 
 # Sums of plain exponentials below this are not trusted.
 _SMALLEST = 1e-200
-# Largest difference of two parameters with which a call begins. On handwritten words passes are
-# five times as fast as without, and the gap after a hundred of them is smaller than with 80.
+# Largest difference of two parameters at the start of a call. On handwritten words passes are five
+# times as fast as without this limit, and the gap after a hundred passes is smaller than with 80.
 _REACH = 20.0
 
 
 @leaf
 def _fill_table(pairs, table):
-    """Exponentials of the scores of transitions against the largest."""
+    """Exponentials of the scores of transitions, relative to the largest."""
     top = -np.inf
     for j in range(pairs.shape[0]):
         top = max(top, largest(pairs[j]))
@@ -51,7 +51,7 @@ def _scale(row, factor):
 
 @leaf
 def _plain_forward(scores, table, unary, forward):
-    """Messages from the front, each row summing to 1; False if sums became too small."""
+    """Forward messages, each row summing to 1; False if sums became too small."""
     length, n = scores.shape
     for t in range(length):
         exp_row(scores[t], largest(scores[t]), unary[t])
@@ -74,9 +74,9 @@ def _plain_forward(scores, table, unary, forward):
 
 @leaf
 def _plain_marginals(scores, table, unary, forward, mu, share, sums, summed):
-    """Marginals from exponentials; ``summed`` gets ``share`` of the transitions, if it is not 0.
+    """Marginals from exponentials; adds ``share`` times the transitions to ``summed``.
 
-    ``unary`` is overwritten by the messages from behind. Returns False, and adds nothing, if sums
+    ``unary`` is overwritten by the backward messages. Returns False, and adds nothing, if sums
     became too small.
     """
     length, n = scores.shape
@@ -108,7 +108,7 @@ def _plain_marginals(scores, table, unary, forward, mu, share, sums, summed):
 
 @leaf
 def _softmax(logits, out):
-    """Distributions in proportion to the exponentials of each row."""
+    """Softmax of each row."""
     for t in range(logits.shape[0]):
         total = exp_row(logits[t], largest(logits[t]), out[t])
         _scale(out[t], 1.0 / total)
@@ -116,7 +116,7 @@ def _softmax(logits, out):
 
 @leaf
 def _move(structure, i, base, nu, scores, step, out):
-    """``out = base + step * (scores + A' nu)``, the labels' part."""
+    """``out = base + step * (scores + A' nu)``, the part of the labels."""
     n = base.shape[1]
     first = structure.indptr[i]
     for t in range(base.shape[0]):
@@ -138,8 +138,8 @@ def _descend(structure, i, base, mu, step, work, out):
 
 @leaf
 def step_length(structure, i):
-    """Length of a step that the convergence of mirror-prox allows: the coupling of mu and nu is at
-    most ``sqrt(T) s c / 2`` for a loss of size ``s c`` at each of T positions."""
+    """Step length for which mirror-prox converges: the coupling of mu and nu is at most
+    ``sqrt(T) s c / 2`` for a loss of size ``s c`` at each of T positions."""
     first, last = structure.indptr[i], structure.indptr[i + 1]
     scale = 0.0
     for p in range(first, last):
@@ -153,7 +153,7 @@ class _Room(NamedTuple):
 
     unary: np.ndarray
     forward: np.ndarray
-    mu: np.ndarray  # at the point looked at
+    mu: np.ndarray  # at the current point
     nu: np.ndarray
     theta: np.ndarray  # the point that a step would lead to
     logits: np.ndarray
@@ -179,9 +179,9 @@ def _make_room(length, n):
 
 @leaf
 def _look(theta, pairs, logits, share, room, summed):
-    """Marginals and predictions at a point; ``summed`` gets a share of the transitions.
+    """Marginals and predictions at a point; adds a share of the transitions to ``summed``.
 
-    ``room.table`` holds the exponentials of ``pairs``.
+    The field ``table`` of the scratch holds the exponentials of ``pairs``.
     """
     if not _plain_marginals(
         theta, room.table, room.unary, room.forward, room.mu, share, room.sums, summed
@@ -208,7 +208,7 @@ def chain_mirror_prox(structure, i, scores, iterations, factor, theta, pairs, lo
     logits : array of shape (T, K)
         Logarithms of nu, up to constants.
     mu, nu : block vector, and array of shape (T, K)
-        Receive the averages of the points in between the two steps: the answer.
+        Receive the averages of the intermediate points of all iterations: the answer.
     """
     length, n = theta.shape
     size = length * n
@@ -219,8 +219,8 @@ def chain_mirror_prox(structure, i, scores, iterations, factor, theta, pairs, lo
     mu[:] = 0.0
     nu[:, :] = 0.0
     _fill_table(pairs, room.table)
-    # Two steps an iteration, both from (theta, logits): to the point in between, and from what is
-    # seen there to the next one.
+    # Two steps per iteration, both from (theta, logits): to the intermediate point, and, with the
+    # gradient there, to the next point.
     for half in range(2 * iterations):
         between = half % 2 == 1
         at, at_logits = (room.theta, room.logits) if between else (theta, logits)
@@ -241,7 +241,7 @@ def chain_mirror_prox(structure, i, scores, iterations, factor, theta, pairs, lo
 
 @leaf
 def _lower(row, top):
-    """Subtract ``top``, which is the largest; returns the smallest number that is left."""
+    """Subtract ``top``, which is the largest; returns the smallest difference."""
     smallest = 0.0
     for k in range(row.shape[0]):
         row[k] -= top
@@ -252,10 +252,10 @@ def _lower(row, top):
 
 @leaf
 def _keep_small(theta, pairs, logits):
-    """Shift parameters by constants that change nothing, and shrink them if they differ a lot.
+    """Shift parameters by constants, without an effect, and shrink them if they differ too much.
 
-    Those of labels without mass fall with every iteration. Where the next call is to begin, they
-    are kept within reach: the start is then a geometric mixture with the uniform distribution.
+    Those of labels without mass decrease with every iteration. For the start of the next call their
+    differences are limited: it is then a geometric mixture with the uniform distribution.
     """
     top, spread, spread_nu = -np.inf, 0.0, 0.0
     for j in range(pairs.shape[0]):

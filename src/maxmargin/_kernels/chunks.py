@@ -1,9 +1,9 @@
-"""How a row is cut into vector instructions: the emitters behind the vector operations.
+"""How a row is divided into vector instructions: the emitters behind the vector operations.
 
 A row is covered by chunks of 8 numbers, each one vector operation, of which the last two may
-overlap: 26 numbers are four chunks. Whoever writes reads all chunks of a group first, so that
+overlap: 26 numbers are four chunks. Code that writes reads all chunks of a group first, so that
 numbers covered twice are computed twice, not changed twice. Rows shorter than 8 are covered
-by chunks of 4, 2 or 1 in the same way. The compiler maps chunks to whatever the machine has.
+by chunks of 4, 2 or 1 in the same way. The compiler maps chunks to the registers of the machine.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-_SUMS = 4  # partial sums of an inner product: one would wait for itself
+_SUMS = 4  # partial sums of an inner product: they do not depend on each other
 _FAST = ("reassoc", "nsz", "contract", "nnan")
 _DOUBLE = ir.DoubleType()
 
@@ -47,8 +47,8 @@ def _number(value, like):
 def _for_groups(builder, length, emit) -> None:
     """Emit ``emit(places, width)`` for groups of chunks that together cover ``range(length)``.
 
-    A group has at most five chunks, so that work that visits many rows goes through them once for
-    40 columns. Only the last chunk of all overlaps another, and that one is of the same group.
+    A group has at most five chunks, so that code that reads many rows reads them once per 40
+    columns. Only the last chunk of all overlaps another, which is in the same group.
     """
     long_enough = builder.icmp_signed(">=", length, _number(8, length))
     with builder.if_else(long_enough) as (long_row, short_row):
@@ -95,7 +95,8 @@ def _for_short_groups(builder, length, emit) -> None:
 def _for_chunks(builder, length, compute, write) -> None:
     """Emit ``write(place, compute(place, width), width)`` for chunks that cover ``range(length)``.
 
-    What is written may be read: of two overlapping chunks, both are computed before one is written.
+    ``compute`` may read what ``write`` changes: overlapping chunks are both computed before one is
+    written.
     """
     start, eight = _number(0, length), _number(8, length)
     with builder.if_then(builder.icmp_signed(">=", length, eight)):
@@ -235,7 +236,7 @@ def _short_sum(builder, length, product):
 
 def _sum_elements(builder, vector, width):
     index = ir.IntType(32)
-    while width > 1:  # fold the upper half onto the lower one
+    while width > 1:  # add the upper half to the lower one
         width //= 2
         low = ir.Constant(ir.VectorType(index, width), list(range(width)))
         high = ir.Constant(ir.VectorType(index, width), list(range(width, 2 * width)))

@@ -32,11 +32,11 @@ from .chunks import (
 )
 
 # Numba adds its fast-math flags to every operation of a kernel, these included: where the order
-# of operations matters, intrinsic functions are called, which nothing takes apart.
+# of operations matters, intrinsic functions are called, which are not reordered.
 _INTEGER = ir.IntType(64)
-# Below this, exp is 0 to us: the result would no longer have all its digits.
+# Below this, exp is set to 0: the result would be a subnormal number.
 _LOWEST = -708.0
-_SMALLEST = 2.2250738585072014e-308  # the smallest number with all its digits
+_SMALLEST = 2.2250738585072014e-308  # the smallest normal number
 _FLOOR = 1e-300
 # log 2 in two parts, the first short enough that its product with any exponent is exact.
 _LOG2_HIGH = 6.93147180369123816490e-01
@@ -86,7 +86,7 @@ def _exp(builder, x, width: int):
 
 
 def _log(builder, x, width: int):
-    """``log(x)`` for positive x with all its digits: ``n log 2 + 2 atanh((m - 1) / (m + 1))``."""
+    """``log(x)`` for positive normal numbers: ``n log 2 + 2 atanh((m - 1) / (m + 1))``."""
     integers = ir.VectorType(_INTEGER, width)
     bits = builder.bitcast(x, integers)
     # m in [sqrt(1/2), sqrt(2)): count exponents from that of sqrt(1/2).
@@ -137,7 +137,7 @@ def extremes(typingctx, row):
 
         def emit(offset, width):
             values = _load(builder, source.data, offset, width)
-            if width < 8:  # the same numbers again fill the places that are left
+            if width < 8:  # repeat the same numbers in the remaining lanes
                 repeat = [place % width for place in range(8)]
                 places = ir.Constant(ir.VectorType(ir.IntType(32), 8), repeat)
                 values = builder.shuffle_vector(values, values, places)

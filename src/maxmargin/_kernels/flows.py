@@ -1,13 +1,13 @@
 """Storage of the dual of chains as flows: the mass on every pair of neighbouring labels.
 
-Through the labels of a sequence flows one unit of mass. Slot t of a sequence lists the edges
-``(label at t-1, label at t)`` that carry some of it (the first slot has label 0 before it), so the
-marginals of labels and of transitions are sums over slots. A move takes mass off some edges and
-puts it on others so that what flows into a label also flows out of it: every state is the
-marginals of some mixture of outputs, exactly, and none of these outputs needs to be known.
+One unit of mass flows through the labels of a sequence. Slot t of a sequence lists the edges
+``(label at t-1, label at t)`` with mass (the first slot has label 0 before it), so the marginals of
+labels and of transitions are sums over slots. A move takes mass from some edges and adds it to
+others so that the flow into a label is equal to the flow out of it: every state has exactly the
+marginals of some mixture of outputs, and these outputs need not be stored.
 
-Beside the flow stands what the surrogate's inner minimum answers to it, a distribution over the
-labels at each position (``predictions``).
+In addition, a distribution over the labels at each position is stored (``predictions``): the
+solution of the inner minimum of the surrogate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from . import protocol as generic
 from .jit import compiled, implements, leaf
 
-# An edge with less belongs to rounding.
+# Mass below this is a rounding error.
 NEGLIGIBLE = 1e-15
 
 
@@ -29,7 +29,7 @@ class Flows(NamedTuple):
     start: np.ndarray
     count: np.ndarray
     room: np.ndarray
-    used: np.ndarray  # one number: the end of the pool's used part
+    used: np.ndarray  # one number: the end of the used part of the pool
     edge: np.ndarray
     mass: np.ndarray
     predictions: np.ndarray  # (positions, K)
@@ -65,7 +65,7 @@ def truth_flows(truth: np.ndarray, indptr: np.ndarray, n_labels: int) -> Flows:
 
 @compiled
 def grow(flows, extra):
-    """Compact the pool into one with at least ``extra`` free places."""
+    """Compact the pool into one with at least ``extra`` free entries."""
     live = 0
     for p in range(flows.start.shape[0]):
         live += flows.room[p]
@@ -86,10 +86,10 @@ def grow(flows, extra):
 
 @leaf
 def make_room(flows, first, last, extra):
-    """Let every position of a range take ``extra`` more edges, elsewhere in the pool if need be.
+    """Give every position of a range capacity for ``extra`` more edges; moves it if necessary.
 
-    Returns how many free places are missing there: 0 means done; otherwise :func:`grow` and ask
-    again.
+    Returns the number of entries that are missing in the pool: 0 on success; otherwise call
+    :func:`grow` and try again.
     """
     for p in range(first, last):
         if flows.count[p] + extra > flows.room[p]:
@@ -108,7 +108,7 @@ def make_room(flows, first, last, extra):
 
 @leaf
 def find_edge(flows, p, edge):
-    """Place of an edge in the pool, or -1."""
+    """Index of an edge in the pool, or -1."""
     for place in range(flows.start[p], flows.start[p] + flows.count[p]):
         if flows.edge[place] == edge:
             return place
@@ -117,7 +117,7 @@ def find_edge(flows, p, edge):
 
 @leaf
 def take_mass(flows, p, edge, amount):
-    """Take mass off an edge; an empty edge is forgotten."""
+    """Take mass from an edge; an empty edge is removed."""
     place = find_edge(flows, p, edge)
     flows.mass[place] -= amount
     if flows.mass[place] <= NEGLIGIBLE:
@@ -129,7 +129,7 @@ def take_mass(flows, p, edge, amount):
 
 @leaf
 def put_mass(flows, p, edge, amount):
-    """Put mass on an edge; there must be room for it."""
+    """Add mass to an edge; the position must have capacity for it."""
     place = find_edge(flows, p, edge)
     if place >= 0:
         flows.mass[place] += amount

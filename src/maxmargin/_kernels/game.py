@@ -1,7 +1,7 @@
 """Max-min over the simplex for any loss matrix L (rows predicted, columns true): a matrix game.
 
-``max_mu min_j sum_z (L[j, z] + v_z) mu_z``: nature mixes truths z, the predictor answers with a
-row j. Solved exactly by the simplex method, in scratch that the caller brings.
+``max_mu min_j sum_z (L[j, z] + v_z) mu_z``: the adversary mixes truths z, the predictor answers
+with a row j. Solved exactly by the simplex method, in scratch memory of the caller.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def game_work(n):
 
 @leaf
 def _undominated(matrix, scores, kept):
-    """List the columns that may be worth something; the best of them alone comes first.
+    """List the columns that may have mass; the single best column comes first.
 
-    A column whose best row is no better than the worst row of another adds nothing. What is left
-    has scores within the size of the losses, however large scores are.
+    A column whose best row is no better than the worst row of another is dominated. The scores of
+    the others differ by at most the size of the losses, for scores of any size.
     """
     n = scores.shape[0]
     best = 0
@@ -70,7 +70,8 @@ def _pivot(tableau, row, column):
 
 @leaf
 def _leaving(tableau, column, row_names, by_name):
-    """The row that limits the variable of a column, or -1; by name among equals if asked."""
+    """The row that limits the variable of a column, or -1; with ``by_name``, ties go to the first
+    name."""
     rows = tableau.shape[0] - 1
     last = tableau.shape[1] - 1
     found = -1
@@ -81,7 +82,7 @@ def _leaving(tableau, column, row_names, by_name):
             better = ratio < lowest
             if by_name and found >= 0 and abs(ratio - lowest) <= _IMPROVES * lowest:
                 better = row_names[r] < row_names[found]
-            elif found >= 0 and ratio == lowest:  # the larger pivot loses fewer digits
+            elif found >= 0 and ratio == lowest:  # the larger pivot is more accurate
                 better = tableau[r, column] > tableau[found, column]
             if better:
                 lowest = ratio
@@ -107,7 +108,7 @@ def _entering(tableau, column_names, by_name):
 
 @leaf
 def _simplex(tableau, row_names, column_names):
-    """Pivot to the optimum: the steepest column first, by name where that goes on for too long."""
+    """Pivot to the optimum: the steepest column first; by name after too many steps."""
     limit = tableau.shape[0] + tableau.shape[1]
     for step in range(20 * limit):
         by_name = step > 2 * limit  # Bland's rule, which cannot cycle
@@ -136,7 +137,7 @@ def loss_floor_of(matrix, mu):
 
 @leaf
 def copy_predictor(work, nu):
-    """Copy the best nu from where :func:`solve_game` left it."""
+    """Copy the best nu from the scratch of :func:`solve_game`."""
     n = nu.shape[0]
     for j in range(n):
         nu[j] = work[3 * n + j]
@@ -144,10 +145,10 @@ def copy_predictor(work, nu):
 
 @leaf
 def solve_game(matrix, scores, work, mu):
-    """Write the best mu; return bounds of the value, from the answers of both players.
+    """Write the best mu; return bounds on the value, from the answers of both players.
 
-    The predictor's program, ``max sum y`` where ``sum_j y_j (L[j, z] + v_z + shift) <= 1`` for
-    all z and ``y >= 0``, starts at y = 0. Its solution is in proportion to the best nu, its
+    The program of the predictor, ``max sum y`` where ``sum_j y_j (L[j, z] + v_z + shift) <= 1`` for
+    all z and ``y >= 0``, starts at y = 0. Its solution is proportional to the best nu, its
     multipliers to mu; ``shift`` makes all coefficients positive, and a scale keeps them near 1.
     """
     n = scores.shape[0]
@@ -217,7 +218,7 @@ def _read_players(tableau, row_names, column_names, kept, mu, nu):
 
 @leaf
 def _bounds(matrix, scores, top, mu, nu):
-    """What mu guarantees to nature, and what nu guarantees to the predictor."""
+    """Value that mu guarantees to the adversary, and that nu guarantees to the predictor."""
     n = scores.shape[0]
     lower = loss_floor_of(matrix, mu)
     for z in range(n):

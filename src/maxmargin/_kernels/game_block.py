@@ -11,10 +11,10 @@ from .game import loss_floor_of
 from .jit import leaf
 from .simplex import lower_envelope_step
 
-# Multipliers and moves, in units of the loss: below this they are zero.
+# Multipliers and moves below this, in units of the loss, count as zero.
 _OPTIMAL = 1e-12
-# Below this curvature, in units of the loss, mu would lose its digits; the answer of the game is
-# then that close to the maximum.
+# Below this curvature, in units of the loss, mu would be inaccurate; the answer of the game is then
+# within this distance of the maximum.
 _LEAST_CURVATURE = 1e-6
 
 
@@ -130,9 +130,10 @@ def _gain(matrix, size, target, rows, n_rows, system, z):
 
 @leaf
 def _longest_step(mu, move, truths, n_truths, values, rate, tight, is_tight, noise):
-    """How far mu may move (at most 1), and what stops it: a truth z, a row j as ``n + j``, or -1.
+    """Largest step of mu (at most 1), and what limits it: a truth z, a row j as ``n + j``, or -1.
 
-    Moves below ``noise`` are rounding: a condition taken in for them would depend on others.
+    Moves below ``noise`` are rounding errors: a condition added for them would be linearly
+    dependent.
     """
     n = mu.shape[0]
     gamma, stopped = 1.0, -1
@@ -150,7 +151,7 @@ def _longest_step(mu, move, truths, n_truths, values, rate, tight, is_tight, noi
 @leaf
 def _wrong_sign(matrix, size, target, is_free, rows, n_rows, system, tolerance):
     """The truth z without mass that should have some, or the row as ``n + j`` that should not be
-    tight, whichever is further off; -1 where all is optimal."""
+    tight, whichever violates optimality more; -1 if none does."""
     n = target.shape[0]
     last = n_rows + 2
     worst, found = tolerance, -1
@@ -167,7 +168,7 @@ def _wrong_sign(matrix, size, target, is_free, rows, n_rows, system, tolerance):
 
 @leaf
 def _best_between(matrix, scores, start, curvature, values, change, mu):
-    """Move mu to the maximum on the way from ``start`` to it."""
+    """Move mu to the maximum on the line from ``start`` to it."""
     n = mu.shape[0]
     slope, squares = 0.0, 0.0
     for z in range(n):
@@ -189,11 +190,11 @@ def _best_between(matrix, scores, start, curvature, values, change, mu):
 def game_block(matrix, scores, start, curvature, work, mu):
     """Maximise ``min_j (L mu)_j + scores @ mu - curvature/2 |mu - start|^2`` over the simplex.
 
-    A primal active-set method: it knows the truths that have mass and the rows that are equally
-    good, moves to the maximum under these conditions, and takes one condition in or out. The
-    objective never falls, so that any iterate is a step of the dual. It sets out from the best
+    A primal active-set method: the active set consists of the truths with mass and the rows that
+    are equally good. A step moves to the maximum under these conditions, and adds or removes one.
+    The objective never decreases, so that any iterate is a step of the dual. It starts at the best
     point between ``start`` and the answer of the game, which ``mu`` holds at first. Returns False
-    if nothing was gained, or where the curvature is too small for the digits of mu.
+    if the objective has not increased, or where the curvature is too small for an accurate mu.
     """
     n = scores.shape[0]
     ints = work[: 4 * n].view(np.int64)
@@ -201,7 +202,7 @@ def game_block(matrix, scores, start, curvature, work, mu):
     target, move = work[4 * n : 5 * n], work[5 * n : 6 * n]
     values, rate = work[6 * n : 7 * n], work[7 * n : 8 * n]
     scratch = work[8 * n :]
-    # In units of the largest loss, and from the best score, which moves nothing.
+    # In units of the largest loss, relative to the best score: neither changes the solution.
     largest_loss = _largest(matrix)
     if curvature <= _LEAST_CURVATURE * largest_loss or largest_loss <= 0.0:
         return False
@@ -268,7 +269,7 @@ def game_block(matrix, scores, start, curvature, work, mu):
 
 @leaf
 def _finish_block(matrix, scores, top, start, curvature, mu):
-    """Make the mass exactly 1, and tell whether the objective has risen."""
+    """Make the mass exactly 1; returns whether the objective has increased."""
     n = mu.shape[0]
     mass = 0.0
     for z in range(n):

@@ -1,10 +1,10 @@
 """Elements and views of arrays in compiled code, in few instructions.
 
-Numba takes an array apart and puts it together in memory for each element that is read, and treats
-all kinds of slices alike: 35 instructions an element, 160 a slice, 130 a ``reshape``. The compiler
-then removes most of them. Here are the same operations for the indices that kernels use, whole
-numbers and slices without steps, with the same meaning: negative indices count from the end, and
-bounds of slices are cut to those of the array.
+Numba copies the fields of an array in memory for each element that is read, and treats all kinds of
+slices alike: 35 instructions per element, 160 per slice, 130 per ``reshape``. The compiler then
+removes most of them. Here are the same operations for the indices that kernels use, integers and
+slices without steps, with the same meaning: negative indices count from the end, and slices are
+clipped to the size of the array.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ZERO = _INTP(0)
 
 
 class _View(NamedTuple):
-    """What an index leaves of an array."""
+    """The result of an index."""
 
     start: list  # an index of each axis
     shape: list
@@ -35,7 +35,7 @@ def _is_plain(array: Any) -> bool:
 
 
 def _is_simple(index: Any) -> bool:
-    """Whether this is a whole number, or a slice without a step."""
+    """Whether this is an integer, or a slice without a step."""
     if isinstance(index, types.SliceLiteral):
         return index.literal_value.step in (None, 1)
     if isinstance(index, types.SliceType):
@@ -59,7 +59,7 @@ def is_supported(context: Any, array: Any, index: Any) -> bool:
 
 
 def is_view(array: Any, index: Any) -> bool:
-    """Whether an index leaves more than one element."""
+    """Whether the result of an index is an array."""
     parts = _parts(index)
     whole = [part for part in parts if not isinstance(part, types.SliceType)]
     return len(whole) < array.ndim
@@ -71,7 +71,7 @@ def _wrapped(builder: Any, index: Any, size: Any) -> Any:
 
 
 def _position(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
-    """A whole number as an index from the start."""
+    """An integer as an index from the start."""
     if isinstance(kind, types.Literal) and kind.literal_value >= 0:
         return _INTP(kind.literal_value)
     if not kind.signed:
@@ -112,7 +112,7 @@ class ArrayValue:
         return [self.builder.extract_value(self.value, [position, axis]) for axis in axes]
 
     def view(self, kinds: tuple, indices: list) -> _View:
-        """What an index leaves."""
+        """The result of an index."""
         shape, strides = self.numbers("shape"), self.numbers("strides")
         start, kept, steps = [], [], []
         for axis, (kind, index) in enumerate(zip(kinds, indices, strict=True)):
@@ -129,7 +129,7 @@ class ArrayValue:
 
     def pointer(self, start: list) -> Any:
         """Pointer to an element."""
-        if self.kind.layout == "C":  # element by element, so that neighbours are seen to be such
+        if self.kind.layout == "C":  # by elements, so that the compiler recognises neighbours
             shape = self.numbers("shape")
             place = start[0]
             for index, size in zip(start[1:], shape[1:], strict=True):
@@ -207,7 +207,7 @@ def reshape(context: Any, builder: Any, kinds: tuple, values: tuple, found: Any)
 
 
 def can_reshape(array: Any, sizes: tuple) -> bool:
-    """Whether :func:`reshape` can do this: nothing is left to be found out."""
+    """Whether :func:`reshape` supports this: all sizes are given."""
     sizes = tuple(part for size in sizes for part in _parts(size))
     known = all(
         isinstance(size, types.Integer)

@@ -1,10 +1,9 @@
-"""How functions are compiled: one decorator, one cache folder for each state of the sources.
+"""How functions are compiled: one decorator, one cache folder per version of the sources.
 
-Numba's disk cache looks at the time stamp of the file that holds a function, so it does not
-notice an edit to a function that is *called* from another file. Here the cache folder is named
-after a hash of all sources that compiled code depends on (:mod:`.sources`): any edit or upgrade
-there starts a clean folder, and two versions never meet. How files are read and written:
-:mod:`.cache`.
+The disk cache of numba uses the time stamp of the file of a function, so it does not detect an edit
+of a function that is *called* from another file. Here the cache folder is named after a hash of all
+sources that compiled code depends on (:mod:`.sources`): any edit or upgrade starts a new folder,
+and versions are never mixed. How files are read and written: :mod:`.cache`.
 """
 
 from __future__ import annotations
@@ -46,19 +45,19 @@ def cache_folder() -> Path | None:
     None if there is neither.
     """
     chosen = os.environ.get("NUMBA_CACHE_DIR")
-    base = Path(chosen).absolute() if chosen else user_cache()  # wherever the process goes later
+    base = Path(chosen).absolute() if chosen else user_cache()  # the process may change its folder
     return base and base / "maxmargin" / f"kernels-{source_hash()}"
 
 
 def _forget_old(folder: Path) -> None:
-    """Remove the compiled code of versions that nobody used for a month."""
+    """Remove the compiled code of versions that were not used for a month."""
     try:
         if folder.exists():
             return
         for other in folder.parent.glob("kernels-*"):
             if time.time() - other.stat().st_mtime > _KEEP_SECONDS:
                 shutil.rmtree(other, ignore_errors=True)
-    except OSError:  # a cache that cannot be cleaned is no reason to fail
+    except OSError:  # a cache that cannot be cleaned is not an error
         pass
 
 
@@ -67,10 +66,10 @@ if _FOLDER is not None:
     _forget_old(_FOLDER)
 
 
-# Counting references to arrays takes atomic instructions: more time than the arithmetic of a short
-# kernel. A function that neither makes nor returns arrays needs no counts.
-# Said in both cases, because numba would hand the choice down from the caller.
-# Nothing calls through function pointers, so no wrapper for that is compiled.
+# Reference counts of arrays are atomic instructions, which take more time than the arithmetic of a
+# short kernel. A function that neither makes nor returns arrays needs no counts.
+# Set in both cases, because numba would otherwise use the option of the caller.
+# Nothing is called by function pointers, so no wrapper for that is compiled.
 _OPTIONS: Any = {
     "fastmath": FASTMATH, "error_model": "numpy", "nogil": True, "_nrt": True,
     "no_cfunc_wrapper": True, "pipeline_class": CalledCompiler, "forceinline": False,
@@ -83,10 +82,10 @@ _ORDERED_OPTIONS: Any = {**_LEAF_OPTIONS, "fastmath": False}
 def register_everything() -> None:
     """Import all modules that implement generic functions.
 
-    What is read from the cache may name types of structures that this process never asked for,
-    and imports their modules. If that happens in the middle of the compilation of a caller, numba
-    meets a generic function before and after it got one more implementation, and refuses: all must
-    be there before anything is compiled.
+    Code from the cache may use types of structures that this process has not imported, and imports
+    their modules. If this happens during the compilation of a caller, a generic function gets one
+    more implementation meanwhile, which numba refuses: all must be registered before anything is
+    compiled.
     """
     global _everything_registered
     if _everything_registered:
@@ -96,14 +95,14 @@ def register_everything() -> None:
         names = {file.stem for file in (package / room).glob("*.py")} - {"__init__"}
         for name in sorted(names):
             import_module(f"{__package__.rpartition('.')[0]}.{room}.{name}")
-    _everything_registered = True  # not before: other threads must not go on
+    _everything_registered = True  # not before: other threads must wait
 
 
 class _CompiledType(types.Dispatcher):
-    """Type of the functions below: where one calls another, its name is all that code needs.
+    """Type of the functions below: code that calls one only needs its name.
 
-    Numba would write the address of the Python object into the code of every caller. Nobody reads
-    it, but unless an optimiser finds that out, code with an address in it cannot be cached.
+    Numba would write the address of the Python object into the code of every caller. It is not
+    used, but unless an optimiser removes it, code with an address cannot be cached.
     """
 
 
@@ -116,7 +115,7 @@ def _no_address(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 class _Compiled(CPUDispatcher):
-    """A function that is compiled when all implementations are known."""
+    """A function that is compiled after all implementations are registered."""
 
     @property
     def _numba_type_(self) -> _CompiledType:
@@ -129,7 +128,7 @@ class _Compiled(CPUDispatcher):
 
 
 class _Cache(VerifiedCache):
-    """The compiled versions of a function; what is not there is about to be compiled."""
+    """The compiled versions of a function; a missing version will be compiled."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The compiled version for some types, or None if it must be compiled."""
@@ -160,7 +159,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 def seldom(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a function, below :func:`compiled` or :func:`leaf`, that runs a few times in a fit.
 
-    It is not worth the time to look for loops that could use vector registers.
+    Its loops are not vectorised automatically, which saves time of compilation.
     """
     function.runs_seldom = True  # type: ignore[attr-defined]
     return function
@@ -173,8 +172,8 @@ def _called_compiler(function: Callable[..., Any]) -> type:
 class _Leaf(_Compiled):
     """A function that compiled functions call.
 
-    What unpacks Python objects is a good part of the code of a function with many arguments, and
-    hardly any leaf is called from Python. One that is gets a second version.
+    Code that unpacks Python objects is a large part of a function with many arguments, and few
+    leaves are called from Python. A leaf that is called from Python gets a second version.
     """
 
     def __call__(self, *args: Any) -> Any:
@@ -201,7 +200,7 @@ def _compile_leaf(function: Callable[..., Any], options: dict) -> Callable[..., 
 def leaf(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that neither makes nor returns arrays, without reference counts.
 
-    Views of arguments (slices, ``reshape``) are fine; numpy functions and methods of arrays that
+    Views of arguments (slices, ``reshape``) are allowed; NumPy functions and methods of arrays that
     reduce or create (``np.empty``, ``x.max()``) are not: write the loop. It may only call leaves.
     """
     return _compile_leaf(function, _LEAF_OPTIONS)
@@ -213,7 +212,7 @@ def inner(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ordered_leaf(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A leaf whose sums are taken in the order in which they are written."""
+    """A leaf whose sums are computed in the order in which they are written."""
     return _compile_leaf(function, _ORDERED_OPTIONS)
 
 
@@ -226,11 +225,11 @@ def implements(
 ):
     """Register the compiled implementation of ``generic`` for NamedTuple ``classes``.
 
-    This is multiple dispatch: numba picks the implementation by the type of the argument at
+    This is multiple dispatch: numba selects the implementation by the type of the argument at
     position ``at``: one class, or a tuple of alternatives. Several ``classes`` match the arguments
-    from ``at`` on, one each. Implementations are leaves (see :func:`leaf`): scratch comes from the
-    caller; one that must make arrays of its own says ``allocates=True``. One that only hands its
-    many arguments on says ``inlined=True``: a call with them would take longer than what it does.
+    from ``at`` on, one each. Implementations are leaves (see :func:`leaf`): scratch is passed by
+    the caller; use ``allocates=True`` for one that makes arrays itself. Use ``inlined=True`` for
+    one that only passes its many arguments on: the call would take longer than its work.
 
     Examples
     --------
@@ -251,8 +250,8 @@ _registered: dict[Any, list] = {}
 def _implementations(generic: Callable[..., Any], allocates: bool, inlined: bool) -> list:
     """All implementations of a generic function that are compiled in the same way.
 
-    Numba asks for one by the types of all arguments. It does so once for the whole list, instead
-    of once for each implementation.
+    Numba selects one by the types of all arguments: once for the whole list, instead of once per
+    implementation.
     """
     found = _registered.get((generic, allocates, inlined))
     if found is not None:

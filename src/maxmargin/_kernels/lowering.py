@@ -23,12 +23,12 @@ SUPPORTED = has_all(_BUILT_ON)
 
 
 class RecordLower(Lower):
-    """Translates to LLVM: each variable that is a NamedTuple has memory of its own."""
+    """Translates to LLVM: each variable that is a NamedTuple has separate memory."""
 
     copies_arguments = False
 
     def lower(self):
-        """Find the variables that are arguments and never anything else."""
+        """Find the variables that are arguments and are never assigned."""
         for name, kind in self.fndesc.typemap.items():
             if isinstance(kind, types.Optional) and holds_record(kind.type):
                 raise TypeError(f"{name} may be None or hold a NamedTuple; it must be one of both")
@@ -46,12 +46,12 @@ class RecordLower(Lower):
         return super().lower()
 
     def setup_function(self, fndesc):
-        """Have the builder know that variables do not share memory."""
+        """Declare to the builder that variables do not share memory."""
         super().setup_function(fndesc)
         self.builder.copies_records = True
 
     def lower_assign(self, ty, inst):
-        """An argument is not counted: the caller has it for as long as this function runs."""
+        """An argument is not reference counted: the caller holds it while this function runs."""
         if inst.target.name in self._given:
             return self.fnargs[inst.value.index]
         return super().lower_assign(ty, inst)
@@ -62,7 +62,7 @@ class RecordLower(Lower):
         return super().loadvar(name) if value is None else value
 
     def storevar(self, value, name, argidx=None):
-        """Give a variable its value."""
+        """Set the value of a variable."""
         kind = self.typeof(name)
         if name in self._given:
             self._given[name] = self._own(value, kind, name) if self.copies_arguments else value
@@ -78,7 +78,7 @@ class RecordLower(Lower):
         super().storevar(value, name, argidx)
 
     def delvar(self, name):
-        """Forget the value of a variable."""
+        """Delete the value of a variable."""
         if name not in self._given:
             super().delvar(name)
 

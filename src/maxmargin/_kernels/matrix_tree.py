@@ -5,14 +5,14 @@ and T the Laplacian, ``T[d, d] = sum_h A[d, h]`` and ``T[d, h] = -A[d, h]``, the
 says ``Z = det T``, and, with S the inverse of T,
 ``P(h is the head of d) = A[d, h] (S[d, d] - S[h, d])``.
 
-*A single root*: T without the root's arcs rho is singular, and ``Z = det(T + rho 1'/n)``.
+*A single root*: T without the arcs rho of the root is singular, and ``Z = det(T + rho 1'/n)``.
 
-Rows are scaled by their largest entry. The differences above lose digits where words are strongly
-tied into cycles; then (it is checked) marginals are computed without any subtraction, in
+Rows are scaled by their largest entry. The differences above lose digits where the arcs of cycles
+have large scores; then (this is checked) marginals are computed without any subtraction, in
 logarithms: ``P(h is the head of d)`` is proportional to ``A[d, h] u_h``, where u_h is the
-probability that a walk from h, each word going to a head in proportion to A, meets the root before
-d. One linear system for each word, by the elimination of Grassmann, Taksar and Heyman, makes that
-O(n^4), and exact for any scores.
+probability that a random walk from h, which moves to heads with probability proportional to A,
+reaches the root before d. This needs one linear system per word, solved by the elimination of
+Grassmann, Taksar and Heyman: O(n^4), and accurate for any scores.
 
 References
 ----------
@@ -29,7 +29,7 @@ from .jit import leaf
 from .maxima import largest
 from .vector import add_scaled
 
-# Marginals of a word that do not sum to 1 within this were not computed well.
+# Marginals of a word whose sum differs from 1 by more than this are not accurate.
 _ACCURATE = 1e-11
 # Logarithm of the factor that makes a second arc from the root impossible.
 _ONE_ROOT = -3e4
@@ -85,9 +85,9 @@ def invert(matrix, pivots):
 
 @leaf
 def scaled_arcs(table, single_root, arcs):
-    """Exponentials, each row scaled; for a single root, the root's column by itself, too.
+    """Exponentials, each row scaled; for a single root, also the column of the root.
 
-    Returns the sum of the logarithms of all factors taken out; minus infinity: no tree.
+    Returns the sum of the logarithms of all scale factors; minus infinity if there is no tree.
     """
     n = table.shape[0]
     first = 1 if single_root else 0
@@ -163,7 +163,7 @@ def tree_marginals(table, single_root, work, mu):
     ----------
     table : (n, n + 1) array
         ``table[d, h]`` is the score of node h as the head of word d + 1; minus infinity forbids an
-        arc, and must stand at ``table[d, d + 1]``.
+        arc, and is required at ``table[d, d + 1]``.
     single_root : bool
         Whether exactly one word must have the root, node 0, as its head.
     work : array
@@ -202,8 +202,9 @@ def _log_add(a, b):
 def _eliminate(arcs, kept, outflow):
     """Remove all words but ``kept`` (-1: all) from the graph, the last one first.
 
-    Walks between what is left stay as likely. ``outflow[k]`` is the log of what leaves word k when
-    it is removed; returns their sum, minus infinity if some word has no way out.
+    Probabilities of walks between the remaining words do not change. ``outflow[k]`` is the log of
+    the sum of the arcs of word k when it is removed; returns their sum, minus infinity if some word
+    has no arc.
     """
     n = arcs.shape[0]
     total = 0.0
@@ -230,7 +231,7 @@ def _eliminate(arcs, kept, outflow):
 
 @leaf
 def _reach(arcs, kept, outflow, reach):
-    """``reach[k]``: log of the probability to meet the root before ``kept``, from word k."""
+    """``reach[k]``: log of the probability to reach the root before ``kept``, from word k."""
     n = arcs.shape[0]
     for k in range(n):
         if k == kept:

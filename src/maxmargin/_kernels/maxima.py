@@ -48,7 +48,7 @@ def _largest_of_chunks(builder, length, chunk):
     builder.store(ir.Constant(_DOUBLE, lowest), single)
     builder.store(ir.Constant(_vector_type(8), [lowest] * 8), eight)
 
-    def write(place, found, width):  # numbers covered twice do no harm
+    def write(place, found, width):  # numbers may be covered twice
         if width == 8:
             builder.store(_larger(builder, found, builder.load(eight)), eight)
         else:

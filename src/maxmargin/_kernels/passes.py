@@ -14,7 +14,7 @@ from .vector import dot
 
 class Objective(NamedTuple):
     """What the blocks of a problem maximise, and how: ``H_i(mu) + scores @ mu`` over the outputs
-    of a structure. ``oracle`` may remember something of each example."""
+    of a structure. ``oracle`` may store values per example."""
 
     oracle: Any
     surrogate: Any
@@ -22,7 +22,7 @@ class Objective(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Where :func:`evaluate_blocks` writes: three sums, and the gaps of blocks."""
+    """Results of :func:`evaluate_blocks`: three sums, and the gaps of blocks."""
 
     sums: np.ndarray
     gaps: np.ndarray
@@ -30,7 +30,7 @@ class Sums(NamedTuple):
 
 @leaf
 def inner_product(left, right):
-    """``left @ right``, without the threads of a BLAS, which would only wait for each other."""
+    """``left @ right``, without a BLAS, whose threads would be slower."""
     return dot(left, right)
 
 
@@ -47,8 +47,8 @@ def block_sizes(structure):
 @compiled
 @seldom
 def scratch_sizes(structure, rows):
-    """Sizes of what loops over examples write to: the largest block, most labels and most parts
-    of an output, and the numbers that the oracles need."""
+    """Sizes of the scratch arrays of loops over examples: the largest block, most labels and most
+    parts of an output, and the scratch of the oracles."""
     return (
         generic.largest_block(structure),
         generic.most_labels(structure),
@@ -58,7 +58,7 @@ def scratch_sizes(structure, rows):
 
 
 def make_scratch(structure, rows):
-    """Three blocks, labels and parts of an output, and what the oracles of an example write to."""
+    """Scratch: three blocks, labels and parts of an output, and the scratch of the oracles."""
     largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
     return (
         np.empty((3, largest)),
@@ -71,8 +71,8 @@ def make_scratch(structure, rows):
 @leaf
 @seldom
 def truth_range(structure, blocks, first, mu_buffer, found):
-    """The loop of :func:`truth_blocks` from block ``first`` on, as far as the pool has room;
-    returns the number of blocks done so far."""
+    """The loop of :func:`truth_blocks` from block ``first`` on, until the pool is full; returns the
+    number of blocks done so far."""
     n = generic.n_blocks(structure)
     for i in range(first, n):
         mu = mu_buffer[: generic.block_size(structure, i)]
@@ -177,7 +177,7 @@ def evaluate_blocks(objective, rows, sample_weight, weights, blocks, with_dual, 
 
 @compiled
 def decode_blocks(structure, rows, weights, first, last, labels, values):
-    """Best output of each example in a range: labels into the flat array, scores into values."""
+    """Write labels and scores of the best output of each example in a range."""
     buffer = np.empty(generic.largest_block(structure))
     work = np.empty(generic.work_size(structure, rows))
     for i in range(first, last):

@@ -1,15 +1,14 @@
-"""Less work for the compiler: what numba does with a function that only compiled functions call.
+"""Faster compilation of functions that only compiled functions call.
 
 By default numba optimises every function, together with all that it calls, and translates it to
-machine code; then it does the same with its callers, which contain it. Of a leaf nobody needs more
-than the plain code: it ends up in the functions that Python calls, and is optimised there, once.
-NamedTuples are handed over as pointers (:mod:`.records`), elements of arrays take few instructions
-(:mod:`.indexing`), look-ups are remembered (:mod:`.quick`), and arguments from Python are read by
-functions (:mod:`.unboxing`). A first fit takes less than half the time that it would take without
-all this.
+machine code; then it does the same with its callers, which contain it. For a leaf only the
+unoptimised code is needed: it becomes part of the functions that Python calls, and is optimised
+there, once. NamedTuples are passed as pointers (:mod:`.records`), elements of arrays take few
+instructions (:mod:`.indexing`), look-ups are cached (:mod:`.quick`), and arguments from Python are
+read by functions (:mod:`.unboxing`). Together this more than halves the time of a first fit.
 
-Nothing here changes what code does. Where a version of numba lacks what any of this builds on,
-functions are compiled as by default.
+None of this changes the results of code. If a version of numba lacks an attribute that is used
+here, functions are compiled as by default.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ _NEW_PASSES = hasattr(binding, "create_pipeline_tuning_options") and hasattr(
 class _ComparableFlags(Flags):
     """Compiler flags that are compared quickly.
 
-    Numba looks up every operation among what it knows for the same types and flags, hundreds of
-    thousands of times in a fit, and its own flags make dictionaries of themselves each time.
+    Numba looks up every operation by types and flags, hundreds of thousands of times in a fit, and
+    its own flags build dictionaries each time.
     """
 
     __slots__ = ()
@@ -77,7 +76,7 @@ _FLAGS_HASH = hash(Flags())  # of the names alone, so the same for all
 
 
 class _WithoutEnvironments:
-    """A code generator that has no place for environments: the callers of linked code have one."""
+    """A code generator without environments: those of the callers of linked code are used."""
 
     def __init__(self, codegen: Any):
         self._codegen = codegen
@@ -86,15 +85,15 @@ class _WithoutEnvironments:
         return getattr(self._codegen, name)
 
     def set_env(self, name: str, env: Any) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class _Library(JITCodeLibrary):
     """Code that is optimised once, when all that it calls is part of the module.
 
-    Before that, functions only lose what the translation to LLVM put there. Loops are not unrolled:
-    those that matter are written for vector registers (:mod:`.vector`), and of the others there
-    would be several copies, which take a third of LLVM's time.
+    Before that, only redundant code of the translation to LLVM is removed. Loops are not unrolled:
+    time-critical ones are written for vector registers (:mod:`.vector`), and copies of the others
+    would take a third of the time of LLVM.
     """
 
     vectorize = True
@@ -118,7 +117,7 @@ class _Library(JITCodeLibrary):
             return
         cheap, builder = self._codegen._module_pass_manager(
             opt=0, loop_vectorize=False, slp_vectorize=False, cost="cheap"
-        )  # brings counts of references together, so that they cancel
+        )  # moves reference counts together, so that they cancel
         cheap.run(self._final_module, builder)
         tuning = binding.create_pipeline_tuning_options()
         tuning.speed_level = int(config.OPT)
@@ -130,13 +129,13 @@ class _Library(JITCodeLibrary):
 
 
 class _SeldomLibrary(_Library):
-    """The same for what runs a few times in a fit."""
+    """The same for functions that run a few times in a fit."""
 
     vectorize = False
 
 
 class _LinkedLibrary(_Library):
-    """Code that waits to be linked into that of a caller."""
+    """Code to be linked into that of a caller."""
 
     @property
     def codegen(self) -> Any:
@@ -169,10 +168,10 @@ def _library(codegen: Any, name: str, kind: type) -> Any:
 
 
 class _Quick:
-    """Makes numba compile with less ado, for as long as anything is compiled.
+    """Context that removes overhead of numba during compilation.
 
-    Python's garbage collector finds nothing but takes its time, as compiling makes millions of
-    objects; and numba tells of each call of LLVM, even if nobody listens.
+    The garbage collector finds nothing but takes time, as compilation makes millions of objects;
+    and numba reports each call of LLVM, even if there is no listener.
     """
 
     def __init__(self) -> None:
@@ -203,11 +202,11 @@ class _Quick:
 
 
 def _skip_collection() -> None:
-    """Have the next collection not begin with all that compiling made.
+    """Exclude the objects made by compilation from the next collection.
 
-    What is frozen and released again counts as old, as if it had been looked at.
+    Objects that are frozen and released again count as old, as after a collection.
     """
-    if gc.get_freeze_count() == 0:  # nobody else uses this
+    if gc.get_freeze_count() == 0:  # no other code uses freezing
         gc.freeze()
         gc.unfreeze()
 
@@ -232,10 +231,10 @@ class CalledLowering(NativeLowering):
 
 
 def _pointless(state: Any) -> set[type]:
-    """Passes that find nothing in a function.
+    """Passes that have no effect on a function.
 
-    What neither makes nor returns arrays has no expressions of arrays, and calls nothing that numba
-    itself would put in its place; functions within functions are constants of their code.
+    A function that neither makes nor returns arrays has no array expressions, and no calls that
+    numba itself would inline; functions within functions are constants of their code.
     """
     found: set[type] = set()
     if not state.flags.nrt:
@@ -248,7 +247,7 @@ def _pointless(state: Any) -> set[type]:
 def _with_lowering(
     managers: list[PassManager], translate: type, without: set[type]
 ) -> list[PassManager]:
-    """The same passes, but for some, with another one that translates to LLVM."""
+    """The same passes without some, and with another one that translates to LLVM."""
     found = []
     for manager in managers:
         passes = PassManager(manager.pipeline_name)
@@ -281,7 +280,7 @@ class CalledCompiler(Compiler):
         return _with_lowering(super().define_pipelines(), self.translate, _pointless(state))
 
     def compile_extra(self, func):
-        """Compile, and tell the code where the environments of the leaves in it are."""
+        """Compile, and set the environments of the leaves in the code."""
         found = super().compile_extra(func)
         for env in found._find_referenced_environments():
             found.library.codegen.set_env(env.env_name, env)
@@ -318,7 +317,7 @@ class _LinkedCacheImpl(CompileResultCacheImpl):
 
 
 def cache_linked(dispatcher: Any) -> None:
-    """Have a cached leaf store its plain code, and not ask for any other."""
+    """Make the cache of a leaf store its unoptimised code only."""
     dispatcher._cache._impl.__class__ = _LinkedCacheImpl
 
 
@@ -330,4 +329,4 @@ else:  # pragma: no cover
     CalledCompiler = SeldomCompiler = LeafCompiler = Compiler  # type: ignore[misc, assignment]
 
     def cache_linked(dispatcher: Any) -> None:
-        """Leave the cache as it is."""
+        """Do nothing."""

@@ -17,7 +17,7 @@ in the order of the lengths of the spans (Eisner; Koo and Collins, model 1, whos
 arcs are sums here). The root has no head: one k, without a score. With K candidates per word this
 takes O(n^2 K^2) steps.
 
-Trees are read off the tables: the maximum is computed once more for every span of the tree.
+Trees are reconstructed from the tables: the maximum is computed again for every span of the tree.
 
 References
 ----------
@@ -35,7 +35,7 @@ from .jit import leaf
 
 
 class Candidates(NamedTuple):
-    """The candidate arcs of one sentence, and the places of their parts in a vector of scores."""
+    """The candidate arcs of one sentence, and the indices of their parts in a vector of scores."""
 
     n: int
     single_root: bool
@@ -68,7 +68,7 @@ def _heads_of(c, node):
 
 @leaf
 def _rank(c, arc):
-    """Which of the arcs into its dependent an arc is."""
+    """Rank of an arc among the arcs into its dependent."""
     return arc - c.into[c.dependent[arc] - 1]
 
 
@@ -90,7 +90,7 @@ def _meeting(c, tables, inner, outer):
 
 @leaf
 def _alone(c, tables, arc):
-    """What is between a head and its innermost dependent: descendants of the latter."""
+    """Value of the words between a head and its innermost dependent: descendants of the latter."""
     h, d = c.head[arc], c.dependent[arc]
     return tables.complete[d, h + 1 if d > h else h - 1, _rank(c, arc)]
 
@@ -156,7 +156,7 @@ def _best_root(c, tables):
     best, found = -np.inf, -1
     for at in range(c.out_start[0], c.out_start[1]):
         arc = c.out[at]
-        # With no sibling inside: the words before are descendants of this one.
+        # Without an inner sibling: the words before are descendants of this one.
         value = tables.incomplete[arc, 0] + tables.complete[c.dependent[arc], c.n, _rank(c, arc)]
         if value > best:
             best, found = value, arc
@@ -195,7 +195,7 @@ def _trace_incomplete(c, scores, tables, arc, k):
 
 @leaf
 def _push(stack, size, h, e, k):
-    """One more span to read off, unless it is a single word."""
+    """Push a span to reconstruct, unless it is a single word."""
     if h == e:
         return size
     stack[size, 0], stack[size, 1], stack[size, 2] = h, e, k
@@ -204,7 +204,7 @@ def _push(stack, size, h, e, k):
 
 @leaf
 def _read_side(c, scores, tables, arc, k, stack, size, heads):
-    """Read off the arcs of I[arc, k], from the outermost inwards; spans in them are pushed."""
+    """Write the arcs of I[arc, k], from the outermost inwards; pushes the spans in them."""
     while True:
         d, h = c.dependent[arc], c.head[arc]
         heads[d - 1] = h
@@ -227,7 +227,7 @@ def best_projective(c, scores, work, heads):
     ----------
     c : Candidates
     scores : array
-        Of all parts: arcs, then those that ``c`` tells the places of.
+        Scores of all parts: arcs, then siblings and grandparents at the indices in ``c``.
     work : array
         Scratch of length ``projective_work(n, arcs, most heads)``.
     heads : (n,) array of int32

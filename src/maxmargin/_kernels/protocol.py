@@ -1,11 +1,12 @@
-"""The generic functions of the compiled core: what a structure, a loss, a feature store and a
-surrogate must answer.
+"""The generic functions of the compiled core: the interface of structures, losses, rows of features
+and surrogates.
 
-Each function here is only a name. A structure (or loss, feature store, surrogate) is a
+Each function here is only a name. A structure (or loss, rows of features, surrogate) is a
 NamedTuple of flat arrays, and its module registers an implementation for that class with
 :func:`maxmargin._kernels.jit.implements`. The kernels of the solvers call the generic names;
-numba picks the implementation while compiling, so nothing is looked up at run time. A new
-structure thereby gets every surrogate and solver, and a new solver every structure.
+numba selects the implementation during compilation, so there is no look-up at run time. A new
+structure can thereby be used with every surrogate and solver, and a new solver with every
+structure.
 
 Notation: example ``i`` has a *block* of parts; ``scores``, ``mu`` and ``direction`` are flat
 vectors over the parts of one block, ``weights`` is the flat weight vector.
@@ -32,18 +33,18 @@ def add_row(rows, matrix, row, values, scale):
 
 
 def clear_rows(rows, matrix, first, last):
-    """Set to zero at least those rows of ``matrix`` that x_first ... x_(last-1) touch."""
+    """Set to zero at least those rows of ``matrix`` that x_first ... x_(last-1) use."""
     _must_be_compiled("clear_rows")
 
 
 def drain_row(rows, matrix, row):
-    """Sum of the squares of those entries of ``matrix``, of one column, that a row touches; they
-    are set to zero. What is drained row by row is counted once."""
+    """Sum of the squares of those entries of ``matrix``, of one column, that a row uses; they are
+    set to zero, so that entries of several rows are counted once."""
     _must_be_compiled("drain_row")
 
 
 def prefetch_rows(rows, first, last):
-    """Bring rows into the cache that will be used next."""
+    """Prefetch rows that will be used next."""
     _must_be_compiled("prefetch_rows")
 
 
@@ -60,8 +61,8 @@ def products_with(rows, row, others, out):
 def cross_products(rows, first, unary, moved_at, moved, scratch):
     """``2 sum_{s<t} (x_s @ x_t) (d_s @ d_t)`` over the ``moved`` positions listed in ``moved_at``.
 
-    Position t is row ``first + t``, and ``d_t = unary[t]``; ``scratch`` has room for one more row
-    of weights than there are inputs.
+    Position t is row ``first + t``, and ``d_t = unary[t]``; ``scratch`` has one more row of weights
+    than there are inputs.
     """
     _must_be_compiled("cross_products")
 
@@ -105,7 +106,7 @@ def lowest_loss(loss, mu, work):
 
 
 def descend_losses(loss, mu, step, work, out):
-    """``out -= step * L mu``, up to a constant: a step towards predictions that lose less."""
+    """``out -= step * L mu``, up to a constant: a step towards predictions with a lower loss."""
     _must_be_compiled("descend_losses")
 
 
@@ -116,7 +117,7 @@ def add_mixed_losses(loss, nu, scale, out):
 
 def max_min_label(loss, scores, work, mu):
     """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu``; return an upper and a
-    lower bound of the value, the lower one that of the answer; equal where a formula is exact."""
+    lower bound on the value, the lower one that of the answer; equal where a formula is exact."""
     _must_be_compiled("max_min_label")
 
 
@@ -127,7 +128,8 @@ def smooth_max_min_label(loss, strength, scores, work, mu):
 
 
 def max_min_label_prox(loss, scores, mu, curvature, work, out):
-    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False: none.
+    """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False if there is
+    no formula.
 
     ``out`` holds the answer of :func:`max_min_label` at these scores, and receives the maximum.
     """
@@ -158,12 +160,12 @@ def most_labels(structure):
 
 
 def label_range(structure, i):
-    """First and last (exclusive) place of example i in a flat array of labels."""
+    """First and last (exclusive) index of example i in a flat array of labels."""
     _must_be_compiled("label_range")
 
 
 def prefetch_block(structure, rows, i):
-    """Bring the data of example i into the cache: it is the next one."""
+    """Prefetch the data of example i, which is the next one."""
     _must_be_compiled("prefetch_block")
 
 
@@ -188,25 +190,24 @@ def decode(structure, i, scores, work, labels):
 
 
 def most_parts(structure):
-    """Number of parts that one output of the largest example is made of."""
+    """Number of parts of one output of the largest example."""
     _must_be_compiled("most_parts")
 
 
 def output_parts(structure, i, labels, parts):
-    """Write the indices of the parts that an output is made of (some maybe twice), return how
-    many."""
+    """Write the indices of the parts of an output (some maybe twice); returns their number."""
     _must_be_compiled("output_parts")
 
 
 def add_gram(structure, rows, i, direction, scale, scores):
-    """``scores += scale * Phi(x_i)' Phi(x_i) direction``: how the scores of a block change when
-    the weights move along its own direction. Returns False where that is not cheap."""
+    """``scores += scale * Phi(x_i)' Phi(x_i) direction``: the change of the scores of a block when
+    the weights move along its own direction. Returns False where this is expensive."""
     _must_be_compiled("add_gram")
 
 
 def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
-    """Move mass between the outputs that example i remembers, one per row, from worse ones to
-    better ones; ``shares`` and the weights follow. For structures with the trait ``revisits``."""
+    """Move mass between the stored outputs of example i, one per row, from worse ones to better
+    ones; updates ``shares`` and the weights. For structures with the trait ``revisits``."""
     _must_be_compiled("revisit")
 
 
@@ -237,11 +238,11 @@ def work_size(structure, rows):
 
 def max_min(structure, i, scores, work, mu):
     """Write the answer of ``max_mu min_nu nu' A mu + scores @ mu``, a point of the marginal
-    polytope, and return an upper and a lower bound of the value.
+    polytope, and return an upper and a lower bound on the value.
 
-    The upper bound goes into the primal, so it must hold whatever the answer is worth: the best
-    output against some nu. The lower bound is the value of the answer. Both are the same number
-    where the oracle is exact.
+    The upper bound is used in the primal, so it must be valid for any quality of the answer: it is
+    the best output against some nu. The lower bound is the value of the answer. Both are the same
+    number where the oracle is exact.
     """
     _must_be_compiled("max_min")
 
@@ -264,7 +265,7 @@ def forbid_labels(structure, i, t, values):
 
 
 def loss_floor(structure, i, mu, work):
-    """``min_nu nu' A mu``: the smallest expected loss that a prediction can have under mu."""
+    """``min_nu nu' A mu``: the smallest expected loss of a prediction under mu."""
     _must_be_compiled("loss_floor")
 
 
@@ -274,7 +275,7 @@ def loss_floor_step(structure, i, mu, direction, slope, curvature, work):
 
 
 def linear_prox(structure, rows, i, scores, mu, scale, work, out):
-    """Exact block maximum for a linear H, and the gap at mu; minus infinity: none."""
+    """Exact block maximum for a linear H; returns the gap at mu, minus infinity if none exists."""
     _must_be_compiled("linear_prox")
 
 
@@ -289,18 +290,18 @@ def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
 def improve_pair(structure, method, i, scores, mu, nu, work):
     """Improve a pair of marginals towards the saddle point of ``nu' A mu + scores @ mu``, in place.
 
-    Returns an upper and a lower bound of its value: the best output against nu, and what mu is
-    worth. For structures whose max-min oracle is iterative, by the methods they know.
+    Returns an upper and a lower bound on its value: the best output against nu, and the value of
+    mu. For structures whose max-min oracle is iterative, by the methods that they implement.
     """
     _must_be_compiled("improve_pair")
 
 
 def proximal_response(structure, rows, i, scores, mu, scale, stiffness, nu, work, out):
-    """Max-min answer of a block that is held near mu by the curvature of the dual.
+    """Max-min answer of a block with a proximal term at mu, from the curvature of the dual.
 
-    Where that differs between directions, ``stiffness`` is the share of the largest one to take.
-    ``nu`` is what was the other half of the pair before, and is improved in place. Returns the gap
-    at mu, and whether ``out`` is the exact maximum of the block: otherwise it is a direction.
+    Where the curvature differs between directions, ``stiffness`` is the share of the largest one to
+    use. ``nu`` is that of the last call, and is improved in place. Returns the gap at mu, and
+    whether ``out`` is the exact maximum of the block: otherwise it is a direction.
     """
     _must_be_compiled("proximal_response")
 
@@ -314,8 +315,8 @@ def add_curvature(structure, rows, i, response, scale, work, hessian):
 
 
 def gibbs(structure, i, scores, work, mu):
-    """Marginals of the distribution over outputs in proportion to ``exp(scores @ phi(y))``, and
-    the log of the sum of these exponentials: ``max_mu entropy(mu) + scores @ mu``."""
+    """Marginals of the distribution over outputs proportional to ``exp(scores @ phi(y))``, and the
+    log of the sum of these exponentials: ``max_mu entropy(mu) + scores @ mu``."""
     _must_be_compiled("gibbs")
 
 
@@ -323,7 +324,7 @@ def gibbs_change(structure, i, scores, direction, work, out):
     """Derivative of the marginals of :func:`gibbs` when the scores move along ``direction``.
 
     This is the covariance of the parts times the direction, the product with the second derivative
-    of the log partition function. Returns False where rounding would leave too few digits.
+    of the log partition function. Returns False where rounding makes it too inaccurate.
     """
     _must_be_compiled("gibbs_change")
 
@@ -334,7 +335,8 @@ def change_work(structure):
 
 
 def draw(structure, i, scores, uniforms, work, labels):
-    """Write an output drawn in proportion to ``exp(scores @ phi(y))``; False if there is none.
+    """Write an output drawn with probability proportional to ``exp(scores @ phi(y))``; False if
+    there is none.
 
     ``uniforms`` holds numbers in [0, 1): one per label, or per element of a subset.
     """
@@ -352,7 +354,7 @@ def entropy_slope(structure, i, mu, direction, gamma, work):
 
 
 def entropy_bound(structure, i, mu):
-    """The lower bound on :func:`entropy` that the block ``mu`` carries as one of its parts.
+    """The lower bound on :func:`entropy` that the block ``mu`` stores as one of its parts.
 
     :func:`gibbs` writes the entropy itself there, and an output has 0. The part has no weights.
     """
@@ -382,7 +384,7 @@ def load_dual(structure, dual, i, parts, out):
 
 
 def best_response(surrogate, structure, i, scores, work, labels, mu):
-    """Maximise ``H_i(mu) + scores @ mu``: write mu, return an upper and a lower bound of it."""
+    """Maximise ``H_i(mu) + scores @ mu``: write mu, return an upper and a lower bound on it."""
     _must_be_compiled("best_response")
 
 
@@ -394,9 +396,8 @@ def concave_part(surrogate, structure, i, mu, work):
 def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, work):
     """Maximise ``H_i(mu + g d) + g slope - g^2/2 curvature`` over g in [0, 1].
 
-    ``mu + d`` is the best response, ``gap`` what it gains over mu at the present scores, and
-    ``slope`` the part of that gain that comes from the scores. Parts of d without weights may be
-    changed.
+    ``mu + d`` is the best response, ``gap`` its gain over mu at the current scores, and ``slope``
+    the part of that gain that is due to the scores. Parts of d without weights may be changed.
     """
     _must_be_compiled("line_step")
 
@@ -404,8 +405,8 @@ def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wor
 def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     """Write the exact maximum over the whole block and return the gap at mu.
 
-    A gap of 0 or less: nothing to gain, nothing written. Minus infinity: there is no exact
-    maximum to be had.
+    If the gap is 0 or less, mu is optimal, and nothing is written. Minus infinity: there is no
+    exact maximum.
     """
     _must_be_compiled("block_maximum")
 
@@ -414,25 +415,25 @@ def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
 
 
 def answer(oracle, surrogate, structure, i, scores, work, labels, mu):
-    """The answer for an evaluation: write mu, return an upper and a lower bound of the maximum.
+    """The answer for an evaluation: write mu, return an upper and a lower bound on the maximum.
 
-    Changes nothing that the oracle remembers.
+    The stored values of the oracle are not changed.
     """
     _must_be_compiled("answer")
 
 
 def respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
-    """The answer for a step from mu; what the oracle remembers of block i may change.
+    """The answer for a step from mu; the stored values of the oracle for block i may change.
 
     Writes ``out``; returns the gap at mu, and whether ``out`` is the exact maximum over the whole
-    block: otherwise it is the end of the line to search. With a gap of 0 or less there is nothing
-    to gain, and ``out`` is not used. ``room`` is scratch: numbers, and the labels of an output.
+    block: otherwise it is the end of the line to search. With a gap of 0 or less mu is optimal, and
+    ``out`` is not used. The scratch holds numbers, and the labels of an output.
     """
     _must_be_compiled("respond")
 
 
 def learn_step(oracle, i, gamma):
-    """Take in how far the line search went towards the answer for block i."""
+    """Adapt the oracle to the step length ``gamma`` towards its answer for block i."""
     _must_be_compiled("learn_step")
 
 
@@ -449,14 +450,14 @@ def pair_response(method, structure, rows, i, scores, mu, scale, pair, work, out
 
 
 def position_response(surrogate, structure, i, t, centre, mu, step, work, out):
-    """At position t of a sequence, the predictions nu with which ``H`` is linear in mu.
+    """At position t of a sequence, the predictions nu for which ``H`` is linear in mu.
 
-    Max-min: what minimises ``nu' L mu + |nu - centre|^2 / (2 step)``. Max-margin needs none: H is
-    linear anyway.
+    Max-min: the minimiser of ``nu' L mu + |nu - centre|^2 / (2 step)``. Max-margin needs none: H is
+    linear.
     """
     _must_be_compiled("position_response")
 
 
 def add_position_loss(surrogate, structure, i, t, nu, out):
-    """Add to every label at position t what H gains by it when the predictions are ``nu``."""
+    """Add to every label at position t its contribution to H when the predictions are ``nu``."""
     _must_be_compiled("add_position_loss")

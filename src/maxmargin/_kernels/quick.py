@@ -1,12 +1,14 @@
-"""Numba's own look-ups, faster: the same answers, found once.
+"""Caches for look-ups of numba: the same results, computed once.
 
-- A statement is asked for its variables by each of a dozen analyses of a function.
-- Where variables live is worked out after each pass over a function, and used after the last.
-- The types of ``a + b`` for two numbers and of ``a[k]`` are found anew each time, by trying what is
-  known.
-- LLVM is asked for the size of the same types again and again.
-- An implementation of a generic function is compiled again for each kind of caller, though its own
-  options say how (:mod:`.jit`).
+Without them:
+
+- Each of a dozen analyses of a function lists the variables of every statement.
+- Lifetimes of variables are computed after each pass over a function, and used after the last.
+- The types of ``a + b`` for two numbers and of ``a[k]`` are inferred each time, by trying all known
+  signatures.
+- The size of the same types is computed by LLVM many times.
+- An implementation of a generic function is compiled again for each kind of caller, although its
+  own options determine the result (:mod:`.jit`).
 """
 
 from __future__ import annotations
@@ -32,14 +34,14 @@ _BUILT_ON = {
 
 
 def has_all(names: dict[Any, tuple[str, ...]]) -> bool:
-    """Whether this version of numba has all that is built on."""
+    """Whether this version of numba has all attributes that are used."""
     return all(hasattr(where, name) for where, wanted in names.items() for name in wanted)
 
 
 SUPPORTED = has_all(_BUILT_ON)
 _WITHOUT_VARIABLES = {str, int, float, bool, type(None), ir.Loc, ir.Scope, slice}
 _NUMBERS = (types.Number, types.Boolean)
-# Arithmetic and comparisons: what implements them does not depend on the options of the caller.
+# Arithmetic and comparisons: their implementations do not depend on the options of the caller.
 _NAMES = "add sub mul truediv floordiv mod lt le gt ge eq ne and_ or_ xor lshift rshift"
 _OPERATORS = {getattr(operator, name) for name in _NAMES.split()} | {
     operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv, bool,
@@ -49,7 +51,7 @@ _found: dict[Any, Any] = {}
 
 
 def _variables(self, value):
-    """All variables in a statement or in what it holds."""
+    """All variables in a statement or in its members."""
     kind = type(value)
     if kind is ir.Var:
         return [value]
@@ -110,7 +112,7 @@ _process = PostProcessor.run
 
 
 def _process_lazily(self, emit_dels=False, extend_lifetimes=False):
-    """Variables are looked at when somebody asks where they live; generators ask at once."""
+    """Compute lifetimes of variables when they are needed; for generators, at once."""
     if emit_dels or self.func_ir.is_generator:
         _process(self, emit_dels, extend_lifetimes)
         return
@@ -125,7 +127,7 @@ _sizes: dict[Any, int] = {}
 
 def _remembered_size(self, kind):
     text = str(kind)
-    if "%" in text:  # a type whose text is a name, and says nothing about its size
+    if "%" in text:  # a named type: its text does not determine its size
         return _size(self, kind)
     found = _sizes.get((self, text))
     if found is None:
@@ -134,7 +136,7 @@ def _remembered_size(self, kind):
 
 
 def install() -> None:
-    """Have numba use these."""
+    """Replace the functions of numba by these."""
     PostProcessor.run = _process_lazily
     BaseContext.get_abi_sizeof = _remembered_size
     _OverloadFunctionTemplate._get_impl = _one_implementation

@@ -1,19 +1,17 @@
-"""NamedTuples of this package in compiled code: one pointer instead of some hundred values.
+"""NamedTuples of this package in compiled code: one pointer instead of about a hundred values.
 
-By default numba takes a NamedTuple apart wherever it is handed over: one of 14 arrays becomes about
-100 arguments of each function that it goes through. Most of the instructions of a kernel then only
-take such values apart and put them together again, and the compiler looks at all of them. Here a
-NamedTuple is a pointer to memory in the stack of whoever made it, and the attribute that is asked
-for is read from there.
+By default numba unpacks a NamedTuple wherever it is passed: one of 14 arrays becomes about 100
+arguments of each function. Most of the instructions of a kernel then only unpack and pack such
+values, and the compiler processes all of them. Here a NamedTuple is a pointer to memory in the
+stack of the function that made it, and attributes are read from there.
 
-NamedTuples never change, so a function may keep the pointer that it is called with. Everything else
-must outlive its maker: what is returned is copied to the caller, and what is assigned to a variable
-is copied to memory of that variable (:mod:`.lowering`), so that no two variables share any. In
-functions that other compilers translate, each new NamedTuple has memory of its own.
+NamedTuples are immutable, so a function may use the pointer that it is called with. All others must
+outlive the function that made them: a returned NamedTuple is copied to the caller, and an assigned
+one to the memory of its variable (:mod:`.lowering`), so that no two variables share memory. In
+functions that other compilers translate, each new NamedTuple has separate memory.
 
-Functions promise not to write to what they are given, nor to keep it; and functions that Python
-calls copy it to their own stack. There the compiler sees it as what it is, a set of values, as soon
-as what they call has become part of them.
+Arguments are declared as neither written nor captured; and functions that Python calls copy them to
+their own stack. After inlining, the compiler can then treat them as a set of values.
 """
 
 from __future__ import annotations
@@ -48,7 +46,7 @@ SUPPORTED = has_all(_BUILT_ON)
 class Record(types.NamedTuple):
     """Type of the NamedTuples of this package.
 
-    It is looked up often, and has dozens of members: its hash is remembered.
+    It is looked up often, and has dozens of members: its hash is cached.
     """
 
     _hash: int | None = None
@@ -74,7 +72,7 @@ class Record(types.NamedTuple):
 
 
 def _words(kind: Any) -> int:
-    """Number of words that are enough for a value, each of its numbers in one of its own."""
+    """Number of words for a value, with one word per number."""
     if isinstance(kind, ir.ArrayType):
         return kind.count * _words(kind.element)
     if isinstance(kind, ir.BaseStructType):
@@ -87,7 +85,7 @@ def _words(kind: Any) -> int:
 
 
 def origin(value: Any) -> Any:
-    """Where a pointer points into."""
+    """The memory that a pointer points into."""
     while isinstance(value, (ir.GEPInstr, ir.CastInstr)):
         value = value.operands[0]
     return value
@@ -152,7 +150,7 @@ class RecordModel(DataModel):
         return [(kind, getter(position)) for position, kind in enumerate(self._fe_type.types)]
 
     def or_zeros(self, builder, value):
-        """The value, or zeros where a variable has none yet."""
+        """The value, or zeros for a variable without a value."""
         if isinstance(origin(value), (ir.Argument, ir.AllocaInstr)):
             return value
         kind = ir.ArrayType(_WORD, self.words)
@@ -174,7 +172,7 @@ class RecordModel(DataModel):
             cgutils.raw_memcpy(builder, to, value, ir.Constant(_WORD, self.words), 8, align=8)
 
     def place(self, builder, value, position):
-        """Where a member is."""
+        """Pointer to a member."""
         offset = self.offsets[position]
         if offset == 0:
             return value
@@ -194,7 +192,7 @@ class RecordModel(DataModel):
         return data if kind == member.get_value_type() else member.from_data(builder, data)
 
     def make(self, builder, values):
-        """A new one of these members."""
+        """A new record with these members."""
         found = self.slot(builder)
         for position, (member, value) in enumerate(zip(self.members, values, strict=True)):
             place = self.place(builder, found, position)
@@ -246,7 +244,7 @@ def holds_record(kind: Any) -> bool:
 
 
 def _count(kind: Any) -> int:
-    """Number of arguments that a value becomes."""
+    """Number of arguments into which a value is unpacked."""
     return sum(map(_count, kind)) if isinstance(kind, (tuple, list)) else 1
 
 
@@ -259,7 +257,7 @@ def _is_ours(python_class: Any) -> bool:
 
 
 def install() -> None:
-    """Have numba use records for the NamedTuples of this package; nothing else changes."""
+    """Make numba use records for the NamedTuples of this package; nothing else changes."""
     from_types = types.BaseTuple.from_types.__func__
     make_tuple = BaseContext.make_tuple
     decorate = CPUCallConv.decorate_function
@@ -276,7 +274,7 @@ def install() -> None:
 
     def decorate_records(self, fn, args, fe_argtypes, noalias=False):
         decorate(self, fn, args, fe_argtypes, noalias)
-        known = self._get_return_argument(fn).attributes  # as this version spells them
+        known = self._get_return_argument(fn).attributes  # in the spelling of this version
         arguments = iter(self.get_arguments(fn))
         for kind in fe_argtypes:
             model = self.context.data_model_manager[kind]
@@ -286,7 +284,7 @@ def install() -> None:
                     values[0].add_attribute(attribute)
                 values[0].attributes.dereferenceable = 8 * max(model.words, 1)
 
-    def by_contents(plain, whole):  # of a tuple of records numba would return the pointers
+    def by_contents(plain, whole):  # for a tuple of records numba would return the pointers
         def chosen(self, *args):
             return (whole if holds_record(self._fe_type) else plain)(self, *args)
 

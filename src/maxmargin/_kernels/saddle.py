@@ -1,18 +1,18 @@
 """Max-min over doubly stochastic matrices: ``max_mu min_nu 1 - <nu, mu> / n + <scores, mu>``.
 
-Two ways to a saddle point, both any-time and both answered with a bracket that is true whatever
-they reached: ``1 + assignment(scores - nu / n)`` from above, the value of mu from below.
+Two methods for the saddle point. Both can be stopped at any time, and return bounds that are always
+valid: the upper bound ``1 + assignment(scores - nu / n)``, and the value of mu as the lower bound.
 
 *Proximal*: with ``- curvature/2 |mu - centre|^2`` added, nu is the projection of
 ``n (curvature centre + scores)`` onto the doubly stochastic matrices and mu that of
-``centre + (scores - nu / n) / curvature``: two projections, exact wherever nu is a best answer to
-mu, which is checked and nearly always true for small n. Elsewhere an interior-point method solves
-the same problem. Repeated at its own answer with less and less curvature, two projections solve the
+``centre + (scores - nu / n) / curvature``: two projections, exact wherever nu is a best response to
+mu, which is checked and nearly always true for small n. Otherwise an interior-point method solves
+the same problem. Repeated from the last answer with decreasing curvature, two projections solve the
 original problem in a few steps; where one of them is not exact, the interior-point method does.
 
-*Mirror-prox* (SP-MP, the method of the paper): two steps an iteration, in the entropy of the
-marginals (Sinkhorn) or in Euclidean distance; answers the average, whose error falls like one over
-the iterations.
+*Mirror-prox* (SP-MP, the method of the paper): two steps per iteration, in the entropy of the
+marginals (Sinkhorn) or in Euclidean distance; returns the average, whose error decreases like one
+over the number of iterations.
 
 References
 ----------
@@ -33,28 +33,28 @@ from .jit import leaf
 from .sinkhorn import sinkhorn, sinkhorn_work
 from .vector import add_scaled, copy, dot
 
-# Accuracy of the interior-point method in a step, as a share of the gap, and at best.
+# Accuracy of the interior-point method in a step, as a share of the gap, and its smallest value.
 _STEP_SHARE = 1e-6
 _ROUNDING = 1e-12
-# Accuracy in an evaluation, as a share of that asked for: rounding its answers costs some.
+# Accuracy in an evaluation, as a share of the requested one: rounding its answers costs some.
 _EVALUATION_SHARE = 0.1
-# Less curvature makes nothing better, and costs digits of the projections.
+# Smallest curvature: a smaller one gives no improvement, and makes projections less accurate.
 _LEAST_CURVATURE = 1e-4
-# Scaling within mirror-prox need not be better than the method; its answer is rounded.
+# Accuracy of scaling in mirror-prox: that of the method is enough, as its answer is rounded.
 _SCALING_TOLERANCE = 1e-7
-# Where an entry of a saved pair is smaller, it counts as this: it must be able to come back.
+# Smallest entry of a saved pair: multiplicative steps must be able to increase it again.
 _SMALLEST = 1e-12
 
 
 class Proximal(NamedTuple):
-    """At most so many proximal steps, until the bracket is within the accuracy."""
+    """Proximal steps, until the bracket is within the accuracy, at most ``iterations``."""
 
     iterations: int
     accuracy: float
 
 
 class MirrorProx(NamedTuple):
-    """So many iterations of SP-MP, in the entropy of the marginals or in Euclidean distance."""
+    """Iterations of SP-MP, in the entropy of the marginals or in Euclidean distance."""
 
     iterations: int
     entropic: bool
@@ -74,7 +74,7 @@ def flat_best_weight(weights, n, work):
 
 @leaf
 def upper_bound(scores, nu, n, target, work):
-    """What no mu can exceed, by any nu."""
+    """Upper bound on the value of any mu, from any nu."""
     copy(target, scores)
     add_scaled(target, nu, -1.0 / n)
     return 1.0 + flat_best_weight(target, n, work)
@@ -82,13 +82,13 @@ def upper_bound(scores, nu, n, target, work):
 
 @leaf
 def lower_bound(scores, mu, n, work):
-    """What mu is worth against its best answer."""
+    """Value of mu against the best response to it."""
     return 1.0 - flat_best_weight(mu, n, work) / n + dot(scores, mu)
 
 
 @leaf
 def _answer_to(nu, centre, scores, curvature, n, target, work, mu):
-    """The best mu against nu, held near the centre."""
+    """The best mu against nu, with a proximal term at the centre."""
     copy(target, centre)
     add_scaled(target, scores, 1.0 / curvature)
     add_scaled(target, nu, -1.0 / (n * curvature))
@@ -97,7 +97,7 @@ def _answer_to(nu, centre, scores, curvature, n, target, work, mu):
 
 @leaf
 def _regret(mu, nu, n, work):
-    """What nu loses against the best answer to mu."""
+    """Regret of nu against the best response to mu."""
     return (flat_best_weight(mu, n, work) - dot(nu, mu)) / n
 
 
@@ -130,15 +130,15 @@ def proximal_pair(centre, value, scores, curvature, n, work, nu, mu):
     Parameters
     ----------
     centre, value : array, float
-        The centre, doubly stochastic, and what it is worth: its lower bound.
+        The centre, doubly stochastic, and its value: the lower bound.
     nu, mu : arrays
         The answer.
 
     Returns
     -------
     upper, regret : float
-        An upper bound of the problem *without* the quadratic term, and what nu loses against the
-        best answer to mu: 0 where the answer is exact.
+        An upper bound on the problem *without* the quadratic term, and the regret of nu against the
+        best response to mu: 0 where the answer is exact.
     """
     upper, regret = _two_projections(centre, scores, curvature, n, work, nu, mu)
     accuracy = max(_STEP_SHARE * (upper - value), _ROUNDING)
@@ -153,7 +153,7 @@ def proximal_pair(centre, value, scores, curvature, n, work, nu, mu):
 def proximal_saddle(scores, iterations, accuracy, n, work, mu, nu):
     """Improve the pair (mu, nu) by proximal steps; returns an upper and a lower bound.
 
-    Stops when they are within ``accuracy``. The pair stays the best one seen of each.
+    Stops when they are within ``accuracy``. The pair has the best mu and the best nu so far.
     """
     size = n * n
     next_mu, next_nu, rest = work[:size], work[size : 2 * size], work[2 * size :]
@@ -195,9 +195,9 @@ def _mirror_step(entropic, base, gradient, step, n, work, target, out):
 
 @leaf
 def mirror_prox(scores, iterations, entropic, n, work, mu, nu):
-    """Replace the pair (mu, nu) by the average of so many iterations of SP-MP that start there.
+    """Replace the pair (mu, nu) by the average of ``iterations`` of SP-MP that start there.
 
-    Returns an upper and a lower bound of the saddle value; mu is doubly stochastic up to rounding.
+    Returns an upper and a lower bound on the saddle value; mu is doubly stochastic up to rounding.
     """
     size = n * n
     buffers = work[: 8 * size].reshape(8, size)

@@ -20,7 +20,7 @@ def threshold(values, work, total):
     for j in range(1, n):
         if values[j] > top:
             top = values[j]
-    # Only entries above max - total can lie above the threshold: usually a handful.
+    # Only entries above max - total can be above the threshold: usually few.
     kept = 0
     mass = 0.0
     for j in range(n):
@@ -58,7 +58,7 @@ def project(values, work, mass, out):
     kept = 0
     bound = top - mass
     if n <= SHORT:
-        for j in range(n):  # no branch to guess wrong
+        for j in range(n):  # without branches, which would be mispredicted
             work[kept] = values[j] - top
             work[n + kept] = j
             kept += values[j] > bound
@@ -80,7 +80,7 @@ def project(values, work, mass, out):
     total = 0.0
     for place in range(kept):
         total += work[place]
-    if kept == 0:  # mass below the precision of the values: the largest gets it all
+    if kept == 0:  # mass below the precision of the values: all of it for the largest
         for j in range(n):
             out[j] = mass if values[j] == top else 0.0
             top = np.inf if values[j] == top else top
@@ -100,7 +100,7 @@ def project(values, work, mass, out):
         kept = left
         tau = (total - mass) / kept
     out[:] = 0.0
-    scale = mass / (total - kept * tau)  # 1, but for rounding
+    scale = mass / (total - kept * tau)  # 1 up to rounding
     for place in range(kept):
         out[int(work[n + place])] = (work[place] - tau) * scale
 
@@ -114,7 +114,7 @@ def _project_gain(scores, mu, costs, middle, curvature, work, out):
     for z in range(n):
         work[z] = scores[z] + costs[z] * abs(z - middle)
         top = max(top, work[z])
-    for z in range(n):  # a shift does not move the projection, and keeps small steps exact
+    for z in range(n):  # a shift does not change the projection, and keeps small steps exact
         work[z] = mu[z] + (work[z] - top) / curvature
     project(work[:n], work[n:], 1.0, out)
     balance = 0.0
@@ -131,9 +131,9 @@ def median_split(scores, mu, curvature, costs, work, out):
     """Exact max-min block for the loss ``costs[z] * |y - z|``.
 
     For a fixed mixture of predictions with mean p the block maximum is a projection; the best
-    mixture puts its mass on the two classes around p, where its loss to z is ``costs[z] |z - p|``.
-    What remains is convex in the single number p, and its derivative is the balance of the
-    projection: bisection over the classes, then between two of them.
+    mixture has its mass on the two classes around p, where its loss to z is ``costs[z] |z - p|``.
+    The remaining function is convex in the single number p, and its derivative is the balance of
+    the projection: bisection over the classes, then between two of them.
     """
     n = scores.shape[0]
     low, high = 0, n - 1
@@ -185,7 +185,7 @@ def _capped_residuals(values, costs, curvature, tau, cap):
 
 @leaf
 def _capped_by_bisection(values, costs, curvature, lowest, top):
-    """tau and cap by bisection in each other: slow and sure."""
+    """tau and cap by nested bisection: slow and reliable."""
     cap_low, cap_high = 0.0, 0.0
     for j in range(costs.shape[0]):
         cap_low += 1.0 / costs[j]
@@ -216,8 +216,8 @@ def capped_projection(values, costs, curvature, out):
     ``values @ m - curvature/2 |m|^2 - max_j costs_j m_j`` over the simplex. The solution is
     ``m_j = clip((values_j - tau) / curvature, 0, cap / costs_j)``, where ``sum m_j = 1`` and
     ``sum (values_j - tau - curvature cap / costs_j)_+ / costs_j = 1``: two equations in tau and
-    cap, linear once it is known who is at 0 and who at the cap. Newton's method on them, and
-    bisection where that does not settle.
+    cap, linear for given sets of entries at 0 and at the cap. They are solved by Newton's method,
+    and by bisection where that does not converge.
     """
     n = values.shape[0]
     top, lowest, cheapest = values[0], values[0], costs[0]
@@ -278,7 +278,7 @@ def clipped_difference(values, work, curvature, size, out):
 def lower_envelope_step(start, change, slope, curvature):
     """Maximise ``min_j (start_j + g change_j) + g slope - g^2/2 curvature`` over [0, 1].
 
-    The derivative only falls: walk along the lower envelope from g = 0 until it turns.
+    The derivative decreases: follow the lower envelope from g = 0 until it changes its sign.
     """
     n = start.shape[0]
     here = 0
@@ -286,7 +286,7 @@ def lower_envelope_step(start, change, slope, curvature):
         if start[j] < start[here] or (start[j] == start[here] and change[j] < change[here]):
             here = j
     g = 0.0
-    for _ in range(n):  # every line is met once
+    for _ in range(n):  # every line is active at most once
         nearest = np.inf
         after = here
         for j in range(n):

@@ -2,10 +2,11 @@
 
 ``argmax_X <logits, X> - sum_ij X_ij log X_ij`` over doubly stochastic X is
 ``exp(logits - p_i - q_j)`` with potentials of rows and columns. Rows and columns are normalised in
-turn (Sinkhorn); where that is slow, Newton steps on the potentials of the columns take over, whose
-Hessian is a graph Laplacian with weights ``sum_i X_ij X_ik``. The matrix itself is rescaled all the
-time, so no factor can overflow. Scores so far apart that entries would vanish are first projected
-at a higher temperature, whose potentials shift them for a lower one, until it is one.
+turn (Sinkhorn); where that is slow, Newton steps on the potentials of the columns are used, whose
+Hessian is a graph Laplacian with weights ``sum_i X_ij X_ik``. The matrix itself is rescaled in
+every step, so no factor can overflow. If scores differ so much that entries would underflow, they
+are first projected at a higher temperature, whose potentials shift them for a lower one, until the
+temperature is one.
 
 References
 ----------
@@ -21,7 +22,7 @@ from .birkhoff import solve_laplacian
 from .jit import leaf
 from .vector import add_scaled, dot
 
-# Scores further apart than this are exponentiated at a higher temperature first.
+# Scores with a larger difference than this are exponentiated at a higher temperature first.
 _FAR_APART = 200.0
 _COOLING = 4.0
 _WARM_TOLERANCE = 1e-3
@@ -48,7 +49,7 @@ def _spread(logits):
 
 @leaf
 def _normalize_rows(out, ones, sums, shrunk):
-    """Rows to sum one, noted in ``shrunk``; ``sums`` gets the sums of the columns.
+    """Scale rows to sum one, with factors in ``shrunk``; ``sums`` receives the sums of the columns.
 
     Returns their largest error.
     """
@@ -107,7 +108,7 @@ def _newton_step(out, ones, sums, laplacian, step, factors, shrunk):
         here = 0.0
         for j in range(n):
             here += (1.0 - sums[j]) * step[j]
-        if here <= -0.5 * slope:  # too short is no harm, too long is
+        if here <= -0.5 * slope:  # a step may be too short, but not too long
             break
         share = low_slope / (low_slope - here)
         length = low + (length - low) * min(0.7, max(0.1, share))
@@ -148,7 +149,7 @@ def sinkhorn(logits, tolerance, work, out):
     ----------
     logits : (n, n) array of finite numbers
     tolerance : float
-        Largest error of a column's sum to stop at; rows sum to one up to rounding.
+        Largest error of the sum of a column at which to stop; rows sum to one up to rounding.
     work : array
         Scratch of length ``sinkhorn_work(n)``.
     out : (n, n) array
@@ -157,7 +158,7 @@ def sinkhorn(logits, tolerance, work, out):
     Returns
     -------
     float
-        The largest error of a column's sum.
+        The largest error of the sum of a column.
     """
     n = logits.shape[0]
     laplacian = work[: n * n].reshape(n, n)

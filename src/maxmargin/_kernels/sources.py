@@ -1,8 +1,8 @@
-"""Which sources compiled code depends on, and their hash.
+"""The sources that compiled code depends on, and their hash.
 
 These are the files that compile functions (they import :mod:`.jit`) and, transitively, all files
-of the package that those import. Edits elsewhere leave compiled code as it is. Needs nothing but
-Python: whoever builds a wheel asks, too.
+of the package that those import. Edits elsewhere do not affect compiled code. Needs nothing but
+Python, because it is also used to build a wheel.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
-# Folders without compiled code: not even looked at, because an import should be quick.
+# Folders without compiled code: not read, because an import should be fast.
 _WITHOUT = ("estimators", "report", "files", "datasets", "cli", "torch")
-# They keep compiled code and find it again, and do not change it.
+# These modules store and load compiled code, and do not affect it.
 _KEEPING = ("cache", "sources", "store", "target")  # in _kernels
 _COMPILES = re.compile(r"^from (?:\.|\.\.+_kernels\.)jit import", re.M)
 _IMPORT = re.compile(r"^\s*from (\.+)([\w.]*) import (\([^)]*\)|.*)$", re.M)

@@ -2,7 +2,7 @@
 
 A store is a folder with two files. The record (JSON) names the versions and the processor that the
 code was built for and, for each compiled version of a function, where it is in the other file and
-its SHA-256. The code is for a baseline that nearly all processors understand, not for the host.
+its SHA-256. The code is for a baseline that nearly all processors support, not for the host.
 
 - Code is used only if the record names these sources, this Python, numba and llvmlite, and this
   processor has all that the baseline needs. Otherwise functions are compiled as without a store,
@@ -41,7 +41,7 @@ _BITS_OF_DIGEST = 128  # of a key, in the record; the whole key is compared when
 
 
 def versions() -> dict[str, str]:
-    """What compiled code depends on besides the sources and the processor."""
+    """Versions that compiled code depends on, besides the sources and the processor."""
     return {
         "python": sys.implementation.cache_tag,
         "numba": numba.__version__,
@@ -55,7 +55,7 @@ def digest_of(key: Any) -> str:
 
 
 class Damaged(Exception):
-    """A file of a store is not what its record says, or no record."""
+    """A file of a store does not match its record, or the record is not valid."""
 
 
 class Store:
@@ -89,7 +89,7 @@ class Store:
         return found
 
     def unfit(self, magic: tuple[str, str, str]) -> str:
-        """Why the code cannot be used by what numba calls this machine, or an empty string.
+        """Why the code cannot be used on this machine, or an empty string.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class Store:
         return ""
 
     def target(self, magic: tuple[str, str, str]) -> tuple[str, str, str] | None:
-        """What numba called the machine that the code is for, or None if it cannot be used here."""
+        """Target of the code in the terms of numba, or None if it cannot be used here."""
         if os.environ.get(SWITCH) == "0":
             return None
         if magic not in self._targets:
@@ -134,7 +134,7 @@ class Store:
             self.distrust(str(damage))
             return None
         if reason:
-            # Sources change in a checkout only, whose owner knows.
+            # Sources change only in a checkout, by an edit of its user.
             edited = reason.endswith("other sources")
             self._say(logging.INFO if edited else logging.WARNING, f"are not used: {reason}")
             return None
@@ -159,7 +159,7 @@ class Store:
         return zlib.decompress(packed)
 
     def distrust(self, reason: str) -> None:
-        """Say, once, that something in the store is damaged."""
+        """Log, once, that something in the store is damaged."""
         self._say(logging.WARNING, f"are damaged: {reason}; what is damaged")
 
     def _say(self, level: int, what: str) -> None:
@@ -182,7 +182,7 @@ def pack(key: Any, payload: tuple) -> tuple[str, bytes]:
     Parameters
     ----------
     key : tuple
-        Of the compiled version of a function.
+        The key of the compiled version of a function.
     payload : tuple
         What numba pickles of it; the code comes first.
     """
@@ -193,10 +193,10 @@ def pack(key: Any, payload: tuple) -> tuple[str, bytes]:
 
 
 def _without_bitcode(code: tuple[str, str, tuple[bytes, bytes]]) -> tuple:
-    """Compiled code whose module for linking only says which symbols it has.
+    """Compiled code whose module for linking only lists its symbols.
 
-    Numba looks there for what the object code defines. To read all of it took half of the time to
-    load a kernel.
+    Numba reads them from there. To parse the complete module took half of the time to load a
+    kernel.
     """
     name, kind, (machine_code, bitcode) = code
     module = binding.parse_bitcode(bitcode)
@@ -212,7 +212,7 @@ def _without_bitcode(code: tuple[str, str, tuple[bytes, bytes]]) -> tuple:
 
 
 def forbid_linking(library: Any) -> None:
-    """Have prebuilt code refuse to be linked into other code: there is none to link."""
+    """Make prebuilt code raise an error when it is linked into other code: it has no bitcode."""
 
     def refuse() -> Any:
         raise RuntimeError(

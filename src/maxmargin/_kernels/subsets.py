@@ -17,7 +17,7 @@ _MOST_STEPS = 200
 def kth_largest(values, k):
     """The k-th largest number (k = 1: the largest); the order of ``values`` changes.
 
-    Both searches are bounded: among numbers that are not ordered (NaN) no pivot would stop them.
+    Both searches are limited: with NaN no pivot would stop them.
     """
     low, high = 0, values.shape[0] - 1
     target = k - 1
@@ -46,7 +46,7 @@ def kth_largest(values, k):
 def best_subset(scores, work, labels):
     """Write the indices of the largest scores, in increasing order, and return their sum.
 
-    Of equal scores the first ones are taken; ``work`` has room for a copy of the scores.
+    Of equal scores the first ones are taken; ``work`` has the length of the scores.
     """
     v, s = scores.shape[0], labels.shape[0]
     copied = work[:v]
@@ -57,7 +57,7 @@ def best_subset(scores, work, labels):
     for e in range(v):
         if scores[e] > least:
             above += 1
-    equal = s - above  # places left for scores equal to the least one
+    equal = s - above  # number of scores to take that are equal to the least one
     total, place = 0.0, 0
     for e in range(v):
         take = scores[e] > least
@@ -68,7 +68,7 @@ def best_subset(scores, work, labels):
             labels[place] = e
             place += 1
             total += scores[e]
-    for rest in range(place, s):  # scores that are not ordered (NaN): any elements
+    for rest in range(place, s):  # with NaN: any elements
         labels[rest] = rest
     return total
 
@@ -93,8 +93,8 @@ def sum_of_largest(values, s, work):
 def capped_threshold(values, cap, total):
     """The t with ``sum_e min(max(values_e - t, 0), cap) = total``, for 0 < total <= v * cap.
 
-    Newton's steps on a falling function of straight pieces, kept between two bounds: within the
-    right piece the step is exact.
+    Newton steps on a decreasing, piecewise linear function, within a bracket: in the right piece
+    the step is exact.
     """
     v = values.shape[0]
     low, high = values[0], values[0]
@@ -137,9 +137,9 @@ def capped_threshold(values, cap, total):
 def project_hypersimplex(values, s, out):
     """The nearest point of the hypersimplex: ``min(max(values - t, 0), 1)``.
 
-    ``values`` are overwritten: shifted so that the s-th largest is zero, t is between -1 and 0, and
-    large values lose nothing where they differ by less than 1. What rounding leaves of the sum is
-    shared out, so that the answer is feasible whatever the values are.
+    ``values`` are overwritten: after a shift that makes the s-th largest zero, t is between -1 and
+    0, and large values that differ by less than 1 keep their precision. The rounding error of the
+    sum is distributed, so that the answer is feasible for any values.
     """
     v = values.shape[0]
     for e in range(v):
@@ -169,11 +169,11 @@ def _log_add(a, b):
 
 @leaf
 def subset_marginals(scores, s, work, mu):
-    """Marginals of the distribution in proportion to ``exp(sum of the scores of a subset)``.
+    """Marginals of the distribution proportional to ``exp(sum of the scores of a subset)``.
 
     Returns the logarithm of its normaliser, the s-th elementary symmetric polynomial of the
-    ``exp(scores)``: sums over the subsets of the first elements, and over those of the last ones,
-    meet at every element. ``work`` has room for ``(v + 1) (s + 1) + 2 (s + 1)`` numbers.
+    ``exp(scores)``: at every element, sums over the subsets of the elements before it and of those
+    after it are combined. ``work`` has ``(v + 1) (s + 1) + 2 (s + 1)`` numbers.
     """
     v = scores.shape[0]
     width = s + 1

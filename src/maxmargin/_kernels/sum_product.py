@@ -1,16 +1,17 @@
 """Sums over all labellings of a chain: log partition function and marginals.
 
 ``log sum_y exp( sum_t unary[t, y_t] + sum_t transitions[y_t, y_{t+1}] )``, and the probability of
-every label and the expected number of every transition when labellings are drawn in proportion to
-the exponentials.
+every label and the expected number of every transition when labellings have probabilities
+proportional to the exponentials.
 
-Scores may have any size. In general, forward messages stay logarithms, and what is exponentiated
-are differences to the best way to reach a label, so the largest term of every sum is 1: nothing is
-floored, nothing overflows, and terms that become 0 are below 1e-307 of their sum. The way back
-multiplies conditional probabilities. Forbidden parts score minus infinity and get exactly 0.
+Scores may have any size. In general, forward messages are logarithms, and differences to the best
+path to a label are exponentiated, so the largest term of every sum is 1: nothing is clipped,
+nothing overflows, and terms that underflow to 0 are below 1e-307 of their sum. The backward pass
+multiplies conditional probabilities. Forbidden parts have score minus infinity and probability
+exactly 0.
 
-Where the scores are known to be harmless, messages are plain numbers and a step is a product with
-the matrix of exponentiated transitions: no exponentials of pairs, several times faster.
+Where the range of the scores is small enough, messages are plain numbers and a step is a product
+with the matrix of exponentiated transitions: no exponentials of pairs, several times faster.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from .exponential import exp_difference, exp_row, extremes, log_row
 from .jit import leaf
 from .vector import add_scaled, combine_rows, copy, dot, max_plus, spread_row
 
-# Plain messages are used while all numbers that matter stay above exp(-600).
+# Plain messages are used while all relevant numbers are above exp(-600).
 SAFE = 600.0
 
 
 @leaf
 def sum_product_work(length, n):
-    """Length of the scratch vector for a chain of so many positions and labels."""
+    """Length of the scratch vector for a chain of ``length`` positions with n labels."""
     return (length + 3 * n + 4) * n
 
 
@@ -46,11 +47,11 @@ def _spread(values):
 
 @leaf
 def _is_harmless(unary, transitions):
-    """Whether plain messages keep all their digits.
+    """Whether plain messages keep their precision.
 
-    With everything allowed, a label can be entered from all others, so messages to two labels
-    differ at most by the spread of one position and of the transitions. Where something is
-    forbidden they may drift apart along the whole chain.
+    With everything allowed, a label can follow all others, so messages to two labels differ at most
+    by the spread of one position and of the transitions. Where something is forbidden their
+    difference may grow along the whole chain.
     """
     length, n = unary.shape
     _, spread, all_allowed = _spread(transitions.reshape(n * n))
@@ -68,13 +69,13 @@ def _is_harmless(unary, transitions):
 
 @leaf
 def _plain_forward(unary, transitions, table, likelihoods, marginals):
-    """Messages into ``marginals``, each with sum 1; returns the log partition function.
+    """Write messages with sum 1 to ``marginals``; returns the log partition function.
 
     ``table`` receives the exponentiated transitions, ``likelihoods`` those of the labels.
     """
     length, n = unary.shape
     top = extremes(transitions.reshape(n * n))[1]
-    top = top if top > -np.inf else 0.0  # a single position may go without transitions
+    top = top if top > -np.inf else 0.0  # a single position needs no transitions
     value = 0.0
     exp_row(transitions.reshape(n * n), top, table.reshape(n * n))
     for t in range(length):
@@ -103,7 +104,7 @@ def _plain_forward(unary, transitions, table, likelihoods, marginals):
 
 @leaf
 def _plain_back(table, turned, likelihoods, marginals, t, message, ahead, before):
-    """From the message behind position t + 1 (``message``) to that behind t, in place.
+    """Replace the backward message at position t + 1 (``message``) by that at t.
 
     ``ahead`` receives the factor of the labels at t + 1 in the pairs ``t, t + 1``; the marginal at
     t + 1 replaces the forward message there. Returns the scale of the pairs.
@@ -176,7 +177,7 @@ def _plain_sums(unary, transitions, work, marginals, summed):
 def forward_step(before, table, unary, best, sums, ways, after):
     """One step: ``after`` = log sums with the scores of its labels; ``ways`` = shares of the sums.
 
-    ``ways[j, k]`` becomes the share of label j among the ways to reach label k.
+    ``ways[j, k]`` becomes the share of label j in the sum over paths to label k.
     """
     n = before.shape[0]
     max_plus(before, table, best)
@@ -198,7 +199,7 @@ def forward_step(before, table, unary, best, sums, ways, after):
 
 @leaf
 def _backward(ways, ones, marginals, t):
-    """Probabilities of the pairs ``t, t + 1`` in place of the shares, and the marginal at t."""
+    """Replace the shares by probabilities of the pairs ``t, t + 1``; write the marginal at t."""
     n = marginals.shape[1]
     for j in range(n):
         for k in range(n):
@@ -247,7 +248,7 @@ def chain_marginals_summed(unary, transitions, work, marginals, summed):
 
 @leaf
 def careful_marginals_summed(unary, transitions, work, marginals, summed):
-    """The same for scores of any size, against a maximum of their own for every label."""
+    """The same for scores of any size, relative to the maximum for every label."""
     length, n = unary.shape
     best, sums = work[:n], work[n : 2 * n]
     ones, reached = work[2 * n : 3 * n], work[3 * n : 4 * n]

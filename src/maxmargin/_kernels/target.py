@@ -1,4 +1,4 @@
-"""The processors that prebuilt kernels are for. Needs no numba, which is told before it starts."""
+"""Target processors of prebuilt kernels. Does not import numba, which must be configured before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Target(NamedTuple):
-    """What code is compiled for, as numba names it, and what a processor needs to run it."""
+    """A target processor, in the terms of numba, and the features that its code requires."""
 
     cpu: str
     features: str = ""  # those of the named processor
@@ -26,7 +26,7 @@ BASELINES = {"x86_64": _X86, "amd64": _X86, "aarch64": _ARM, "arm64": _ARM}
 
 
 def baseline(machine: str = "") -> Target | None:
-    """What prebuilt code is compiled for on a kind of machine; None where there is none."""
+    """Target of prebuilt code on a kind of machine; None if there is none."""
     return BASELINES.get((machine or platform.machine()).lower())
 
 

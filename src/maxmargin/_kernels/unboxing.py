@@ -1,7 +1,7 @@
-"""Arguments from Python: NamedTuples of this package are read, and let go of, by functions.
+"""Arguments from Python: NamedTuples of this package are read and released by functions.
 
-By default numba writes the code that reads an array once for each array of each argument. A
-NamedTuple of 38 arrays takes a quarter of a second to compile then, in every function that Python
+By default numba generates the code that reads an array once per array of each argument. A
+NamedTuple of 38 arrays then takes a quarter of a second to compile, in every function that Python
 calls with it. Here each kind of array has one function, and each kind of NamedTuple has two.
 """
 
@@ -28,7 +28,7 @@ _BIT = ir.IntType(1)
 
 
 def _function(builder: Any, name: str, kind: Any, signature: Any, write: Callable) -> Any:
-    """The function of this module with a name and for a type, which is written if it is new."""
+    """The function of an LLVM module with a name and for a type; generated if it does not exist."""
     digest = hashlib.sha256(f"{type(kind).__name__} {kind.name}".encode()).hexdigest()[:16]
     name = f"maxmargin.{name}.{digest}"
     found = builder.module.globals.get(name)
@@ -41,7 +41,7 @@ def _function(builder: Any, name: str, kind: Any, signature: Any, write: Callabl
 
 
 def _read(context: Any, builder: Any, kind: Any, item: Any, place: Any) -> Any:
-    """Call the function that puts the value of an object in a place; returns whether it failed."""
+    """Call the function that writes the value of an object to memory; returns whether it failed."""
 
     def write(inner, kind, item, place):
         within = _UnboxContext(context, inner, context.get_python_api(inner))
@@ -79,7 +79,7 @@ def _write_members(c: Any, kind: Record, item: Any, place: Any) -> Any:
 
 
 def install() -> None:
-    """Have numba use these for the NamedTuples of this package."""
+    """Make numba use these functions for the NamedTuples of this package."""
     decref = NRTContext.decref
 
     @unbox(Record)
@@ -88,7 +88,7 @@ def install() -> None:
         return NativeValue(place, is_error=_read(c.context, c.builder, kind, item, place))
 
     def release(self, builder, typ, value):
-        # Within functions references are counted in place, where counts that cancel are found.
+        # Within functions references are counted in place, so that counts that cancel are removed.
         read_here = isinstance(typ, Record) and isinstance(origin(value), ir.AllocaInstr)
         if not read_here or getattr(builder, "copies_records", False):
             decref(self, builder, typ, value)

@@ -1,8 +1,8 @@
 """Vector operations on short rows, emitted as explicit vector instructions.
 
-The inner loops of the library run over the labels of a position: 5, 26 or 45 numbers. A compiler
-that does not know the length vectorises such a loop in steps of 16 or 32 and leaves the rest to
-scalar code, behind a run-time check that the arrays do not overlap.
+The inner loops of the library run over the labels of a position: 5, 26 or 45 numbers. Without a
+known length, a compiler vectorises such a loop in steps of 16 or 32 with scalar code for the rest,
+after a run-time check that the arrays do not overlap.
 Here a row is covered by chunks of 8 numbers, each one vector operation (see ``chunks``): a best
 path over 26 labels takes a third of the time.
 
@@ -37,7 +37,7 @@ from .chunks import (
 )
 from .jit import leaf
 
-SHORT = 64  # up to here, looking at all numbers is cheaper than guessing which ones to skip
+SHORT = 64  # up to this length, it is faster to process all numbers than to skip zeros
 
 
 @intrinsic
@@ -87,7 +87,7 @@ def copy(typingctx, out, row):
 
 
 def _row_start(context, builder, signature, args, at_indices, place, n_columns):
-    """First element of the matrix row that entry ``place`` of a feature vector belongs to."""
+    """First element of the matrix row for entry ``place`` of a feature vector."""
     index = place
     if not isinstance(signature.args[at_indices], types.NoneType):
         indices = _array(context, builder, signature, args, at_indices)
@@ -162,7 +162,7 @@ def combine_rows(typingctx, matrix, indices, data, first, last, out):
     """``out += sum_p data[p] * matrix[indices[p]]`` for ``first <= p < last``.
 
     ``indices`` may be None: row p then belongs to entry p. Up to 40 columns of ``out`` stay in
-    registers for the whole sum, in two parts that do not wait for each other.
+    registers for the whole sum, in two independent parts.
     """
     if not _feature_types_fit(matrix, indices, data, out):
         return None
@@ -201,8 +201,8 @@ def sum_rows(typingctx, matrix, indices, data, first, last, base, factor, out):
 def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
     """``matrix[indices[p]] += scale * data[p] * row`` for ``first <= p < last``.
 
-    ``indices`` may be None as in :func:`combine_rows`. Chunks of ``row`` that are zero cost
-    nothing: a step of a solver moves few labels.
+    ``indices`` may be None as in :func:`combine_rows`. Chunks of ``row`` that are zero are skipped:
+    a step of a solver changes few labels.
     """
     if not _feature_types_fit(matrix, indices, data, row):
         return None
@@ -301,7 +301,7 @@ def max_plus(typingctx, old, matrix, new):
 
 @intrinsic
 def mask_above(typingctx, row, offset, bound):
-    """Bit j of the answer tells whether ``row[offset + j] > bound``, for eight places."""
+    """Bit j of the result is 1 if ``row[offset + j] > bound``, for eight numbers."""
     if not _row_types_fit(row):
         return None
 
@@ -316,7 +316,7 @@ def mask_above(typingctx, row, offset, bound):
 
 @intrinsic
 def mask_nonzero(typingctx, row, offset):
-    """Bit j of the answer tells whether ``row[offset + j]`` is not zero, for eight places."""
+    """Bit j of the result is 1 if ``row[offset + j]`` is not zero, for eight numbers."""
     if not _row_types_fit(row):
         return None
 
@@ -342,7 +342,7 @@ def count_bits(typingctx, mask):
 
 @intrinsic
 def lowest_bit(typingctx, mask):
-    """Place of the lowest set bit of a mask that is not zero."""
+    """Index of the lowest set bit of a mask that is not zero."""
 
     def codegen(context, builder, signature, args):
         return builder.cttz(args[0], ir.Constant(ir.IntType(1), 1))
@@ -352,10 +352,9 @@ def lowest_bit(typingctx, mask):
 
 @intrinsic
 def prefetch(typingctx, array, first, last):
-    """Ask for ``array[first:last]`` (in the first dimension) to be brought into the cache.
+    """Prefetch ``array[first:last]`` (in the first dimension).
 
-    Examples are visited in random order, so the memory cannot guess what comes next; the solver
-    knows.
+    Examples are visited in random order, which the hardware cannot predict.
     """
     if not isinstance(array, types.Array) or array.layout != "C":
         return None
@@ -372,7 +371,7 @@ def prefetch(typingctx, array, first, last):
         touch = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], declared)
         line = ir.Constant(begin.type, 64)
         with cgutils.for_range_slice(builder, begin, end, line, begin.type) as (offset, _):
-            # for reading, with the strongest wish to keep it, as data
+            # for reading, with the highest locality, as data
             flags = [ir.Constant(number, value) for value in (0, 3, 1)]
             builder.call(touch, [builder.gep(base, [offset]), *flags])
         return context.get_dummy_value()
@@ -382,7 +381,7 @@ def prefetch(typingctx, array, first, last):
 
 @leaf
 def mask_row(row, words):
-    """Bits of the places of a row that are not zero, 64 a word; returns how many are set."""
+    """Bits of the entries of a row that are not zero, 64 per word; returns the number of bits."""
     total = 0
     length = row.shape[0]
     for word in range((length + 63) // 64):
@@ -401,9 +400,9 @@ def mask_row(row, words):
 
 @leaf
 def take_masked(row, words, places, values):
-    """Places and values of the set bits of :func:`mask_row`.
+    """Indices and values of the set bits of :func:`mask_row`.
 
-    A loop over bits ends once in 64 places: asking at each place would be guessed wrong too often.
+    A loop over bits has one misprediction per 64 numbers; a branch per number would have many.
     """
     count = 0
     for word in range((row.shape[0] + 63) // 64):

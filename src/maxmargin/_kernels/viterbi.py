@@ -11,9 +11,9 @@ def viterbi(unary, transitions, arrive, leave, labels):
     """Maximise ``sum_t unary[t, y_t] + sum_t transitions[y_t, y_{t+1}]`` over label sequences.
 
     ``arrive`` and ``leave`` are scratch of the shape of ``unary``: the best score of a path
-    that reaches a label, without and with the label's own score. No back pointers are kept: the
-    forward pass then is nothing but vector maxima, and the way back looks for the label whose
-    sum *is* the maximum, bit for bit. Ties go to the smaller label.
+    that reaches a label, without and with the score of the label. No back pointers are stored: the
+    forward pass consists of vector maxima only, and the backward pass searches for the label whose
+    sum is equal to the maximum, bit for bit. Ties go to the smaller label.
     """
     length, n_labels = unary.shape
     copy(leave[0], unary[0])

@@ -52,6 +52,7 @@ def certificate_of(model: Any) -> dict[str, Any]:
     problem.
     """
     proven = summary(model)
+    labels = vars(model).get("label_model_")  # of arcs: a problem of its own
     return {
         "global": not proven.local,
         "status": proven.status,
@@ -63,6 +64,7 @@ def certificate_of(model: Any) -> dict[str, Any]:
         "oracle_error": proven.oracle_error,
         "passes": proven.passes,
         "tol": float(model.tol),
+        **({} if labels is None else {"labels": certificate_of(labels)}),
     }
 
 
@@ -70,9 +72,10 @@ def certified(certificate: dict[str, Any]) -> str:
     """A certificate in words."""
     share, status = f"{certificate['relative_gap']:.2%}", certificate["status"]
     if certificate["global"]:
+        labels = certificate.get("labels")
         return (
             f"{status}: objective {certificate['primal']:.6g}, proven to be within {share} of the "
-            "optimum"
+            f"optimum{'' if labels is None else f'; labels of arcs {certified(labels)}'}"
         )
     return (
         f"{status}: a local optimum, as some labels are hidden; objective of the last convex "

@@ -37,6 +37,7 @@ Tasks: {", ".join(TASKS)}.
   maxmargin train multilabel yeast-train.arff -o yeast.mm --alpha cv
   maxmargin train ranking rankings.csv -o ranks.mm --target rank:a,rank:b,rank:c
   maxmargin train graph images.npz -o images.mm --set pairwise=potts
+  maxmargin train tree train.conllu -o trees.mm --test test.conllu --set order=2
 
 Columns of numbers in dense files are standardised (--no-scale leaves them), columns of texts become
 indicators; how is kept in the model file, so that "predict" does the same to new files.

@@ -102,7 +102,7 @@ def _by_file(sizes: list[int]) -> dict[str, np.ndarray]:
 
 
 def _trees(entry: Entry, files: list[Path]) -> Dataset:
-    """Sentences as pairs (form, tag), and the heads of their words."""
+    """Sentences with the attributes of their words, and the heads of these."""
     parts = [read_trees(path) for path in files]
     X = [tokens for part in parts for tokens in part.tokens]
     y = [heads for part in parts for heads in part.heads or []]

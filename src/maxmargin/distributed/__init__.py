@@ -1,4 +1,4 @@
-"""Training on several processes or machines: partitions on Dask, on Ray, in threads, from files."""
+"""Train on partitions of the data: on a Dask or Ray cluster, in threads, or from files."""
 
 from .shards import Shards
 from .training import decode, fit, partial_fit, predict, score

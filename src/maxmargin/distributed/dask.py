@@ -16,7 +16,7 @@ from .data import columns_of
 from .engines import CONNECT_SECONDS, SLOW_SECONDS, Maker, RemoteEngine, refuse_silent
 
 _LOGGER = logging.getLogger("maxmargin")
-# Seconds between two looks at the workers while calls are running.
+# Seconds between two checks of the workers while calls are running.
 _LOOK_SECONDS = 0.5
 # Bytes above which arguments do not go through the scheduler.
 _LARGE = 1 << 20
@@ -24,7 +24,7 @@ _PURPOSE = "Training on a Dask cluster"
 
 
 class DaskEngine(RemoteEngine):
-    """Parts in the workers of a cluster, each kept by its worker under a key.
+    """Parts on the workers of a Dask cluster, each stored by its worker under a key.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class DaskEngine(RemoteEngine):
         self._places: dict[int, str] = {}
 
     def _workers(self) -> list[str]:
-        """Addresses of the workers that are there; waits a little for the first."""
+        """Addresses of the connected workers; waits a short time for the first."""
         self._refuse_closed()
         deadline = time.monotonic() + 30.0
         while not (found := sorted(self.client.nthreads())):
@@ -73,7 +73,7 @@ class DaskEngine(RemoteEngine):
     def _refuse_closed(self) -> None:
         if self.client.status != "running":
             raise ConnectionError(
-                f"the Dask client is {self.client.status}: it was closed, or its scheduler is gone."
+                f"the Dask client is {self.client.status}: it was closed, or its scheduler ended."
             )
 
     @property
@@ -111,7 +111,7 @@ class DaskEngine(RemoteEngine):
         )
 
     def _sent(self, data: bytes, places: list[str]) -> Any:
-        """Large arguments go to the workers directly; if one is gone, the call will tell."""
+        """Send large arguments to the workers directly; a lost worker is reported by the call."""
         if len(data) < _LARGE:
             return data
         with suppress(OSError, TimeoutError, KeyError, ValueError):
@@ -121,7 +121,7 @@ class DaskEngine(RemoteEngine):
         return data
 
     def _results(self, futures: list[Any], places: list[str]) -> list[Any]:
-        """Answers in order; a worker that is gone leaves :class:`Lost`."""
+        """Results in order; :class:`Lost` for a worker that ended."""
         found: list[Any] = [None] * len(futures)
         waiting = set(range(len(futures)))
         began, warned, patience = time.monotonic(), False, 1.0
@@ -151,7 +151,7 @@ class DaskEngine(RemoteEngine):
         return found
 
     def _answer(self, future: Any, patience: float) -> Any:
-        """What a call returned; None if it cannot be fetched, as its worker may just have died."""
+        """Result of a call; None if it cannot be fetched, as its worker may have ended."""
         if future.status == "finished":
             try:
                 return future.result(timeout=patience)
@@ -172,7 +172,7 @@ class DaskEngine(RemoteEngine):
         return _partitions_of(data, target, self.client)
 
     def close(self) -> None:
-        """Forget the parts; end a cluster that was started here."""
+        """Delete the parts; shut down a cluster that was started here."""
         try:
             if self.client.status == "running":
                 self.client.run(worker.drop, self.run, on_error="ignore")
@@ -193,7 +193,7 @@ def _pairs(found: Any) -> tuple[list, list]:
 
 
 def _partitions_of(data: Any, target: Any, client: Any) -> list[Any] | None:
-    """Futures of ``(X, y)`` of each partition of a Dask collection; None if it is none."""
+    """Futures of ``(X, y)`` per partition of a Dask collection; None for other data."""
     dask = require("dask", "dask", _PURPOSE)
     Future = require("distributed", "dask", _PURPOSE).Future
     if isinstance(data, tuple) and all(map(dask.is_dask_collection, data)):

@@ -1,7 +1,7 @@
-"""Partitions of data on workers: what they hold, and the training problems that they make.
+"""Partitions of data on workers, and the training problems made from them.
 
 A worker packs its partition as the estimator itself would: it runs ``fit`` of a copy up to the
-point where the training problem is handed to a solver. What depends on all data (labels, names of
+point where the training problem is passed to a solver. What depends on all data (labels, names of
 features, strength of the regularisation) is found in a first pass and merged, in sorted order.
 """
 
@@ -23,7 +23,7 @@ from .shards import Shard
 
 
 class _Handed(Exception):
-    """Carries a training problem out of a fit."""
+    """Ends a fit and holds its training problem."""
 
     def __init__(self, problem: Any):
         self.problem = problem
@@ -107,7 +107,7 @@ class Held:
         return getattr(self, name)(*args)
 
     def kept(self) -> tuple[None, None]:
-        """Nothing: the data can be read again."""
+        """Return nothing to store: the data can be read again."""
         return None, None
 
     def look(self, model: Any) -> Found:

@@ -1,4 +1,4 @@
-"""One process that works through partitions in turn: data and duals larger than memory.
+"""One process that handles partitions in turn: data and duals may be larger than memory.
 
 At most one partition is in memory at a time. Its packed data are written once, the state of its
 solver after every call, into a folder that is removed at the end.
@@ -16,7 +16,7 @@ from ..solvers.parts import Engine, Maker, Part
 
 
 class Disk(Engine):
-    """The engine.
+    """Engine that keeps partitions on disk.
 
     Parameters
     ----------
@@ -30,13 +30,13 @@ class Disk(Engine):
         self._present: tuple[int, Any] | None = None
 
     def start(self, makers: list[Maker]) -> None:
-        """Remember how partitions are made; each is made when it is first asked."""
+        """Store the makers of the partitions; each partition is made at its first call."""
         for name in os.listdir(self._folder):
             os.remove(os.path.join(self._folder, name))
         self._makers, self._present = list(makers), None
 
     def call(self, ks: list[int], name: str, share: float, each: list[tuple]) -> list[Any]:
-        """Answers of some partitions, one after the other."""
+        """Results of some partitions, computed one after the other."""
         return [self._call(k, name, share, args) for k, args in zip(ks, each, strict=True)]
 
     def _call(self, k: int, name: str, share: float, args: tuple) -> Any:
@@ -51,10 +51,10 @@ class Disk(Engine):
         return answer
 
     def _loaded(self, k: int) -> Any:
-        """The partition, in the place of the one that was asked before."""
+        """Load a partition, in place of the one that was loaded before."""
         if self._present is not None and self._present[0] == k:
             return self._present[1]
-        self._present = None  # its memory is free before the next one comes
+        self._present = None  # free its memory before the next one is loaded
         part = self._makers[k]() if not os.path.exists(self._path(k, "state")) else self._read(k)
         problem, _ = part.kept()
         if problem is not None and not os.path.exists(self._path(k, "problem")):

@@ -1,7 +1,7 @@
-"""Where partitions work: the seam between training and a cluster.
+"""Engines: the interface between training and a cluster.
 
 Engines are :class:`~maxmargin.solvers.parts.Engine`. This module holds what the remote ones share,
-and finds the engine for what a user gives.
+and selects the engine for the argument of a user.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .disk import Disk
 _LOGGER = logging.getLogger("maxmargin")
 # Seconds within which an address must answer.
 CONNECT_SECONDS = 8.0
-# Seconds after which a call that is still running is worth a warning.
+# Seconds after which a call that is still running is logged as slow.
 SLOW_SECONDS = 60.0
 
 
@@ -31,7 +31,7 @@ class VersionError(RuntimeError):
 
 
 class RemoteEngine(Engine):
-    """Parts on workers. Subclasses know how to reach a worker; here is what all of them do."""
+    """Parts on workers. Subclasses implement the communication with a worker."""
 
     fallible = True
 
@@ -43,7 +43,7 @@ class RemoteEngine(Engine):
         raise NotImplementedError
 
     def send(self, ks: list[int], payloads: list[bytes]) -> list[Any]:
-        """Bytes that the parts answer, or :class:`Lost`."""
+        """Bytes that the parts return, or :class:`Lost`."""
         raise NotImplementedError
 
     def start(self, makers: list[Maker]) -> None:
@@ -80,7 +80,7 @@ class RemoteEngine(Engine):
 
 
 def refuse_silent(address: str) -> None:
-    """Raise ConnectionError unless somebody listens at ``scheme://host:port``."""
+    """Raise ConnectionError unless a process listens at ``scheme://host:port``."""
     host, _, port = address.partition("://")[2].rpartition(":")
     if not host or not port.isdigit():
         raise ValueError(
@@ -94,7 +94,7 @@ def refuse_silent(address: str) -> None:
 
 
 def open_engine(engine: Any, n_workers: int | None = None) -> Any:
-    """The engine for what a user gave: None, an address, a Dask client, "ray", "threads", "disk".
+    """The engine for None, an address, a Dask client, "ray", "threads" or "disk".
 
     None is a new local Dask cluster with ``n_workers`` processes.
     """
@@ -115,7 +115,7 @@ def open_engine(engine: Any, n_workers: int | None = None) -> Any:
 
 @contextmanager
 def opened(engine: Any, n_workers: int | None) -> Iterator[Any]:
-    """An engine that is closed at the end, unless it was given as one."""
+    """An engine that is closed at the end, unless the caller gave an engine."""
     found = open_engine(engine, n_workers)
     try:
         yield found

@@ -32,7 +32,7 @@ class _Actor:
 
 
 class RayEngine(RemoteEngine):
-    """Parts in actors that are neither restarted nor asked twice by Ray: the driver does it.
+    """Parts in actors. Restarts and repeated calls are left to the driver, not to Ray.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class RayEngine(RemoteEngine):
         return self._results(ks, references)
 
     def _results(self, ks: list[int], references: list[Any]) -> list[Any]:
-        """Answers in order; an actor that is gone leaves :class:`Lost`."""
+        """Results in order; :class:`Lost` for an actor that ended."""
         waiting, began, warned = list(references), time.monotonic(), False
         while waiting:
             _, waiting = self._ray.wait(waiting, num_returns=len(waiting), timeout=_LOOK_SECONDS)
@@ -113,7 +113,7 @@ class RayEngine(RemoteEngine):
         return found
 
     def partitions_of(self, data: Any, target: Any) -> list[Any] | None:
-        """References to ``(X, y)`` of each partition; None if the data is none of Ray's."""
+        """References to ``(X, y)`` per partition; None if the data are not of a type of Ray."""
         ray = self._ray
         if isinstance(data, list) and data and all(isinstance(d, ray.ObjectRef) for d in data):
             return data

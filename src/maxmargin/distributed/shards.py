@@ -1,4 +1,4 @@
-"""Files that are partitions of the data, read by whoever works on them."""
+"""Files that are partitions of the data, read by the process that uses them."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Shards:
     task : str
         As of the command line: "sequence", "tree", "multiclass", ...
     format : str, optional
-        By default what the suffix says.
+        By default that of the suffix.
     **choices
-        What a user may say about the columns: ``target``, ``drop``, ``group``. Numbers are not
-        standardised, as that would need all shards.
+        Options for the columns: ``target``, ``drop``, ``group``. Numbers are not standardised, as
+        that would need all shards.
     """
 
     def __init__(self, pattern: Any, task: str, format: str | None = None, **choices: Any):
@@ -58,7 +58,7 @@ class Shards:
         return len(self.shards)
 
     def __add__(self, other: Shards) -> Shards:
-        """Both, those of the other last."""
+        """Concatenate two lists of shards."""
         both = copy.copy(self)
         both.paths, both.shards = self.paths + other.paths, self.shards + other.shards
         return both

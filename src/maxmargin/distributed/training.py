@@ -21,7 +21,7 @@ from .data import Common, Found, Held, make_part, merge
 from .engines import opened
 from .shards import Shards
 
-# Partitions of data in memory, unless the user says otherwise.
+# Default number of partitions of data in memory.
 _PARTITIONS = 4
 
 
@@ -46,25 +46,26 @@ def fit(
     Parameters
     ----------
     model : estimator
-        Of this package. It is fitted in place, and is the ordinary estimator afterwards.
+        Of this package. It is fitted in place, and is an ordinary fitted estimator afterwards.
     data : (X, y), (X, y, sample_weight) or partitions
-        Data in memory as for ``fit``, of which ``n_partitions`` are made; or, each partition one of
-        the training: a ``dask.bag`` of pairs, two ``dask.array``, a ``dask.dataframe``, a list of
-        delayed ``(X, y)``; a ``ray.data.Dataset`` or a list of object references to ``(X, y)``;
-        :class:`Shards`.
+        Data in memory as for ``fit``, which are split into ``n_partitions``; or data whose
+        partitions are used as they are: a ``dask.bag`` of pairs, two ``dask.array``, a
+        ``dask.dataframe``, a list of delayed ``(X, y)``; a ``ray.data.Dataset`` or a list of object
+        references to ``(X, y)``; :class:`Shards`.
     engine : distributed.Client, str or None
         A Dask client, the address of a scheduler ("tcp://..."), "ray" or "ray://...", "threads",
-        or "disk": one process that works through its partitions in turn, with one of them in memory
-        at a time. None starts a Dask cluster on this machine.
+        or "disk": one process that handles its partitions in turn, with one of them in memory at a
+        time. None starts a Dask cluster on this machine.
     n_workers : int, optional
-        Processes or threads, where they are started here.
+        Number of processes or threads, if the engine starts them.
     n_partitions : int, optional
-        Of data in memory; 4 by default. It decides the result, the engine only the time.
+        Number of partitions of data in memory; 4 by default. The result depends on it, but not on
+        the engine.
     target : str, optional
         Column of the labels of a ``dask.dataframe`` or ``ray.data.Dataset``.
     checkpoint : path, optional
-        The whole run is written to this file every ``checkpoint_every`` seconds, and goes on from
-        it if it exists, with any number of workers; removed at the end.
+        The whole run is written to this file every ``checkpoint_every`` seconds, and continues from
+        it if it exists, with any number of workers. The file is removed at the end.
 
     Returns
     -------
@@ -97,14 +98,14 @@ def fit(
 def _in_memory(data: Any) -> tuple:
     if not isinstance(data, tuple) or len(data) not in (2, 3):
         raise TypeError(
-            "data must be (X, y), (X, y, sample_weight) or partitions that the engine knows; "
+            "data must be (X, y), (X, y, sample_weight) or partitions that the engine supports; "
             f"received {type(data).__name__}."
         )
     return data
 
 
 def _fit_with(model: Any, data: tuple, hooks: dict[str, Any], common: Common | None) -> None:
-    """Fit with something between the estimator and its solver."""
+    """Fit with hooks between the estimator and its solver."""
     before = model.get_params(deep=False)
     vars(model).update({name: value for name, value in hooks.items() if value is not None})
     try:
@@ -149,7 +150,7 @@ def _asked(engine: Any, name: str, n: int, *args: Any) -> list[Any]:
 def _prepared(
     model: Any, sources: list[Any], engine: Any, data: Any
 ) -> tuple[Common, tuple, Callable[[Any], Any]]:
-    """The first pass over the partitions; what is common, a sample, and the problem in parts."""
+    """Make the first pass; returns what is common, a sample, and the problem in parts."""
     n = len(sources)
     blank = clone(model)
     engine.start([Maker(partial(Held, k), source) for k, source in enumerate(sources)])
@@ -165,7 +166,7 @@ def _prepared(
         sizes: list[Size] = crew.all("size")
         total = sum(size.total_weight for size in sizes)
         strength = problem.alpha * total
-        # "auto" is a mean over examples, which the partitions know theirs of.
+        # "auto" is a mean over examples: each partition has computed that of its own.
         if Strength.of(model.alpha).depends_on_data:
             each = crew.all("strength")
             strength = sum(s.total_weight * v for s, v in zip(sizes, each, strict=True)) / total
@@ -183,7 +184,7 @@ def _prepared(
 
 
 def _sample(model: Any, found: list[Found], common: Common) -> tuple:
-    """A few examples that tell the estimator what it works on."""
+    """A few examples, from which the estimator reads the form of its input."""
     from .data import _transformed
 
     X, y = found[0].sample
@@ -204,16 +205,16 @@ def _continue(model: Any, problem: PartitionedProblem) -> None:
 def partial_fit(
     model: Any, shards: Shards, *, engine: Any = "disk", n_workers: int | None = None
 ) -> Any:
-    """Train on more shards, from the dual point of those before.
+    """Train on additional shards, starting from the dual point of the earlier ones.
 
-    Shards of earlier calls are read again, so they must still be there. Features that are new get
-    weights; with labels that are new the dual starts anew, as the outputs are others.
+    Shards of earlier calls are read again, so their files must still exist. New features get
+    weights; with new labels the dual starts from the beginning, as the output spaces differ.
 
     Parameters
     ----------
     model : estimator
     shards : Shards
-        Those that are new.
+        The additional shards.
     engine, n_workers
         As in :func:`fit`.
     """
@@ -248,7 +249,7 @@ def _applied(model: Any, method: str, data: Any, engine: Any, n_workers: Any, ta
 
 
 def _cut(data: Any, n: int) -> list[tuple]:
-    """Data in memory in about equal parts."""
+    """Split data in memory into parts of about equal size."""
     from ..datasets import take
 
     arrays = data if isinstance(data, tuple) else (data, data)
@@ -281,7 +282,7 @@ def score(
 def decode(
     model: Any, data: Any, *, engine: Any = None, n_workers: int | None = None, target: Any = None
 ) -> list:
-    """``model.decode`` of every partition: a list of its answers, one per partition."""
+    """``model.decode`` of every partition: a list of results, one per partition."""
     return _applied(model, "decode", data, engine, n_workers, target)
 
 

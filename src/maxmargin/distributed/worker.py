@@ -1,6 +1,6 @@
-"""What runs on a worker: parts by their keys, called by name.
+"""Code that runs on a worker: parts, stored by key, whose methods are called by name.
 
-Everything travels as bytes of pickle, so that arrays arrive as they were sent: writeable, and with
+Everything is sent as bytes of pickle, so that arrays arrive as they were sent: writeable, and with
 their own memory.
 """
 
@@ -18,7 +18,7 @@ def _frozen(found: dict) -> MappingProxyType:
     return MappingProxyType(found)
 
 
-# Traits of structures hold such mappings, which pickle does not know.
+# Traits of structures hold such mappings, which pickle does not support.
 copyreg.pickle(MappingProxyType, lambda found: (_frozen, (dict(found),)))
 
 
@@ -41,7 +41,7 @@ def put(key: tuple[str, int], make: bytes, data: Any = None) -> str:
 
 
 def call(key: tuple[str, int], payload: bytes) -> bytes:
-    """The answer of a part."""
+    """Call a method of a part; returns its result."""
     part = _PARTS.get(key)
     if part is None:
         raise NoPart(f"partition {key[1]} is not on this worker")
@@ -49,6 +49,6 @@ def call(key: tuple[str, int], payload: bytes) -> bytes:
 
 
 def drop(run: str) -> None:
-    """Forget the parts of a run."""
+    """Delete the parts of a run."""
     for key in [key for key in _PARTS if key[0] == run]:
         del _PARTS[key]

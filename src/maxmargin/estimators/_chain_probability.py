@@ -7,10 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize_scalar
+from scipy.special import entr
 from sklearn.utils import check_random_state
 
 from .._labels import LabelCodes
-from .._validation import check_integer
+from .._validation import check_choice, check_integer
 from ..features.sequences import take_list
 from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
@@ -18,6 +20,9 @@ from ..tasks.measures import SPAN_MARKS
 from ..tasks.parts import check_lengths, flatten_labels
 from ._sequence_data import cut, encode_positions
 from ._spans import ChainSums, SpanLabels, SpanProbability, span_probabilities
+
+# Where the logarithm of 1 / temperature is searched, and how closely.
+_LOG_SHARPNESS, _TEMPERATURE_TOL = (-7.0, 7.0), 1e-4
 
 
 class ChainProbabilities:
@@ -27,6 +32,7 @@ class ChainProbabilities:
     weights_: np.ndarray
     class_weight: Any
     surrogate: str
+    temperature_: float
 
     def _refuse_losses(self, position_weight: Any) -> None:
         """A likelihood is one number for the whole sequence: positions have no loss."""
@@ -39,8 +45,19 @@ class ChainProbabilities:
                     f"Received {name}={value!r}."
                 )
 
-    def _marginals(self, chain: Any, sequences: Any) -> tuple[np.ndarray, np.ndarray]:
+    @property
+    def _sharpness(self) -> float:
+        """Factor of the scores in probabilities: 1, or what :meth:`calibrate` has found."""
+        return 1.0 / vars(self).get("temperature_", 1.0)
+
+    def _sharp_weights(self, sharpness: float) -> np.ndarray:
+        return self.weights_ if sharpness == 1.0 else sharpness * self.weights_
+
+    def _marginals(
+        self, chain: Any, sequences: Any, sharpness: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Marginals of all positions, and the log partition function of each sequence."""
+        weights = self._sharp_weights(sharpness)
         marginals = np.empty((int(chain.indptr[-1]), len(self.classes_)))
         log_sums = np.empty(len(chain.indptr) - 1)
 
@@ -48,10 +65,10 @@ class ChainProbabilities:
             n = len(part.indptr) - 1
             begin = int(np.searchsorted(chain.indptr, first))
             label_marginals(
-                part, rows, self.weights_, 0, n, marginals[first:last], log_sums[begin : begin + n]
+                part, rows, weights, 0, n, marginals[first:last], log_sums[begin : begin + n]
             )
 
-        self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
+        self._for_chunks(work, chain, sequences, sharpness)  # type: ignore[attr-defined]
         return marginals, log_sums
 
     def predict_marginals(
@@ -62,7 +79,7 @@ class ChainProbabilities:
         A labelling counts in proportion to ``exp(score)``; forbidden ones do not count, and labels
         that no allowed labelling has get exactly 0. With ``surrogate="crf"`` these are the
         probabilities of the model. Margin surrogates do not estimate probabilities: there they
-        are scores between 0 and 1, and not calibrated.
+        are scores between 0 and 1, and not calibrated before :meth:`calibrate`.
 
         Parameters
         ----------
@@ -76,7 +93,7 @@ class ChainProbabilities:
             Rows sum to 1.
         """
         chain, sequences = self._prepare(X, allowed, partial_y)  # type: ignore[attr-defined]
-        return cut(self._marginals(chain, sequences)[0], chain.indptr)
+        return cut(self._marginals(chain, sequences, self._sharpness)[0], chain.indptr)
 
     def log_likelihood(
         self, X: Sequence[Any], y: Sequence[Any], *, allowed: Any = None
@@ -97,33 +114,113 @@ class ChainProbabilities:
         -------
         array of shape (n,)
         """
+        chain, sequences, codes = self._labelled(X, y, allowed)
+        return self._log_likelihoods(chain, sequences, codes, self._sharpness)
+
+    def _labelled(self, X: Any, y: Any, allowed: Any) -> tuple[Any, Any, np.ndarray]:
+        """Sequences for prediction, and the codes of given labels."""
         listed = take_list(X)
         labels, lengths = flatten_labels(y, listed)
         chain, sequences = self._prepare(listed, allowed)  # type: ignore[attr-defined]
         check_lengths(lengths, chain.indptr)
         places = np.arange(len(labels))
         codes = encode_positions(LabelCodes(self.classes_), labels, places, chain.indptr)
-        scores = np.empty(len(lengths))
+        return chain, sequences, codes
+
+    def _log_likelihoods(
+        self, chain: Any, sequences: Any, codes: np.ndarray, sharpness: float
+    ) -> np.ndarray:
+        scores = np.empty(len(chain.indptr) - 1)
+        weights = self._sharp_weights(sharpness)
 
         def work(part, rows, first, last):
             n = len(part.indptr) - 1
             begin = int(np.searchsorted(chain.indptr, first))
             score_labellings(
-                part, rows, self.weights_, 0, n, codes[first:last], scores[begin : begin + n]
+                part, rows, weights, 0, n, codes[first:last], scores[begin : begin + n]
             )
 
-        self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
-        return scores - self._marginals(chain, sequences)[1]
+        self._for_chunks(work, chain, sequences, sharpness)  # type: ignore[attr-defined]
+        return scores - self._marginals(chain, sequences, sharpness)[1]
+
+    def calibrate(self, X: Sequence[Any], y: Sequence[Any]) -> Any:
+        """Choose the temperature of all probabilities by held-out data.
+
+        Probabilities are then in proportion to ``exp(score / temperature_)``, with the temperature
+        that maximises the log likelihood of ``y``, a convex problem in ``1 / temperature_``.
+        Predictions, weights and certificate stay as they are; the next :meth:`fit` forgets it.
+
+        Parameters
+        ----------
+        X : list of n sequences
+            Not those of the training, on which every model is too sure.
+        y : list of n sequences of labels from ``classes_``
+
+        Returns
+        -------
+        self
+        """
+        chain, sequences, codes = self._labelled(X, y, None)
+
+        def loss(log_sharpness: float) -> float:
+            found = self._log_likelihoods(chain, sequences, codes, float(np.exp(log_sharpness)))
+            return -float(np.mean(found))
+
+        if not np.isfinite(loss(0.0)):
+            raise ValueError("y has labels that the constraints forbid; correct or remove them.")
+        options = {"xatol": _TEMPERATURE_TOL}
+        found = minimize_scalar(loss, bounds=_LOG_SHARPNESS, method="bounded", options=options)
+        self.temperature_ = float(np.exp(-found.x))
+        return self
+
+    def uncertainty(self, X: Sequence[Any], kind: str = "confidence") -> np.ndarray:
+        """How unsure the model is of each sequence: which to label next in active learning.
+
+        Parameters
+        ----------
+        X : list of n sequences
+        kind : {"confidence", "margin", "entropy"}, default="confidence"
+            1 minus the probability of the best labelling; 1 minus the difference of the
+            probabilities of the best two labellings; or the mean over positions of the entropy of
+            their marginals, in nats, which does not favour long sequences.
+
+        Returns
+        -------
+        array of shape (n,)
+            Like the marginals, by probabilities with ``surrogate="crf"`` and by uncalibrated scores
+            otherwise, unless :meth:`calibrate` was called.
+
+        References
+        ----------
+        Settles, Craven. An analysis of active learning strategies for sequence labeling tasks.
+        EMNLP 2008.
+        """
+        check_choice("kind", kind, ("confidence", "margin", "entropy"))
+        chain, sequences = self._prepare(X, None)  # type: ignore[attr-defined]
+        marginals, log_sums = self._marginals(chain, sequences, self._sharpness)
+        if kind == "entropy":
+            sums = np.add.reduceat(entr(marginals).sum(axis=1), chain.indptr[:-1])
+            return sums / np.diff(chain.indptr)
+        best = self._best_labellings(chain, sequences, 2 if kind == "margin" else 1)[1]
+        shares = np.exp(self._sharpness * best - log_sums[:, None])
+        return 1.0 - (shares[:, 0] - shares[:, 1] if kind == "margin" else shares[:, 0])
 
     def _sums(self, X: Any, allowed: Any, partial_y: Any) -> tuple[np.ndarray, list[ChainSums]]:
         """Codes of the best labels of all positions, and the log sums of each sequence."""
         chain, sequences = self._prepare(X, allowed, partial_y)  # type: ignore[attr-defined]
-        unary = self._scores(sequences.stack())  # type: ignore[attr-defined]
+        sharpness = self._sharpness
+        unary = sharpness * self._scores(sequences.stack())  # type: ignore[attr-defined]
         if len(chain.allowed):
             unary = np.where(chain.allowed, unary, -np.inf)
-        unary[chain.indptr[:-1]] += self.first_ + chain.first_mask  # type: ignore[attr-defined]
-        unary[chain.indptr[1:] - 1] += self.last_ + chain.last_mask  # type: ignore[attr-defined]
-        transitions = self.transitions_ + chain.transition_mask  # type: ignore[attr-defined]
+        unary[chain.indptr[:-1]] += (
+            sharpness * self.first_ + chain.first_mask  # type: ignore[attr-defined]
+        )
+        unary[chain.indptr[1:] - 1] += (
+            sharpness * self.last_ + chain.last_mask  # type: ignore[attr-defined]
+        )
+        transitions = (
+            sharpness * self.transitions_ + chain.transition_mask  # type: ignore[attr-defined]
+        )
         sums = [ChainSums(part, transitions) for part in cut(unary, chain.indptr)]
         return self._decode(chain, sequences), sums  # type: ignore[attr-defined]
 
@@ -208,9 +305,21 @@ class ChainProbabilities:
         """
         k = check_integer("k", k, 1)
         chain, sequences = self._prepare(X, allowed, partial_y)  # type: ignore[attr-defined]
+        codes, scores, counts = self._best_labellings(chain, sequences, k)
+        answers = []
+        for i, (low, high) in enumerate(pairwise(chain.indptr)):
+            best = range(counts[i])
+            labels = [self.classes_[codes[place, low:high]] for place in best]
+            answers.append([(labels[place], float(scores[i, place])) for place in best])
+        return answers
+
+    def _best_labellings(
+        self, chain: Any, sequences: Any, k: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Codes, scores and number of the k best; scores are minus infinity beyond the number."""
         n, positions = len(chain.indptr) - 1, int(chain.indptr[-1])
         codes = np.empty((k, positions), np.int32)
-        scores, counts = np.empty((n, k)), np.empty(n, np.int64)
+        scores, counts = np.full((n, k), -np.inf), np.empty(n, np.int64)
 
         def work(part, rows, first, last):
             n = len(part.indptr) - 1
@@ -221,9 +330,5 @@ class ChainProbabilities:
             codes[:, first:last] = found
 
         self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
-        answers = []
-        for i, (low, high) in enumerate(pairwise(chain.indptr)):
-            best = range(counts[i])
-            labels = [self.classes_[codes[place, low:high]] for place in best]
-            answers.append([(labels[place], float(scores[i, place])) for place in best])
-        return answers
+        scores[np.arange(k) >= counts[:, None]] = -np.inf
+        return codes, scores, counts

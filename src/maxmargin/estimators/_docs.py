@@ -75,7 +75,7 @@ PARAMETERS = """\
 SIZE_OF_FEATURES = """\
 ``s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF, where s is the mean squared
         norm of the examples. The constant of an intercept is part of the norm, and squared norms
-        above 50 count as 50."""
+        above 20 count as 20."""
 
 ATTRIBUTES = """\
     primal_, dual_, gap_ : float
@@ -105,10 +105,12 @@ AGREEMENT_ATTRIBUTES = """\
         %(bounds_note)sWhat is certified, by name. ``hard_primal - hard_dual = hard_gap`` bounds the
         distance to the optimum of the problem in which variables and factors agree, with every
         ``agreement`` of :class:`~maxmargin.SoftAgreement`; the softer ones add ``soft_primal``,
-        ``soft_dual``, ``soft_gap`` and ``rho``, and two bounds known in advance, usually far
-        larger: ``agreement_bound`` on what the softness changes, and ``hard_suboptimality``; both
-        are infinite where there are counts. After a fit with hidden labels all belong to the last
-        convex problem."""
+        ``soft_dual``, ``soft_gap`` and ``rho``, and bounds known in advance, usually far
+        larger: ``agreement_bound`` on what the softness changes, and ``hard_suboptimality``, both
+        infinite where there are counts; ``curvature``, ``expected_error``, ``expected_gap``,
+        ``steps_to_gap``, ``rho_to_hard_gap`` and ``steps_to_hard_gap`` say how Algorithm 1 of
+        Meshi et al. converges (see docs/graphs.md). After a fit with hidden labels all
+        belong to the last convex problem."""
 
 HIDDEN = """\
     hidden : {"auto", True, False} or Hidden, default="auto"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,7 +39,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     _loss_name: str
     _traits: ClassVar[Traits | None] = Multiclass.traits()
     _surrogates = ("max-margin", "max-min", "crf", "smooth-max-min")
-    _smooth_response: ClassVar[Callable[[np.ndarray], Response]]  # with the loss by name
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -50,6 +48,10 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     def _named_loss(self, n_classes: int) -> LabelLoss:
         """The loss that the estimator has by name."""
         raise TypeError(f"{type(self).__name__} does not say what a mistake costs")
+
+    def _smooth_response(self, scores: np.ndarray) -> Response:
+        """What smooth max-min makes of scores, with the loss by name."""
+        raise TypeError(f"{type(self).__name__} has no smooth max-min")
 
     def _declared(self, y: Any, labels: np.ndarray) -> Any:
         """All labels in their order, if they are declared."""
@@ -129,7 +131,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         """What ranks the classes: the scores, or minus the expected losses that go with them."""
         if self.surrogate != "smooth-max-min":
             return scores
-        found = type(self)._smooth_response(scores)
+        found = self._smooth_response(scores)
         losses = self._make_loss(scores.shape[1]).dense(scores.shape[1])
         # Predictions in the mixture have the same, smallest loss: the largest share decides.
         return found.predictions - softmax(found.logits, axis=1) @ losses.T
@@ -137,7 +139,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     def _logits(self, scores: np.ndarray) -> np.ndarray:
         if self.surrogate != "smooth-max-min":
             return scores
-        return type(self)._smooth_response(scores).logits
+        return self._smooth_response(scores).logits
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         return float(np.average(self._best(X) == codes, weights=weights))

@@ -14,13 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import validate_data
 
-from .._validation import (
-    check_finite,
-    check_rows_of_numbers,
-    is_frame,
-    is_iterable,
-    refuse_times_and_texts,
-)
+from .._matrix_checks import check_finite, check_rows_of_numbers, refuse_times_and_texts
+from .._validation import is_frame, is_iterable
 from ..features.kernel_kinds import KernelValue
 from ..features.kernel_values import (
     AT_ONCE,

@@ -128,16 +128,22 @@ class LabelledSequences:
 
 
 def take_labelled(
-    X: Any, y: Any, declared: Any, sample_weight: Any = None, hidden: bool | str = False
+    X: Any,
+    y: Any,
+    declared: Any,
+    sample_weight: Any = None,
+    hidden: bool | str = False,
+    min_count: int = 1,
 ) -> tuple[LabelledSequences, np.ndarray, DictVectorizer | None]:
     """Pack sequences with their labels; also the classes and, for dicts, the vectorizer.
 
     The labels of sequences of weight 0 are not looked at, and name no classes. With ``hidden``,
-    None and -1 are labels that are not known.
+    None and -1 are labels that are not known. Features of dicts that fewer than ``min_count``
+    positions have are left out.
     """
     sequences = take_list(X)
     labels, lengths = flatten_labels(spell_out(y, sequences) if hidden else y, sequences)
-    opened, vectorizer = learn_sequences(sequences)
+    opened, vectorizer = learn_sequences(sequences, min_count)
     stacked, indptr = opened.stack(), opened.indptr
     check_lengths(lengths, indptr)
     weights = check_sample_weight(sample_weight, len(lengths), "sequence")

@@ -23,7 +23,6 @@ from ..conllu import Sentence
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
 from ..features.rows import Rows, pack_rows
 from ..solvers.groups import for_groups
-from ..structures.arborescence import Arborescence
 from ..tasks.trees import HIDDEN
 
 _NAMES = ("form", "upos", "xpos")
@@ -68,6 +67,11 @@ class Sentences:
         """Where the arcs of each sentence start."""
         return np.concatenate([[0], np.cumsum(self.lengths * (self.lengths + 1))]).astype(np.int64)
 
+    @property
+    def attributes(self) -> set[str]:
+        """Names of the attributes that all words have."""
+        return set.intersection(*(set(words) for words in self.examples))
+
     def take(self, chosen: np.ndarray) -> Sentences:
         """Some of the sentences."""
         part = object.__new__(Sentences)
@@ -80,7 +84,7 @@ class Sentences:
         """The features that these sentences have attributes for."""
         if not self.are_words:
             return FeatureSpec((), None, 0, self.examples[0].shape[1])
-        known = set.intersection(*(set(words) for words in self.examples))
+        known = self.attributes
         if is_text(templates):  # "auto"
             chosen = tuple(t for t in TEMPLATES if attributes_of([t]) <= known)
             between = between if between in known else None
@@ -93,7 +97,7 @@ class Sentences:
         else:
             chosen = tuple(templates)
             wanted = attributes_of(chosen) | ({between} if between else set())
-            _check_attributes(self.examples, wanted)
+            check_attributes(self.examples, wanted)
         return FeatureSpec(chosen, between, bits, 1 << bits)
 
     def rows(self, spec: FeatureSpec) -> Rows | ArcRows:
@@ -103,7 +107,7 @@ class Sentences:
             stacked = sp.vstack(self.examples) if sparse else np.concatenate(self.examples)
             return pack_rows(stacked, fit_intercept=False)
         wanted = attributes_of(spec.templates) | ({spec.between} if spec.between else set())
-        _check_attributes(self.examples, wanted)
+        check_attributes(self.examples, wanted)
         return pack_arcs(self.examples, spec.templates, spec.between, spec.bits)
 
 
@@ -148,7 +152,8 @@ def _take_token(token: Any, i: int, place: int) -> dict[str, str]:
     )
 
 
-def _check_attributes(examples: Sequence[Mapping[str, Any]], wanted: set[str]) -> None:
+def check_attributes(examples: Sequence[Mapping[str, Any]], wanted: set[str]) -> None:
+    """Refuse sentences whose words lack an attribute."""
     for i, words in enumerate(examples):
         missing = sorted(wanted - set(words))
         if missing:
@@ -233,12 +238,12 @@ def known_arcs(heads: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return allowed
 
 
-def word_costs(heads: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The loss of a wrong head: one over the number of words; 0 where the head is hidden."""
-    return (heads != HIDDEN) / np.repeat(lengths, lengths)
+def word_costs(heads: np.ndarray, mean_length: float) -> np.ndarray:
+    """The loss of a wrong head: one over the mean number of words; 0 where the head is hidden."""
+    return (heads != HIDDEN) / mean_length
 
 
-def parse(structure: Arborescence, rows: Any, weights: np.ndarray, n_threads: int) -> np.ndarray:
+def parse(structure: Any, rows: Any, weights: np.ndarray, n_threads: int) -> np.ndarray:
     """Heads of all words in the best trees."""
     heads = np.empty(int(structure.indptr[-1]), np.int32)
     values = np.empty(len(structure.indptr) - 1)

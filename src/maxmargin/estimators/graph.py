@@ -53,7 +53,7 @@ GRAPH_DOCS: dict[str, Any] = {
     "class_weight_note": "Factor of the loss at a node by its true label;",
     "alpha_note": """``s / (5 * total weight)``, where s is the mean over graphs of the squared
         norms of their labelled nodes, summed. The constant of an intercept is part of the norm, and
-        squared norms above 50 count as 50.""",
+        squared norms above 20 count as 20.""",
     "max_iter": ", default=100",
     "unproven_note": UNPROVEN,
     "rows": "nodes",

@@ -32,7 +32,7 @@ def grid_edges(height: int, width: int, direction: str) -> np.ndarray:
         **GRAPH_DOCS,
         "alpha_note": """``s / (5 * total weight)``, where s is the mean over grids of the squared
         norms of their labelled cells, summed. The constant of an intercept is part of the norm, and
-        squared norms above 50 count as 50.""",
+        squared norms above 20 count as 20.""",
         "class_weight_note": "Factor of the loss at a cell by its true label;",
         "rows": "cells",
         "where": "cells of all grids, one below the other,",

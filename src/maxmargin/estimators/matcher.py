@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._kernels.assignment import assign_each
+from .._kernels.permanent import marginals_of_permutations, refuse_large
 from .._validation import check_sample_weight
 from ..features.pairs import PackedPairs, check_pair_features, pack_pairs
 from ..features.rows import pack_rows
@@ -26,8 +27,8 @@ _POWER_STEPS = 8
     without=("class_weight", "classes", "fit_intercept"),
     auto='"accelerated"',
     alpha_note="""``s / (5 * total weight)``, where s is the mean over examples of the number of
-        points of a side times the mean squared norm of the pairs. Squared norms above 50 count
-        as 50.""",
+        points of a side times the mean squared norm of the pairs. Squared norms above 20 count
+        as 20.""",
 )
 @with_parameters
 class Matcher(StructuredEstimator):
@@ -41,14 +42,16 @@ class Matcher(StructuredEstimator):
 
         max-margin:  S(v, y) = max_z [ L(z, y) + v(z) ] - v(y)
         max-min:     S(v, y) = max_mu [ min_z E_mu L(z, .) + mu @ v ] - v(y)
+        crf:         S(v, y) = log sum_z exp v(z) - v(y)
 
     over distributions of matchings, of which only the doubly stochastic matrix mu of marginals
-    matters. Max-min is the consistent one. Examples may have different numbers of points. There is
+    matters. Max-min is the consistent one. The CRF sums over all matchings, of at most 12 points a
+    side. Examples may have different numbers of points. There is
     no intercept: it would raise all matchings alike.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
     pair_features : {"squared-difference", "absolute-difference"} or callable, \
 default="squared-difference"
         Features of a pair where an example is a pair of point sets: coordinate by coordinate, or a
@@ -100,6 +103,8 @@ default="squared-difference"
         check_pair_features(self.pair_features)
         pairs = pack_pairs(X, self.pair_features)
         truth = take_matchings(y, pairs.sides)
+        if self._surrogate.cost.likelihood:
+            refuse_large(int(pairs.sides.max()), type(self).__name__)
         weights = check_sample_weight(sample_weight, len(pairs.sides))
         self.n_features_in_ = pairs.X.shape[1]
         train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
@@ -151,6 +156,27 @@ default="squared-difference"
         pairs = self._pairs(X)
         scores = np.split(pairs.X @ self.coef_, pairs.pairs_indptr[1:-1])
         return [part.reshape(n, n) for part, n in zip(scores, pairs.sides, strict=True)]
+
+    def predict_marginals(self, X: Any) -> list[np.ndarray]:
+        """Probability of every pair, where matchings count by ``exp(score)``.
+
+        With ``surrogate="crf"`` these are the probabilities of the model. Margin surrogates do not
+        estimate probabilities: there they are scores between 0 and 1, and not calibrated. For at
+        most 12 points a side.
+
+        Returns
+        -------
+        list of arrays of shape (m, m)
+            Rows and columns sum to 1.
+        """
+        pairs = self._pairs(X)
+        refuse_large(int(pairs.sides.max()), type(self).__name__)
+        out = np.empty(int(pairs.pairs_indptr[-1]))
+        marginals_of_permutations(
+            np.ascontiguousarray(pairs.X @ self.coef_, float), pairs.indptr, out
+        )
+        found = np.split(out, pairs.pairs_indptr[1:-1])
+        return [part.reshape(n, n) for part, n in zip(found, pairs.sides, strict=True)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean share of points with their right partner: one minus the mean loss of training."""

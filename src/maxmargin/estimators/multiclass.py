@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..structures.losses import LabelLoss, ZeroOneLoss
-from ..surrogates.smooth_max_min import zero_one_response
+from ..surrogates.smooth_max_min import Response, zero_one_response
 from ._base import with_parameters
 from ._docs import documented
 from ._flat import FlatClassifier
@@ -67,7 +67,9 @@ class MulticlassClassifier(FlatClassifier):
     classes: Any = None
 
     _loss_name = "0-1"
-    _smooth_response = staticmethod(zero_one_response)
 
     def _named_loss(self, n_classes: int) -> LabelLoss:
         return ZeroOneLoss(np.ones(n_classes), True)
+
+    def _smooth_response(self, scores: np.ndarray) -> Response:
+        return zero_one_response(scores)

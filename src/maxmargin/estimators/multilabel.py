@@ -57,7 +57,7 @@ _INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
     unproven_note=UNPROVEN,
     alpha_note="""``n_labels * s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF,
         where s is the mean squared norm of the examples. The constant of an intercept is part of
-        the norm, and squared norms above 50 count as 50.""",
+        the norm, and squared norms above 20 count as 20.""",
     class_weight_note="Factor of the loss of each label;",
     balanced_note=(
         "a factor of its two states, present and absent, inversely proportional to their\n"

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._labels import ordered_categories, refuse_unordered
 from ..structures.losses import AbsoluteLoss, LabelLoss
-from ..surrogates.smooth_max_min import absolute_response
+from ..surrogates.smooth_max_min import Response, absolute_response
 from ._base import with_parameters
 from ._docs import documented
 from ._flat import FlatClassifier
@@ -75,7 +75,6 @@ class OrdinalClassifier(FlatClassifier):
     classes: Any = None
 
     _loss_name = "absolute"
-    _smooth_response = staticmethod(absolute_response)
 
     def _declared(self, y: Any, labels: np.ndarray) -> Any:
         if self.classes is not None:
@@ -87,6 +86,9 @@ class OrdinalClassifier(FlatClassifier):
 
     def _named_loss(self, n_classes: int) -> LabelLoss:
         return AbsoluteLoss(np.ones(n_classes), True)
+
+    def _smooth_response(self, scores: np.ndarray) -> Response:
+        return absolute_response(scores)
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         distance = np.abs(self._best(X) - codes)

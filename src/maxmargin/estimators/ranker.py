@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._kernels.assignment import assign_all
+from .._kernels.permanent import marginals_of_permutations, refuse_large
 from .._validation import check_choice, check_sample_weight
 from ..solvers.problem import Problem
 from ..structures.permutation import Ranking
@@ -25,8 +26,8 @@ _SCORES_AT_ONCE = 1 << 23
     without=("class_weight", "classes"),
     auto='"accelerated"',
     alpha_note="""``n_items * s / (5 * total weight)``, where s is the mean squared norm of the
-        examples. The constant of an intercept is part of the norm, and squared norms above 50 count
-        as 50.""",
+        examples. The constant of an intercept is part of the norm, and squared norms above 20 count
+        as 20.""",
 )
 @with_parameters
 class LabelRanker(KernelModel, StructuredEstimator):
@@ -40,13 +41,14 @@ class LabelRanker(KernelModel, StructuredEstimator):
 
         max-margin:  S(v, y) = max_z [ L(z, y) + v(z) ] - v(y)
         max-min:     S(v, y) = max_mu [ min_z E_mu L(z, .) + mu @ v ] - v(y)
+        crf:         S(v, y) = log sum_z exp v(z) - v(y)
 
     over distributions of rankings, of which only the doubly stochastic matrix mu of marginals
-    matters. Max-min is the consistent one.
+    matters. Max-min is the consistent one. The CRF sums over all rankings, of at most 12 items.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
     y_format : {"ranks", "orderings", "auto"}, default="auto"
         How rankings are written, in ``fit``, ``predict`` and ``score`` alike. "auto" means ranks,
         with a warning if the rows of ``y`` could as well be orderings. "ranks":
@@ -123,6 +125,8 @@ class LabelRanker(KernelModel, StructuredEstimator):
         weights = check_sample_weight(sample_weight, X.shape[0])
         self.y_format_, self.items_, self.best_rank_ = written
         M = len(self.items_)
+        if self._surrogate.cost.likelihood:
+            refuse_large(M, type(self).__name__)
         train, held_out = self._split(np.flatnonzero(weights > 0), settings.rng)
         rows = self._training_rows(X, train)
         problem = Problem(
@@ -186,6 +190,26 @@ class LabelRanker(KernelModel, StructuredEstimator):
         check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
         return self._scores(X).reshape(-1, len(self.items_), len(self.items_))
+
+    def predict_marginals(self, X: Any) -> np.ndarray:
+        """Probability of every position of every item, where rankings count by ``exp(score)``.
+
+        With ``surrogate="crf"`` these are the probabilities of the model. Margin surrogates do not
+        estimate probabilities: there they are scores between 0 and 1, and not calibrated. For at
+        most 12 items.
+
+        Returns
+        -------
+        ndarray of shape (n_examples, n_items, n_items)
+            ``[i, item, position]``; rows and columns sum to 1.
+        """
+        scores = self.decision_function(X)
+        n, M = scores.shape[:2]
+        refuse_large(M, type(self).__name__)
+        out = np.empty(scores.size)
+        flat = np.ascontiguousarray(scores, float).ravel()
+        marginals_of_permutations(flat, np.arange(0, (n + 1) * M, M), out)
+        return out.reshape(scores.shape)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of items at their right position: one minus the mean loss of training.

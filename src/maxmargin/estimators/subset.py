@@ -26,7 +26,7 @@ from ._sequence_data import cut
     auto='"accelerated", and "lbfgs" for a CRF',
     alpha_note="""``s / (5 * total weight)``, where s is the mean over examples of the size of the
         subset times the mean squared norm of the elements; without the size and ``s / (20 * total
-        weight)`` for a CRF. Squared norms above 50 count as 50.""",
+        weight)`` for a CRF. Squared norms above 20 count as 20.""",
 )
 class SubsetSelector(StructuredEstimator):
     """Chooses exactly s out of v elements: sentences of a summary, items for a basket.

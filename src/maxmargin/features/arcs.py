@@ -1,15 +1,15 @@
 """Features of arcs between the words of a sentence, computed when they are needed.
 
-A sentence of m words has m (m + 1) possible arcs, and an arc some dozens of binary features, each a
-conjunction of attributes of the head and of the dependent. Stored, they would take gigabytes; here
-the memory is that of a few numbers a word. Every conjunction of attributes of *one* word is a
-64-bit key, made once; a feature of an arc is ``key of the head xor key of the dependent``, hashed
-by one multiplication to a place in a table of ``2^bits`` weights.
+A sentence of m words has m (m + 1) possible arcs with some dozens of binary features per arc, each
+a conjunction of attributes of the head and of the dependent. Stored, they would take gigabytes;
+here a few numbers per word are stored. Every conjunction of attributes of *one* word is a 64-bit
+key, computed once; a feature of an arc is ``key of the head xor key of the dependent``, hashed by
+one multiplication to an index in a table of ``2^bits`` weights.
 
 A template is a string ``"form upos | upos upos+1"``: attributes of the head, then of the dependent;
-``+1`` and ``-1`` mean the next and the previous word. Every template gives a feature of its own and
-one together with direction and distance of the arc. Beside these, *between* features tell which
-tags occur between the two words (McDonald et al. 2005).
+``+1`` and ``-1`` mean the next and the previous word. Every template gives two features: one alone,
+and one combined with direction and distance of the arc. In addition, *between* features represent
+the tags that occur between the two words (McDonald et al. 2005).
 
 Rows are arcs, word by word: row ``start_i + d (m + 1) + h`` is the arc from node h (0 is the root)
 to word d + 1.
@@ -43,9 +43,15 @@ TEMPLATES = (
     "upos upos+1 | upos upos+1", "upos-1 upos | upos upos+1",
     "upos upos+1 | upos", "upos-1 upos | upos", "upos | upos-1 upos", "upos | upos upos+1",
     "xpos xpos+1 | xpos-1 xpos", "xpos-1 xpos | xpos xpos+1",
+    "xpos-1 xpos | xpos-1 xpos", "xpos xpos+1 | xpos xpos+1", "xpos xpos+1 | xpos",
+    "xpos-1 xpos | xpos", "xpos | xpos-1 xpos", "xpos | xpos xpos+1", "xpos-1 xpos xpos+1 | xpos",
+    "xpos | xpos-1 xpos xpos+1", "lemma upos | lemma upos", "lemma | xpos", "xpos | lemma",
+    "feats upos | upos", "upos | feats upos", "lemma | upos feats", "upos feats | lemma",
+    "upos lemma+1 | upos", "upos lemma-1 | upos", "upos | upos lemma-1", "upos | upos lemma+1",
+    "upos-1 upos upos+1 | upos-1 upos upos+1",
 )  # fmt: skip
 
-# Distances 1 to 5 by themselves, up to 10, and more; on both sides, and arcs from the root.
+# Classes of distances: 1 to 5 each, 6 to 10, and more; in both directions, and arcs from the root.
 _PLACES = 15
 _PART = re.compile(r"([A-Za-z_]\w*)([+-]\d+)?$")
 
@@ -54,9 +60,9 @@ class ArcRows(NamedTuple):
     """Packed words of all sentences; node 0 of a sentence is the root."""
 
     head_keys: np.ndarray  # (nodes, sides): keys of the conjunctions of a head
-    dependent_keys: np.ndarray  # the same of a dependent
+    dependent_keys: np.ndarray  # the same for a dependent
     between_keys: np.ndarray  # (nodes, 3): of a tag as head, as dependent, in between; or no rows
-    tags: np.ndarray  # (nodes,): number of the tag within its sentence
+    tags: np.ndarray  # (nodes,): index of the tag within its sentence
     nodes_indptr: np.ndarray
     rows_indptr: np.ndarray
     templates: np.ndarray  # (templates, 3): sides, and whether there is a feature without distance
@@ -76,8 +82,8 @@ class ArcRows(NamedTuple):
 
     @property
     def squares(self) -> np.ndarray:
-        """About the squared norm of each row: the number of its features, but for what is between
-        and for features that share a weight."""
+        """Approximate squared norm of each row: the number of its features, without *between*
+        features, and without regard to features that share a weight."""
         count = len(self.templates) + int(self.templates[:, 2].sum())
         return np.full(int(self.rows_indptr[-1]), float(count))
 
@@ -121,7 +127,7 @@ def pack_arcs(
     between: str | None,
     bits: int,
 ) -> ArcRows:
-    """Pack sentences, each a dict from names of attributes to a text for every word."""
+    """Pack sentences, each a dict from names of attributes to one string per word."""
     parsed = [parse_template(template) for template in templates]
     names = attributes_of(templates) | ({between} if between else set())
     nodes = Nodes(sentences, names)
@@ -166,7 +172,7 @@ def place_key(rows, d, h):
 
 @leaf
 def slot_of(rows, key):
-    """Place of a feature in the table."""
+    """Index of a feature in the table."""
     return (key * MULTIPLIER) >> rows.shift
 
 
@@ -178,7 +184,7 @@ def _between_key(rows, head, dependent):
 
 
 class _Between(NamedTuple):
-    """Tags met on the way from a word outwards: bits of those met once, twice, three times or
+    """Tags between a word and another one: bits of those that occur once, twice, three times or
     more, and a key of the set."""
 
     once: np.uint64
@@ -194,7 +200,7 @@ def _nothing():
 
 @leaf
 def _pass(rows, met, node):
-    """The tags met, with that of one more node."""
+    """Add the tag of one more node."""
     bit = np.uint64(1) << np.uint64(rows.tags[node])
     new = met.once & bit == 0
     return _Between(
@@ -217,7 +223,7 @@ def _met_between(rows, head, dependent):
 
 @leaf
 def _tag_key(rows, met, node):
-    """Key of a tag that was met, and how often."""
+    """Key of a tag and its number of occurrences."""
     bit = np.uint64(1) << np.uint64(rows.tags[node])
     level = 1 if met.twice & bit == 0 else 2 if met.often & bit == 0 else 3
     return rows.between_keys[node, 2] ^ rows.place_keys[level]
@@ -225,7 +231,7 @@ def _tag_key(rows, met, node):
 
 @leaf
 def _gather(rows, matrix, head, dependent, place):
-    """Sum of the weights of the features of an arc, without what is between."""
+    """Sum of the weights of the features of an arc, without *between* features."""
     total = 0.0
     for t in range(rows.templates.shape[0]):
         key = (
@@ -240,7 +246,7 @@ def _gather(rows, matrix, head, dependent, place):
 
 @leaf
 def _gather_between(rows, matrix, head, dependent, met):
-    """Sum of the weights of the features of what is between."""
+    """Sum of the weights of the *between* features of an arc."""
     base = _between_key(rows, head, dependent)
     total = matrix[slot_of(rows, base ^ met.key), 0]
     step = 1 if head > dependent else -1
@@ -257,7 +263,7 @@ def _gather_between(rows, matrix, head, dependent, met):
 
 @leaf
 def _score_word(rows, matrix, first, m, d, out):
-    """Scores of all heads of a word; from the word outwards, so that what is between grows."""
+    """Scores of all heads of a word, in order of distance: tags between are added one by one."""
     dependent = first + d + 1
     out[d + 1] = 0.0
     for side in range(2):
@@ -291,7 +297,7 @@ def _locate(rows, row):
 
 @implements(score_rows, ArcRows)
 def _score(rows, matrix, begin, end, out):
-    # Rows are asked for sentence by sentence.
+    # Rows are read sentence by sentence.
     first, m, _, _ = _locate(rows, begin)
     for d in range((end - begin) // (m + 1)):
         _score_word(rows, matrix, first, m, d, out[d * (m + 1) : (d + 1) * (m + 1), 0])
@@ -299,7 +305,7 @@ def _score(rows, matrix, begin, end, out):
 
 @leaf
 def touch(matrix, slot, amount, drain):
-    """Add to a weight; or, to drain it, set it to 0 and return its square."""
+    """Add to a weight; or, with ``drain``, set it to 0 and return its square."""
     before = matrix[slot, 0]
     matrix[slot, 0] = 0.0 if drain else before + amount
     return before * before

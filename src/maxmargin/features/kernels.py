@@ -1,12 +1,12 @@
-"""Rows known through a kernel: weights as combinations of the training rows.
+"""Rows given by a kernel: weights are combinations of the training rows.
 
 With features ``f(x)`` of which only the inner products ``k(x, z) = f(x) @ f(z)`` are known, a
-weight matrix is kept as one row of coefficients for each training row,
-``W = sum_j f(x_j) (outer) beta_j``. So the "inputs" of these stores are the training rows: scores
+weight matrix is stored as one row of coefficients per training row,
+``W = sum_j f(x_j) (outer) beta_j``. So the "inputs" of these rows are the training rows: scores
 of row r are ``sum_j k(x_r, x_j) beta_j``, and adding ``f(x_r) (outer) v`` changes ``beta_r`` only.
-The constant of an intercept stays an explicit last row, as in :mod:`maxmargin.features.rows`.
+The constant of an intercept is an explicit last row, as in :mod:`maxmargin.features.rows`.
 
-The one thing that differs for others is the norm: these are no orthogonal coordinates, and
+Callers must only treat the norm differently: these are not orthogonal coordinates, and
 ``|W|^2 = sum_ij k(x_i, x_j) beta_i @ beta_j``.
 """
 
@@ -29,7 +29,7 @@ from .._kernels.protocol import (
 from .._kernels.vector import add_scaled, copy, dot, sum_rows
 from .rows import COEFFICIENTS, DenseRows, SparseRows
 
-_UNKNOWN = np.inf  # a kernel value that was not needed yet
+_UNKNOWN = np.inf  # marks a kernel value that was not needed yet
 RBF, POLY = 0, 1
 _ROUNDING = 1e-14
 
@@ -59,10 +59,10 @@ class GramRows(NamedTuple):
 
 
 class KernelRows(NamedTuple):
-    """Inner products computed when needed, the recent ones remembered.
+    """Inner products computed when needed, with a cache of recent ones.
 
-    Row r has its place in line ``r % len(lines)``; ``owners`` tells whose values a line holds,
-    and values that were not needed yet are infinite. What is remembered changes no score.
+    Row r is cached in line ``r % len(lines)``; ``owners`` has the row whose values a line holds,
+    and values that were not needed yet are infinite. The cache does not change any score.
     """
 
     features: DenseRows | SparseRows
@@ -89,24 +89,24 @@ class KernelRows(NamedTuple):
 
     @property
     def for_reading(self) -> KernelRows:
-        """The same rows for threads: they use what is remembered, and add nothing."""
+        """The same rows for threads, which read the cache but do not write to it."""
         return self._replace(remembers=False)
 
 
 class GivenScores(NamedTuple):
-    """Rows whose scores are known already; they need no weights."""
+    """Rows whose scores are given; they need no weights."""
 
     scores: np.ndarray
     n_inputs: int = 0
 
 
-# --- all values at hand ----------------------------------------------------------------------
+# --- all values stored -----------------------------------------------------------------------
 
 
 @implements(score_rows, GramRows)
 def _score_gram(rows, matrix, first, last, out):
     n_rows = rows.gram.shape[0]
-    constant = matrix[matrix.shape[0] - 1]  # without an intercept it counts zero times
+    constant = matrix[matrix.shape[0] - 1]  # without an intercept its factor is zero
     for row in range(first, last):
         sum_rows(matrix, None, rows.gram[row], 0, n_rows, constant, rows.bias, out[row - first])
 
@@ -121,7 +121,7 @@ def _product_gram(rows, row, other):
 
 @leaf
 def _used_rows(matrix, n_rows, used):
-    """List the rows of ``matrix`` that are not zero; returns how many."""
+    """List the rows of ``matrix`` that are not zero; returns their number."""
     count = 0
     for j in range(n_rows):
         for k in range(matrix.shape[1]):
@@ -152,7 +152,7 @@ def _apply_kernel(rows, row, others, values):
 
 @inner
 def _kernel_values(rows, row, others, values):
-    """``values[p] = k(x_row, x_others[p])``, remembered ones first."""
+    """``values[p] = k(x_row, x_others[p])``, from the cache where possible."""
     count = others.shape[0]
     n_lines = rows.lines.shape[0]
     slot = row % n_lines if n_lines > 0 else 0
@@ -212,8 +212,8 @@ def _product_kernel(rows, row, other):
 
 @implements(add_row, (GramRows, KernelRows))
 def _add_kernel(rows, matrix, row, values, scale):
-    # A row that comes back to zero should be zero: what rounding leaves would cost a kernel value
-    # in every score. Coefficients are scale times differences of numbers between 0 and 1.
+    # A row that returns to zero up to rounding is set to zero: otherwise it would cost a kernel
+    # value in every score. Coefficients are scale times differences of numbers between 0 and 1.
     rounding = _ROUNDING * abs(scale)
     for k in range(values.shape[0]):
         changed = matrix[row, k] + scale * values[k]
@@ -224,7 +224,7 @@ def _add_kernel(rows, matrix, row, values, scale):
 
 @implements(prefetch_rows, (GramRows, KernelRows, GivenScores))
 def _prefetch_kernel(rows, first, last):
-    pass  # a score reads far more than fits: the memory guesses well that it goes on
+    pass  # a score reads more than the cache holds: the hardware prefetches a sequential read
 
 
 @implements(cross_products, (GramRows, KernelRows))

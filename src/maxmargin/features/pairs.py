@@ -12,14 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import (
-    first_unusable,
-    is_plain_list,
-    is_text,
-    refuse_times_and_texts,
-    take_examples,
-    unusable,
-)
+from .._matrix_checks import refuse_times_and_texts
+from .._validation import first_unusable, is_plain_list, is_text, take_examples, unusable
 
 PAIR_FEATURES = ("squared-difference", "absolute-difference")
 _REMEDY = (

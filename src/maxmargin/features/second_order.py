@@ -65,6 +65,11 @@ class SecondRows(NamedTuple):
         """The same rows, for threads."""
         return self
 
+    @property
+    def squares(self) -> np.ndarray:
+        """About the squared norm of an arc with its parts, for each arc."""
+        return self.arcs.squares + (len(self.siblings) + len(self.grandparents))
+
 
 def parse_second(template: str) -> tuple[Side, ...]:
     """Attributes of the three words of a part."""
@@ -102,7 +107,8 @@ def pack_second(
     return SecondRows(
         arcs,
         np.ascontiguousarray(np.stack(keys, axis=1)),
-        *tables,
+        tables[0],
+        tables[1],
         mix(shapes * MULTIPLIER),
         arcs.n_inputs,
     )

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._matrix_checks import check_rows_of_numbers, refuse_times_and_texts
 from .._validation import (
-    check_rows_of_numbers,
     first_unusable,
     has_length,
     is_array,
     is_iterable,
     is_mapping,
     is_text,
-    refuse_times_and_texts,
     take_examples,
     unusable,
 )
@@ -123,13 +122,19 @@ def open_sequences(X: Any, vectorizer: DictVectorizer | None = None) -> Sequence
     return _open_numbers(sequences)
 
 
-def learn_sequences(X: Any) -> tuple[Sequences, DictVectorizer | None]:
-    """Sequences for training; also the vectorizer, if they are feature dicts."""
+def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectorizer | None]:
+    """Sequences for training; also the vectorizer, if they are feature dicts, of the features that
+    at least ``min_count`` positions have."""
     sequences = take_list(X)
     if not holds_dicts(sequences):
+        if min_count > 1:
+            raise ValueError(
+                f"feature_min_count={min_count} is for feature dicts and lists of feature names, "
+                "but X[0] is a matrix; leave out its rare columns, or use feature_min_count=1."
+            )
         return _open_numbers(sequences), None
     opened = DictSequences(sequences, Columns({}, learn=True))
-    return opened, opened.learn()
+    return opened, opened.learn(min_count)
 
 
 def _open_numbers(sequences: list) -> Sequences:
@@ -371,17 +376,27 @@ class DictSequences(Sequences):
         self.n_features = len(columns.vocabulary)
         self._set_lengths(np.fromiter(map(len, self.sequences), np.int64, len(self.sequences)))
 
-    def learn(self) -> DictVectorizer:
-        """Give every feature a column, in the order of the names."""
+    def learn(self, min_count: int = 1) -> DictVectorizer:
+        """Give features of at least ``min_count`` positions columns, in the order of names."""
         data, indices, counts = self._look_up_all()
         names = list(self.columns.vocabulary)
-        order = sorted(range(len(names)), key=names.__getitem__)
-        rank = np.empty(len(names), np.int32)
-        rank[order] = np.arange(len(names))
+        # A feature whose value is zero everywhere is at no position, and has a column by default.
+        frequent = np.bincount(indices, minlength=len(names)) >= (min_count if min_count > 1 else 0)
+        if min_count > 1 and not frequent.any():
+            raise ValueError(
+                f"no feature of X is at {min_count} positions or more; lower feature_min_count."
+            )
+        order = sorted(np.flatnonzero(frequent).tolist(), key=names.__getitem__)
+        rank = np.full(len(names), -1, np.int32)
+        rank[order] = np.arange(len(order))
         for first in range(0, len(indices), _INDICES_AT_ONCE):
             part = indices[first : first + _INDICES_AT_ONCE]
             part[:] = rank[part]
         indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+        if not frequent.all():
+            kept = indices >= 0
+            indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[indptr]
+            data, indices = data[kept], indices[kept]
         self._learned = Triplets(data, indices, indptr)
         names = [names[column] for column in order]
         self.n_features = len(names)

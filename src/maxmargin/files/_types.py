@@ -134,15 +134,16 @@ class Graphs(Sequences):
 
 @dataclass
 class Trees:
-    """Sentences with dependency trees: pairs (form, tag), and the heads of the words.
+    """Sentences with dependency trees: attributes of the words, their heads and labels.
 
     ``lines`` are those of the file, with the places of the words among them.
     """
 
     form: ClassVar[str] = "trees"
     path: str
-    tokens: list[list[tuple[str, str]]]
+    tokens: list[Any]
     heads: list[np.ndarray] | None = None
+    labels: list[tuple[str, ...]] | None = None
     lines: list[tuple[list[str], list[int]]] = field(default_factory=list)
 
     def __len__(self) -> int:

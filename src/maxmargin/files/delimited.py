@@ -14,6 +14,7 @@ from itertools import chain, islice
 
 import numpy as np
 
+from .._matrix_checks import reads_as_number
 from ._growing import Growing
 from ._source import MAX_SIZE, FileError, Progress, TextFile
 from ._types import Mixed, Table
@@ -30,18 +31,9 @@ _MOST_SHARED = 1 << 16
 _TYPES = (np.uint8, np.int16, np.float32, np.float64)
 
 
-def is_number(text: str) -> bool:
-    """Whether a text reads as a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def is_value(text: str) -> bool:
     """Whether a text is a number, and none that stands for "no value"."""
-    return is_number(text) and text.lower() not in MISSING
+    return reads_as_number(text) and text.lower() not in MISSING
 
 
 def _delimiter(first: str, suffix: str) -> str:
@@ -73,7 +65,7 @@ def read_delimited(
     if first is None:
         raise FileError(f"{source.name}: the file is empty")
     fields = first[1]
-    has_header = header == "yes" or (header == "auto" and not any(map(is_number, fields)))
+    has_header = header == "yes" or (header == "auto" and not any(map(reads_as_number, fields)))
     names = [field.strip() for field in fields] if has_header else _numbered(len(fields))
     if has_header:
         _check_names(source.name, names)

@@ -8,7 +8,7 @@ model file. :func:`follow` applies it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -371,7 +371,18 @@ def _sentences(data: Sentences, recipe: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def _learn_trees(data: Trees, task: str, choices: Choices) -> Prepared:
-    return Prepared(data.tokens, data.heads, {"form": "trees"})
+    recipe = {"form": "trees", "labels": data.labels is not None}
+    return Prepared(*_trees(data, recipe), recipe, {"labels": True} if recipe["labels"] else {})
+
+
+def _trees(data: Trees, recipe: dict[str, Any]) -> tuple[Any, Any]:
+    """Sentences and their heads; pairs of head and label where the model was trained on these."""
+    if not recipe.get("labels") or data.heads is None:
+        return data.tokens, data.heads
+    labels: Sequence[Any] = data.labels or [(None,) * len(heads) for heads in data.heads]
+    return data.tokens, [
+        list(zip(heads.tolist(), names, strict=True)) for heads, names in zip(data.heads, labels)
+    ]
 
 
 def _learn_packed(data: Sequences, task: str, choices: Choices) -> Prepared:
@@ -415,8 +426,7 @@ _FORMS = {
     "table": _Form("a table", (*FLAT, "sequence"), _learn_table, _table),
     "matrix": _Form("a matrix with labels", FLAT, _learn_matrix, _matrix),
     "sentences": _Form("columns of tokens", ("sequence",), _learn_sentences, _sentences),
-    "trees": _Form("dependency trees", ("tree",), _learn_trees,
-                   lambda data, recipe: (data.tokens, data.heads)),
+    "trees": _Form("dependency trees", ("tree",), _learn_trees, _trees),
     "sequences": _Form(*_NUMBERS),
     "graphs": _Form(*_NUMBERS),
 }  # fmt: skip

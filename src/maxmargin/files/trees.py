@@ -42,26 +42,34 @@ def read_tagged(
 def read_trees(
     path: str | os.PathLike[str], *, encoding: str = "utf-8", max_size: int = MAX_SIZE
 ) -> Trees:
-    """Sentences as pairs (form, tag), and the heads of their words where the file has them.
+    """Sentences, and the heads of their words where the file has them.
 
-    A head that is left empty (``_``) beside others that are not is hidden: -1.
+    A head that is left empty (``_``) beside others that are not is hidden: -1. Labels are those of
+    the arcs, if all heads and all names of relations are given.
     """
     name, blocks = _read(path, encoding, max_size)
-    tokens = [[(word[FORM], word[UPOS]) for word in block.columns] for block in blocks]
-    heads = None
+    tokens = [block.sentence() for block in blocks]
+    heads = labels = None
     if any(head >= 0 for block in blocks for head in block.heads):
         heads = [np.array(block.heads, np.int64) for block in blocks]
-    return Trees(name, tokens, heads, [(block.lines, block.words) for block in blocks])
+        if all(-1 not in s.heads and "_" not in s.deprel for s in tokens):
+            labels = [sentence.deprel for sentence in tokens]
+    lines = [(block.lines, block.words) for block in blocks]
+    return Trees(name, tokens, heads, labels, lines)
 
 
-def write_trees(examples: Trees, heads: list) -> str:
-    """The file as it was, with other heads; names of relations are not predicted: ``_``."""
+def write_trees(examples: Trees, trees: list) -> str:
+    """The file as it was, with other heads, or pairs of a head and the name of a relation.
+
+    Names that are not predicted are left empty: ``_``.
+    """
     sentences = []
-    for (lines, words), found in zip(examples.lines, heads, strict=True):
+    for (lines, words), found in zip(examples.lines, trees, strict=True):
         changed = list(lines)
-        for place, head in zip(words, np.asarray(found).tolist(), strict=True):
+        for place, arc in zip(words, found, strict=True):
+            head, label = arc if isinstance(arc, tuple) else (arc, "_")
             fields = lines[place].split("\t")
-            fields[HEAD], fields[DEPREL] = str(head), "_"
+            fields[HEAD], fields[DEPREL] = str(int(head)), label
             changed[place] = "\t".join(fields)
         sentences.append("\n".join(changed) + "\n\n")
     return "".join(sentences)

@@ -45,7 +45,7 @@ def mix_messages(graphs, beliefs, kappa, share, mean, squares):
 
 
 def slots_of_states(graphs):
-    """Number of factors that hold the variable of each state."""
+    """Number of factors that contain the variable of each state."""
     held = np.repeat(np.diff(graphs.held_at), graphs.n_states).astype(float)
     ends = np.concatenate([[0], np.cumsum(graphs.n_states, dtype=np.int64)])[graphs.variables]
     return np.concatenate([held[ends[s] : ends[s + 1]] for s in graphs.shape])
@@ -87,7 +87,7 @@ def _smooth_max_min(theta, cost, sigma, work, answer):
 
 
 def variable_value(graphs, theta, cost, max_min, sigma, room):
-    """Maximum of a variable's block; ``theta`` has the loss added unless it is a max-min one."""
+    """Maximum of the block of a variable; ``theta`` includes the loss unless it is max-min."""
 
 
 @implements(variable_value, (PairGraphs, BinaryGraphs))
@@ -315,7 +315,7 @@ def concave_part(graphs, beliefs, truth, costs, max_min, m):
 
 @leaf
 def certain(belief, truth, max_min):
-    """Mass that loses nothing: of the truth, or of the best prediction."""
+    """Mass without loss: of the truth, or of the best prediction."""
     if not max_min:
         return belief[truth]
     largest = belief[0]

@@ -1,11 +1,11 @@
-"""Beliefs within all counts of a graph: the nearest ones, by projection.
+"""Projection of beliefs onto those that satisfy all counts of a graph.
 
 The binary variables of a graph with counts have ``x`` (beliefs of state 1) in the polytope
 ``0 <= x <= 1``, ``low_c <= sum of x over c <= high_c``. The projection of ``v`` is
-``clip(v - A' t, 0, 1)``, with a price ``t_c`` per count (A: counts by variables): positive where
-``high`` holds x down, negative where ``low`` holds it up. The price of one count, given those of
+``clip(v - A' t, 0, 1)``, with a multiplier (price) ``t_c`` per count (A: counts by variables):
+positive where ``high`` is active, negative where ``low`` is. The price of one count, given those of
 the others, is found exactly. Counts without a common variable need one sweep; where counts
-overlap, sweeps alternate with Newton steps on all prices at once.
+overlap, sweeps alternate with Newton steps on all prices.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 from .._kernels.jit import inner, leaf
 from .graph import COUNT
 
-# Rounding per variable of a count: eight units in the last place of 1. Differences and sums of
-# numbers of order 1 are not exact to fewer.
+# Rounding error per variable of a count: eight units in the last place of 1. Differences and sums
+# of numbers of order 1 are not more accurate.
 ROUNDING = 2.0**-50
-# What a count with a price may be off its bound, in units of rounding: about 1e-9.
+# Allowed distance of a count with a price from its bound, in units of rounding: about 1e-9.
 _NEAR = 1e6
-# Steps towards a price; bisection alone, which is the exception, would need about 60.
+# Largest number of steps for a price; bisection alone, which is rare, would need about 60.
 _MOST_STEPS = 100
-# Newton steps at most, sweeps before each, and steps of conjugate gradients.
+# Largest number of Newton steps, sweeps before each, and steps of conjugate gradients.
 _MOST_NEWTON, _SWEEPS, _MOST_GRADIENTS = 50, 3, 500
 
 
@@ -35,7 +35,7 @@ class CountRoom(NamedTuple):
     kept: np.ndarray  # the same, before a Newton step
     image: np.ndarray  # of each variable, a change of prices
     values: np.ndarray  # variables of one count
-    price: np.ndarray  # of each factor; those that are no counts are never read
+    price: np.ndarray  # of each factor; only those of counts are read
     residual: np.ndarray
     step: np.ndarray
     direction: np.ndarray
@@ -63,9 +63,9 @@ def _clip(value):
 def capped_shift(values, low, high):
     """The t for which ``clip(values - t, 0, 1)`` is nearest to ``values``, with a sum in bounds.
 
-    The set is ``{x in [0, 1]^n, low <= sum x <= high}``. The sum falls with t and is linear
-    between two breakpoints, so that Newton steps end exactly; where one leaves the bracket, the
-    bracket is halved.
+    The set is ``{x in [0, 1]^n, low <= sum x <= high}``. The sum decreases with t and is linear
+    between two breakpoints, so that Newton steps reach the exact solution; where one leaves the
+    bracket, the bracket is halved.
     """
     n = values.shape[0]
     total = 0.0
@@ -116,10 +116,10 @@ def _count(graphs, f, centre):
 
 @leaf
 def _measure(graphs, s, room):
-    """Largest violation of a count, and what a count with a price is off its bound at most.
+    """Largest violation of a count, and largest distance of a count with a price from its bound.
 
-    Both are in units of rounding. The first must vanish, the second need not: without it the point
-    is not the nearest one.
+    Both are in units of rounding. The first must vanish; the second need not, but unless it does
+    the point is not the nearest one.
     """
     violation, off = 0.0, 0.0
     first = graphs.factors[s]
@@ -168,7 +168,7 @@ def _spread(graphs, s, amounts, out):
 
 @leaf
 def _write_residuals(graphs, s, room):
-    """What each count is off; 0 where it holds nothing. Returns the sum of squares."""
+    """Distance of each count from its bound; 0 where it is inactive. Returns the sum of squares."""
     first = graphs.factors[s]
     square = 0.0
     for f in range(first, graphs.factors[s + 1]):
@@ -188,7 +188,7 @@ def _write_residuals(graphs, s, room):
 
 @leaf
 def _holds(room, r):
-    """Whether a count takes part in a Newton step."""
+    """Whether a count is part of a Newton step."""
     return room.price[r] != 0.0 or room.residual[r] != 0.0
 
 
@@ -196,7 +196,7 @@ def _holds(room, r):
 def _newton_step(graphs, s, room):
     """Solve ``A_F A_F' step = residual`` by conjugate gradients; F are beliefs inside (0, 1).
 
-    No matrix is made, and redundant counts, as in permutation matrices, do no harm.
+    No matrix is stored, and redundant counts, as in permutation matrices, are allowed.
     """
     first, last = graphs.factors[s], graphs.factors[s + 1]
     square = _write_residuals(graphs, s, room)
@@ -259,10 +259,10 @@ def has_counts(graphs, s):
 
 @leaf
 def project_counts(graphs, s, out, room):
-    """Move the beliefs ``out`` of a graph of shape s to the nearest ones within all its counts.
+    """Move the beliefs ``out`` of a graph of shape s to the nearest ones that satisfy its counts.
 
-    Returns the largest violation that is left, in units of rounding: at most 1 unless the steps
-    ran out, which only counts that overlap can cause.
+    Returns the largest violation that remains, in units of rounding: at most 1 unless the limit of
+    steps was reached, which is possible only if counts overlap.
     """
     if not has_counts(graphs, s):
         return 0.0

@@ -23,7 +23,7 @@ from .truth import set_true_beliefs
 
 
 class Progress(NamedTuple):
-    """What visits write, for each example: the sum of the blocks' gaps in the first round, the
+    """Results of visits, per example: the sum of the gaps of the blocks in the first round, the
     squared disagreement, and the squared norm of the messages."""
 
     gaps: np.ndarray
@@ -32,7 +32,7 @@ class Progress(NamedTuple):
 
 
 class MeanMessages(NamedTuple):
-    """The mean of the messages so far, and the share that the next ones have in it."""
+    """The mean of the messages so far, and the share of the next ones in it."""
 
     share: float
     messages: np.ndarray
@@ -43,9 +43,9 @@ def _visit_variables(data, weights, beliefs, penalty, m, r, room):
     """Steps of all variables in round r, one row of features after another; returns the sum of
     their gaps.
 
-    Variables of one row use different columns of the weights, so they do not see each other, and
-    the weights change once a row. While only one row is in play its scores are kept up to date
-    from round to round.
+    Variables of one row use different columns of the weights, so they do not depend on each other,
+    and the weights change once per row. If there is only one row, its scores are updated from round
+    to round.
     """
     graphs = data.graphs
     rows = data.rows
@@ -117,11 +117,11 @@ def mix_example(graphs, beliefs, kappa, share, m, mean):
 
 @leaf
 def soft_steps(data, weights, beliefs, penalty, visits, progress, mean, room):
-    """Visit the examples in ``visits.order``, or as many that the numbers in ``draws`` draw.
+    """Visit the examples in ``visits.order``, or, with ``draws``, one example drawn per number.
 
     A visit is some rounds over the variables and factors of the example; with an augmented penalty
-    multipliers move after each of them. With a share the messages are mixed into their mean while
-    they are at hand.
+    multipliers are updated after each round. With a share the mean of the messages is updated
+    during the visit.
     """
     graphs = data.graphs
     gaps = progress.gaps
@@ -161,7 +161,7 @@ def add_off_truth(graphs, a, belief, state, change):
 @leaf
 @seldom
 def add_beliefs(data, weights, beliefs, change):
-    """``w += sum_m scale_m Phi(x_m) (phi(y_m) - mu_m)``; ``change`` is scratch, one a column."""
+    """``w += sum_m scale_m Phi(x_m) (phi(y_m) - mu_m)``; ``change``: scratch, one per column."""
     graphs, rows = data.graphs, data.rows  # here, because each mention of a NamedTuple is a copy
     truth = data.truth
     for m in range(graphs.shape.shape[0]):

@@ -1,4 +1,4 @@
-"""From beliefs that nearly agree to a feasible point of the hard dual."""
+"""Repair beliefs that nearly agree to a feasible point of the hard dual."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .kernels.agreement import is_short
 
 
 def put_within_counts(graphs, truth, m, out):
-    """Move the beliefs of an example's variables to the nearest ones within all its counts."""
+    """Move the beliefs of the variables of an example to the nearest ones within its counts."""
 
 
 @implements(put_within_counts, (PairGraphs, BinaryGraphs), allocates=True)
@@ -29,7 +29,7 @@ def _put_within_counts(graphs, truth, m, out):
 
 @leaf
 def _agree(graphs, beliefs, m, out):
-    """Average of each variable's own belief and what its factors imply."""
+    """Average of the belief of each variable and the marginals of its factors."""
     s = graphs.shape[m]
     base = graphs.variables[s]
     first, shift = graphs.first_state[m], graphs.first_message[m]
@@ -52,10 +52,10 @@ def _agree(graphs, beliefs, m, out):
 
 @leaf
 def _go_to_truth(graphs, truth, m, out):
-    """Mix beliefs with the truth, which is within all counts, as far as they need.
+    """Mix beliefs with the truth, which satisfies all counts, until they satisfy them too.
 
-    For what a projection that ran out of steps has left. A count with ``low == high`` that is not
-    met has no mixture but the truth itself: a feasible point whose bound is a poor one.
+    For violations that remain after a projection reached its limit of steps. If a count with
+    ``low == high`` is violated, only the truth itself is feasible: its bound is a poor one.
     """
     s = graphs.shape[m]
     base = graphs.variables[s]
@@ -93,7 +93,7 @@ def _next_entry(graphs, base, begin, end, places):
 
 @leaf
 def _axis_sums(graphs, base, begin, end, size, table, places, out):
-    """Marginals of a table on all its variables, one after another."""
+    """Marginals of a table on all its variables, concatenated."""
     at = 0
     for z in range(begin, end):
         places[z - begin] = 0
@@ -112,8 +112,8 @@ def _axis_sums(graphs, base, begin, end, size, table, places, out):
 def fit_table(graphs, m, f, mass, wanted, sums, places, out):
     """A table with exactly the ``wanted`` marginals, near ``mass``.
 
-    One variable after another, states with too much are scaled down; what is missing is spread in
-    proportion to the product of what all variables lack.
+    One variable after another, states with too much mass are scaled down; the missing mass is
+    distributed in proportion to the product of the deficits of all variables.
     """
     base = graphs.variables[graphs.shape[m]]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
@@ -153,7 +153,7 @@ def fit_table(graphs, m, f, mass, wanted, sums, places, out):
 
 @leaf
 def _fit_potts(mass, first, second):
-    """The mass on equal states nearest to the given one that marginals allow."""
+    """The mass on equal states nearest to ``mass`` that the marginals allow."""
     least, most = 0.0, 0.0
     for a in range(first.shape[0]):
         least = max(least, first[a] + second[a] - 1.0)
@@ -175,7 +175,7 @@ def _fit_binary(mass, wanted, out):
 
 @leaf
 def _fit_pair(mass, first, second, lacks, out):
-    """As :func:`fit_table` for a pair of variables; ``lacks`` is scratch, one a state."""
+    """As :func:`fit_table` for a pair of variables; ``lacks`` is scratch, one per state."""
     k, q = first.shape[0], second.shape[0]
     for i in range(k):
         total = 0.0
@@ -211,8 +211,8 @@ def _fit_pair(mass, first, second, lacks, out):
 
 
 def fit_factor(graphs, m, f, mass, room):
-    """Table(s) of a factor with exactly the marginals ``room.delta``, near ``mass``: into
-    ``room.table``."""
+    """Write the table(s) of a factor with exactly the marginals in the field ``delta`` of the
+    scratch, near ``mass``, to its field ``table``."""
 
 
 @implements(fit_factor, BinaryGraphs)
@@ -261,9 +261,9 @@ def repair_graphs(data, weights, beliefs, max_min, room):
     """Add the weights of beliefs that agree, near the given ones; return ``sum s_m H_m`` of them.
 
     The repaired beliefs are in the local polytope: a feasible point of the dual without penalty.
-    Distributions sum to 1, tables have the marginals of their variables, and counts are in bounds
-    to a few units in the last place per summand. This changes the value returned by as many units
-    per weight that scores them, as the rounding of its own sums does.
+    Distributions sum to 1, tables have the marginals of their variables, and counts are satisfied,
+    up to a few units in the last place per summand. The error of the returned value is of the same
+    size as the rounding error of its own sums.
     """
     graphs, rows = data.graphs, data.rows  # here, because each mention of a NamedTuple is a copy
     truth = data.truth

@@ -1,4 +1,4 @@
-"""Messages that lower the primal value of a graph at fixed weights, by block minimisation."""
+"""Lower the primal value of a graph at fixed weights: block minimisation over its messages."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def score_example(data, weights, m, shrink, room, unary, tables):
 
 
 class Answers(NamedTuple):
-    """Scores and answers of an example, states and tables: two rows each."""
+    """Scores and answers of an example for states and tables: two rows each."""
 
     states: np.ndarray
     entries: np.ndarray
 
 
 def make_answers(graphs) -> Answers:
-    """Room for those of the largest example."""
+    """Arrays for the largest example."""
     states = int(np.diff(graphs.first_state).max(initial=1))
     entries = int(np.diff(graphs.first_entry).max(initial=1))
     return Answers(np.empty((2, states)), np.empty((2, entries)))
@@ -86,7 +86,7 @@ def _soft_maximum(values, n, temperature):
 
 @leaf
 def _best_of_other_potts(score, messages, out):
-    """``max_b score [b = j] - messages_b``: the lowest message, or the own one with the score."""
+    """``max_b score [b = j] - messages_b``: at the lowest message, or at ``b = j``."""
     lowest, second, place = np.inf, np.inf, 0
     for b in range(messages.shape[0]):
         if messages[b] < lowest:
@@ -100,8 +100,8 @@ def _best_of_other_potts(score, messages, out):
 
 
 def best_of_others(graphs, m, z, table, messages, temperature, room):
-    """Maxima of a table minus all messages but those of slot z, over the states of z: into
-    ``room.answer``."""
+    """Write, for each state of slot z, the maximum of a table minus all messages but those of z to
+    the field ``answer`` of the scratch."""
 
 
 @implements(best_of_others, (PairGraphs, BinaryGraphs))
@@ -169,10 +169,10 @@ def _best_of_any(graphs, m, z, table, messages, temperature, room):
 
 @leaf
 def minimise_messages(graphs, m, unary, tables, messages, temperature, room):
-    """One sweep: for each variable the best messages of all its factors, the others fixed.
+    """One sweep: for each variable the best messages of all its factors, with the others fixed.
 
-    With ``best_c`` the maxima of a factor over its other variables, the variable and its N factors
-    share ``unary + sum_c best_c`` equally.
+    With ``best_c`` the maxima of a factor over its other variables, ``unary + sum_c best_c`` is
+    divided equally among the variable and its N factors.
     """
     s = graphs.shape[m]
     start = graphs.first_message[m]

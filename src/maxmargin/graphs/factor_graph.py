@@ -1,4 +1,4 @@
-"""Factor graphs as a user writes them down."""
+"""Factor graphs, as a user defines them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .._validation import check_integer, first_unusable, is_text, unusable
 from .graph import COUNT, TABLE, TREE
 
 TIES = ("full", "potts", "symmetric")
-# Bytes that the tables of one group may take, and the dual state of a fit.
+# Largest number of bytes of the tables of one group, and of the dual state of a fit.
 MEMORY_LIMIT = 4 * 2**30
 
 
 def check_memory(n_bytes: float, what: str) -> None:
-    """Refuse what would not fit, with its size."""
+    """Refuse what would not fit into memory; the error has its size."""
     if n_bytes > MEMORY_LIMIT:
         raise ValueError(
             f"{what} need {n_bytes / 2**30:.3g} GiB, more than the limit of "
@@ -29,7 +29,7 @@ def check_memory(n_bytes: float, what: str) -> None:
 
 
 def check_group(group: Any, name: str) -> None:
-    """Refuse what cannot be looked up."""
+    """Refuse a group that is not hashable."""
     try:
         hash(group)
     except TypeError:
@@ -39,7 +39,7 @@ def check_group(group: Any, name: str) -> None:
 
 
 class FactorBlock(NamedTuple):
-    """Factors of one kind that share their weights, ``variables`` a row each."""
+    """Factors of one kind that share their weights, one row of ``variables`` per factor."""
 
     kind: int
     variables: np.ndarray  # (n_factors, arity)
@@ -169,14 +169,14 @@ class FactorGraph:
         variables : array of shape (n_factors, arity)
             Two columns for pairs, three for triples, ...
         features : array of shape (n_factors, n_factor_features), optional
-            Each feature has its own table; without, the table is constant. The same number for
-            all factors of all graphs.
+            Each feature has its own table; without features, there is one constant table. The
+            number of features must be the same for all factors of all graphs.
         group : hashable
             Factors of one group share their weights.
         tie : {"full", "potts", "symmetric"} or array of int
             "full" is a weight for each joint state; "potts" one for equal states;
-            "symmetric" (pairs) the same for (a, b) and (b, a); an array of the table's size gives
-            the number of the weight that each entry uses, -1 for none.
+            "symmetric" (pairs) the same for (a, b) and (b, a); an array of the size of the table
+            gives the index of the weight that each entry uses, -1 for none.
         """
         check_group(group, "group")
         variables = self._checked(variables, "variables")
@@ -215,7 +215,7 @@ class FactorGraph:
         return self
 
     def add_count(self, variables: Any, *, at_least: int = 0, at_most: int | None = None):
-        """Demand that between ``at_least`` and ``at_most`` of binary variables are in state 1.
+        """Require that between ``at_least`` and ``at_most`` of binary variables are in state 1.
 
         A row or column of a permutation matrix is ``at_least=1, at_most=1``.
         """
@@ -245,7 +245,7 @@ class FactorGraph:
     def add_tree(
         self, edges: Any, *, group: Hashable = "tree", tie: Any = "full", shared: bool = True
     ) -> FactorGraph:
-        """Add a tree (or forest) of pairs as one factor, answered as a whole.
+        """Add a tree (or forest) of pairs as one factor, decoded jointly.
 
         Parameters
         ----------
@@ -300,7 +300,7 @@ class FactorGraph:
 
 
 def _tie_pattern(tie: Any, sizes: np.ndarray) -> np.ndarray:
-    """Number of the weight that each entry of a table uses."""
+    """Index of the weight that each entry of a table uses."""
     shape = tuple(int(k) for k in sizes)
     size = int(np.prod(shape))
     if is_text(tie):

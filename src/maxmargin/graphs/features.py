@@ -1,4 +1,4 @@
-"""Graphs as users have them: features of nodes, edges between them, features of edges."""
+"""Graphs given by features of nodes, edges between them, and features of edges."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._matrix_checks import check_rows_of_numbers, refuse_times_and_texts
 from .._validation import (
-    check_rows_of_numbers,
     first_unusable,
     has_length,
     is_iterable,
     is_plain_list,
-    refuse_times_and_texts,
     take_examples,
     unusable,
 )
@@ -43,11 +42,11 @@ class NodeGraph:
 
     @property
     def n_rows(self) -> int:
-        """Rows of features: one for all nodes, or one a node."""
+        """Rows of features: one for all nodes, or one per node."""
         return self.features.shape[0]
 
     def factor_graph(self, n_states: int, tie: str, keep: np.ndarray | None = None) -> FactorGraph:
-        """The factor graph over all nodes, or those kept; its features are packed elsewhere."""
+        """The factor graph over all nodes, or those in ``keep``; features are packed elsewhere."""
         if keep is not None and keep.all():
             keep = None
         if self.given is not None:
@@ -65,7 +64,7 @@ class NodeGraph:
 
 
 def induced(graph: FactorGraph, keep: np.ndarray) -> FactorGraph:
-    """The graph without some variables, and without the tables that hold them."""
+    """The graph without some variables, and without the tables that contain them."""
     number = np.cumsum(keep) - 1
     groups = [group for group, kept in zip(graph.groups, keep, strict=True) if kept]
     smaller = FactorGraph(np.empty((len(groups), 0)), graph.n_states[keep], groups=groups)
@@ -112,9 +111,9 @@ def read_graphs(X: Any) -> list[NodeGraph]:
 
 
 def _with_plain_groups(graphs: list[NodeGraph]) -> list[NodeGraph]:
-    """A row that is shared by a single variable is just its row, if others have rows of their own.
+    """Treat the shared row of a single variable as its own, if other graphs have a row per node.
 
-    Variables that share a row are told apart by numbers for groups where no groups were given.
+    Variables that share a row get numbers as groups where no groups were given.
     """
     numbered = [
         graph.given is not None and graph.given.shared_row and not graph.given.has_own_groups
@@ -172,7 +171,7 @@ def node_features(x: Any, i: int) -> Any:
             matrix = matrix if numbers else matrix.astype(np.float64)
         except (TypeError, ValueError):
             if is_iterable(x):
-                check_rows_of_numbers(x, f"X[{i}]", "node")  # names the place, if it can
+                check_rows_of_numbers(x, f"X[{i}]", "node")  # names the position, if it can
             raise ValueError(
                 f"X[{i}] must hold node features as a matrix of real numbers; received "
                 f"{type(x).__name__}."
@@ -202,7 +201,7 @@ def node_features(x: Any, i: int) -> Any:
 
 
 def read_edges(edges: Any, n: int, i: int) -> np.ndarray:
-    """Pairs of nodes: there, different, and each once."""
+    """Pairs of different nodes of the graph, each pair once."""
     try:
         found = np.asarray(edges)
     except ValueError:
@@ -278,7 +277,7 @@ def read_edge_features(features: Any, n_edges: int, i: int) -> np.ndarray | None
 
 
 def check_widths(graphs: Sequence[NodeGraph]) -> None:
-    """All graphs must have as many features of nodes, and of edges where they have any."""
+    """Refuse graphs with different numbers of features of nodes, or of edges."""
     width = graphs[0].features.shape[1]
     for i, graph in enumerate(graphs):
         if graph.features.shape[1] != width:
@@ -302,14 +301,14 @@ def check_widths(graphs: Sequence[NodeGraph]) -> None:
 
 
 def edge_width(graph: NodeGraph) -> int | None:
-    """Number of edge features; None where there are no edges to tell."""
+    """Number of edge features; None if there are no edges."""
     if graph.edge_features is not None:
         return graph.edge_features.shape[1]
     return 0 if any(len(edges) for edges in graph.edges.values()) else None
 
 
 def stack_features(graphs: Sequence[NodeGraph]) -> Any:
-    """Rows of all graphs below each other, an array or a CSR matrix."""
+    """Rows of all graphs, stacked: an array or a CSR matrix."""
     if any(sp.issparse(graph.features) for graph in graphs):
         return sp.csr_array(sp.vstack([sp.csr_array(graph.features) for graph in graphs]))
     if len(graphs) == 1:
@@ -333,7 +332,7 @@ def row_numbers(graphs: Sequence[NodeGraph]) -> np.ndarray:
 
 
 def block_scores(block: FactorBlock, layout: Any, coef: np.ndarray) -> np.ndarray:
-    """Scores of the entries of the tables of one group, one row a factor."""
+    """Scores of the entries of the tables of one group, one row per factor."""
     first, _, n_tied = layout.factor[block.kind, block.group]
     columns = coef[:, first : first + n_tied]
     values = np.repeat(columns[:1], len(block.variables), axis=0)

@@ -4,10 +4,10 @@ A set of graphs is packed into flat arrays. Graphs of the same *shape* (variable
 which weights they use) share one description, so that a thousand label sets over the same graph
 store it once. Inside a shape all numbers are local; an example adds its own offsets.
 
-Parts of an example are the states of each variable and the entries of each factor's table. A
-factor that is *global* has no table: it answers only with its best labelling (see ``kind``).
+Parts of an example are the states of each variable and the entries of the table of each factor. A
+*global* factor has no table: only its best labelling can be computed (see ``kind``).
 
-For every place of a variable in a factor (a *slot*) there is a message, one number a state.
+For every place of a variable in a factor (a *slot*) there is a message, one number per state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 # Kinds of factors.
 TABLE = 0  # any scores over the joint states of its variables
 COUNT = 1  # between `low` and `high` of its binary variables are in state 1; no weights
-TREE = 2  # pairwise tables along the edges of a tree over its variables, answered as a whole
+TREE = 2  # pairwise tables along the edges of a tree over its variables, decoded jointly
 
 
 class Graphs(NamedTuple):
@@ -34,17 +34,17 @@ class Graphs(NamedTuple):
       state), ``row_step[a]`` (row of features); state j has column ``column[a] + j`` of the
       weights, from state ``scored_from[a]`` on: 0, or 1 for a binary variable whose state 0
       always scores 0; slots that hold it are ``held[held_at[a] : held_at[a+1]]``;
-    - ``binary_pairs[s]`` tells whether all variables are binary and all factors tables of pairs
-      with constant features (1), and whether, besides, each has weights of its own, in order:
+    - ``binary_pairs[s]`` says whether all variables are binary and all factors tables of pairs
+      with constant features (1), and whether, in addition, each has weights of its own, in order:
       four (2), or the same tie in all (3);
     - factors ``factors[s] <= f < factors[s+1]``: ``kind[f]``, slots
       ``scope_at[f] <= z < scope_at[f+1]``, ``entry_at[f]`` and ``n_entries[f]``,
       ``factor_step[f]`` (row of factor features; 0 is the constant one that all share),
-      ``factor_column[f]`` (first column of the weights) and ``n_tied[f]`` (how many),
+      ``factor_column[f]`` (first column of the weights) and ``n_tied[f]`` (number of columns),
       ``tie_at[f]``: entry e uses column ``factor_column[f] + ties[tie_at[f] + e]``, none where
       the tie is -1; if ``tie_at[f]`` is -1, column ``factor_column[f] + e``;
-      ``low[f]``, ``high[f]`` of a COUNT; ``potts[f]`` tells whether it is a table of a pair with
-      one weight for equal states and none for others. Beliefs of the factor are kept from
+      ``low[f]``, ``high[f]`` of a COUNT; ``potts[f]`` says whether it is a table of a pair with
+      one weight for equal states and none for others. Beliefs of the factor are stored from
       ``mass_at[f]`` on: of all entries, or of a Potts table only the mass on equal states
       (``n_mass[f]`` is 1);
     - slots: ``scope[z]`` (number of the variable within the shape), ``message_at[z]``,
@@ -113,13 +113,13 @@ class Graphs(NamedTuple):
 class PairGraphs(Graphs):
     """Graphs whose factors are tables over two variables, for exact steps.
 
-    Kernels are compiled by the class of the graphs: code for other kinds of factors, and for other
-    steps, only where these may occur.
+    Kernels are compiled per class of graphs: code for other kinds of factors, and for other steps,
+    is compiled only where these may occur.
     """
 
 
 class BinaryGraphs(Graphs):
-    """The same where, besides, ``binary_pairs`` holds for all shapes and features are constant."""
+    """The same, where also ``binary_pairs`` holds for all shapes and features are constant."""
 
 
 class GraphData(NamedTuple):
@@ -136,7 +136,7 @@ class GraphData(NamedTuple):
 
 
 class GraphWeights(NamedTuple):
-    """Weights, a row for each input: of the states of variables, and of the entries of tables."""
+    """Weights, one row per input: of the states of variables, and of the entries of tables."""
 
     unary: np.ndarray
     factor: np.ndarray

@@ -8,7 +8,7 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from .graph import TABLE, Graphs
 from .packing import Shape, assemble
 
-# Weights of an edge: one for each of the four joint states, or one for both labels present.
+# Weights of an edge: one per joint state, or one for both labels present.
 FULL, BOTH_ON = "full", "both-on"
 INTERACTIONS = (FULL, BOTH_ON)
 
@@ -97,7 +97,7 @@ def chow_liu_tree(indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
     Chow, Liu. Approximating discrete probability distributions with dependence trees. 1968.
     """
     information = mutual_information(indicator, weights)
-    # A weight of 0 would be no edge; rounding makes ties independent of the order of sums.
+    # A weight of 0 would mean no edge; rounding makes ties independent of the order of sums.
     costs = np.triu(-1.0 - np.round(np.maximum(information, 0.0), 12), 1)
     tree = minimum_spanning_tree(costs).tocoo()
     pairs = np.stack([tree.row, tree.col], axis=1).astype(np.int64)
@@ -105,7 +105,7 @@ def chow_liu_tree(indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def effect_of_presence(edges: np.ndarray, tables: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """What the presence of each label adds to the scores of the edges, the others being given.
+    """Change of the scores of the edges by the presence of each label, the others being given.
 
     Of labels i, j with table T: ``T[1, y_j] - T[0, y_j]``, which is linear in ``y_j``.
     """

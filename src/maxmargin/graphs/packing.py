@@ -1,4 +1,4 @@
-"""How factor graphs become flat arrays: where weights are, one description for each shape."""
+"""Pack factor graphs into flat arrays: columns of the weights, and one description per shape."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .graph import COUNT, TABLE, TREE, BinaryGraphs, Graphs, PairGraphs
 
 
 class Layout(NamedTuple):
-    """Where the weights of each group are: fixed by the training data."""
+    """Columns of the weights of each group, determined by the training data."""
 
     unary: dict  # group -> (first column, number of states)
     factor: dict  # group -> (first column, ties as bytes, number of columns)
@@ -99,7 +99,7 @@ def _pack_shape(graph: FactorGraph, layout: Layout) -> Shape:
         if block.kind != COUNT:
             first, _, n_tied = layout.factor[_factor_group_key(block)]
             size = len(block.tie)
-        # An entry that is its own weight needs no list; a tree may use part of its group's weights.
+        # A table with one weight per entry needs no ties; a tree may use a subset of the weights.
         tied = size > 0 and (n_tied != size or not np.array_equal(block.tie, np.arange(size)))
         tie_start = n_ties if tied else -1
         if tied:
@@ -166,8 +166,8 @@ def pack_graphs(graphs: Sequence[FactorGraph], layout: Layout) -> tuple[Graphs, 
     """Pack graphs, and the features of their factors with a constant 1 in front.
 
     Row 0 of the factor features is the constant one that all factors without features share.
-    Features of the variables are packed elsewhere: row ``first_row[m] + step`` is the caller's,
-    the rows of all graphs one after another.
+    Features of the variables are packed elsewhere: row ``first_row[m] + step`` of an array of the
+    caller, with the rows of all graphs concatenated.
     """
     numbers: dict[Hashable, int] = {}
     shapes: list[Shape] = []
@@ -201,7 +201,7 @@ def assemble(
     shapes: Sequence[Shape], shape: np.ndarray, n_variables: np.ndarray, n_rows: np.ndarray,
     n_factor_rows: np.ndarray, n_columns: int, n_factor_columns: int,
 ) -> Graphs:  # fmt: skip
-    """Put shapes one after another, and give every example its offsets."""
+    """Concatenate the arrays of shapes, and compute the offsets of every example."""
 
     def starts(counts) -> np.ndarray:
         return np.concatenate([[0], np.cumsum(np.asarray(counts, np.int64))])
@@ -269,9 +269,9 @@ def assemble(
 
 
 def for_exact_steps(graphs: Graphs, constant: bool) -> Graphs:
-    """The same graphs for exact steps: short Potts tables, and the class that says most.
+    """The same graphs for exact steps: short Potts tables, and the most specific class.
 
-    ``constant`` says that the factors have no features but the constant one.
+    ``constant`` says whether the factors have no features but the constant one.
     """
     if constant and graphs.binary_pairs.all():
         return BinaryGraphs(*graphs)
@@ -283,13 +283,13 @@ def for_exact_steps(graphs: Graphs, constant: bool) -> Graphs:
 
 
 def with_short_potts(graphs: Graphs, keep_binary: bool = False) -> Graphs:
-    """The same graphs, with room for one number instead of all entries of a Potts table.
+    """The same graphs, with one number instead of all entries of a Potts table.
 
-    With ``keep_binary``, graphs of binary pairs keep the entries: they have moves of their own.
+    With ``keep_binary``, graphs of binary pairs keep the entries: they have a separate kernel.
 
-    The marginals of a pair and the mass on equal states are all that its weights and messages see,
-    and whenever that mass is within its bounds (see :mod:`.kernels.potts`) there is a
-    table that has it.
+    Weights and messages depend only on the marginals of a pair and the mass on equal states, and
+    whenever that mass is within its bounds (see :mod:`.kernels.potts`) there is a table that has
+    it.
     """
     n_factors = np.diff(graphs.factors)
     kept = np.repeat((graphs.binary_pairs > 0) & keep_binary, n_factors)
@@ -326,7 +326,7 @@ def _joined_flags(found: list[np.ndarray]) -> np.ndarray:
 
 
 def _shifted(found: list[np.ndarray], shift: np.ndarray) -> np.ndarray:
-    """Places in joined lists; -1 stays."""
+    """Indices in concatenated lists; -1 is not changed."""
     moved = [np.where(at < 0, -1, at + shift[s]) for s, at in enumerate(found)]
     return np.concatenate(moved).astype(np.int64) if moved else np.empty(0, np.int64)
 
@@ -334,8 +334,8 @@ def _shifted(found: list[np.ndarray], shift: np.ndarray) -> np.ndarray:
 def _binary_pairs(arrays: dict[str, np.ndarray]) -> int:
     """Whether all variables are binary, and all factors tables of pairs with constant features.
 
-    2 if, besides, every factor has four weights of its own, in the order of the factors; 3 if they
-    have weights of their own in that order, and the same tie.
+    2 if, in addition, every factor has four weights of its own, in the order of the factors; 3 if
+    they have weights of their own in that order, and the same tie.
     """
     found = (
         (arrays["n_states"] == 2).all()

@@ -79,20 +79,20 @@ class GraphProblem(TrainingProblem):
 
     @property
     def order(self) -> str:
-        """Where all variables of an example share its row, as labels do, the order of labels."""
+        """The order for labels if all variables of an example share its row, as labels do."""
         rows = np.diff(self.graphs.first_row)
         shared = bool((rows < np.diff(self.graphs.first_variable)).any())
         return "active" if shared else "permutation"
 
     def for_exact_steps(self) -> GraphProblem:
-        """The same problem for exact steps: beliefs keep one number of a Potts table, and kernels
-        have code for the factors that there are."""
+        """The same problem for exact steps: beliefs have one number per Potts table, and kernels
+        only have code for the kinds of factors that occur."""
         changed = copy.copy(self)
         changed.graphs = for_exact_steps(self.graphs, self.features.shape[1] == 1)
         return changed
 
     def data(self, rows: Any = None) -> GraphData:
-        """What kernels read; ``rows`` are those for all threads, if given."""
+        """The data for kernels; ``rows`` are those for all threads, if given."""
         return GraphData(
             self.graphs, self.rows if rows is None else rows, self.features, self.truth, self.costs,
             self.sample_weight, self.scales,
@@ -151,7 +151,7 @@ class GraphProblem(TrainingProblem):
         return GraphWeights(matrix, weights[self.n_unary :].reshape(shape))
 
     def signature(self) -> bytes:
-        """Hash of the output spaces: beliefs are feasible wherever it agrees."""
+        """Hash of the output spaces: beliefs are feasible where it is equal."""
         digest, packed = hashlib.sha256(b"graphs"), self.graphs._asdict()
         for name in ("shape", "variables", "n_states", "factors", "kind", "scope_at", "scope",
                      "low", "high", "parent"):  # fmt: skip
@@ -175,7 +175,7 @@ class GraphProblem(TrainingProblem):
             len(self.rows.squares),
             self.n_threads,
         )
-        constant = matrix[len(self.rows.squares) :]  # the intercept's row is explicit
+        constant = matrix[len(self.rows.squares) :]  # the row of the intercept is explicit
         return float(np.sum(sums)) + float((constant**2).sum()) + float((factor**2).sum())
 
     def primal(
@@ -183,7 +183,7 @@ class GraphProblem(TrainingProblem):
     ) -> float:
         """Hard primal at weights and messages; with ``rho`` or ``sigma`` the soft, smoothed one."""
         data, parts = self.data(self.shared_rows), self.split(weights)
-        if sigma > 0.0:  # code for exact steps does not smooth
+        if sigma > 0.0:  # the code for exact steps has no smoothing
             data = data._replace(graphs=Graphs(*self.graphs))
 
         def work(first, last):
@@ -197,7 +197,7 @@ class GraphProblem(TrainingProblem):
 
     @property
     def can_tighten(self) -> bool:
-        """Whether :meth:`tightened` has a method: maxima of tables and of variables only."""
+        """Whether :meth:`tightened` is available: only tables, and no max-min variables."""
         return not self.max_min and bool((self.graphs.kind == TABLE).all())
 
     def tightened(self, weights: np.ndarray, messages: np.ndarray, sweeps: int) -> np.ndarray:
@@ -216,7 +216,7 @@ class GraphProblem(TrainingProblem):
     def soft_dual(self, beliefs: Beliefs, weights: np.ndarray, kappa: float, sigma: float) -> float:
         """Dual of the soft problem at beliefs whose weights are given.
 
-        A lower bound of the soft primal where the multipliers are zero.
+        A lower bound on the soft primal where the multipliers are zero.
         """
         sums = np.empty(2)
         soft_dual_sums(

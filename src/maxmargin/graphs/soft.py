@@ -1,15 +1,15 @@
 """Soft agreement: training on any factor graph by local steps, without an LP solver.
 
-A variable and a factor that holds it may believe different things; messages ``delta`` make them
-agree. With ``agreement="soft"`` the disagreement costs ``rho/2 |delta|^2`` and the soft problem
-is solved as such. With ``"multipliers"``, the default, the penalty is that of an augmented
-Lagrangian: ``delta = eta + (implied - belief) / rho``, and ``eta`` follows ``delta`` after every
-round, so that the optimum is that of the hard problem whatever rho is. ``"annealed"`` is soft with
-a rho that shrinks.
+The belief of a variable and the marginal of a factor that contains it may differ; messages
+``delta`` make them agree. With ``agreement="soft"`` the penalty ``rho/2 |delta|^2`` is part of the
+problem that is solved. With ``"multipliers"``, the default, the penalty is that of an augmented
+Lagrangian: ``delta = eta + (implied - belief) / rho``, and ``eta`` is set to ``delta`` after every
+round, so that the optimum is that of the hard problem for any rho. ``"annealed"`` is soft with a
+decreasing rho.
 
-It is made to be accelerated: tables that all examples share couple them all, and it is this that
-block steps alone take long to settle. The average of late iterates, weights and messages together,
-has a lower primal value than the last one; messages are averaged while a visit has them at hand.
+It should be accelerated: tables that all examples share couple all examples, and block steps alone
+converge slowly because of this. The average of late iterates, weights and messages together, has a
+lower primal value than the last one; messages are averaged during a visit.
 
 References
 ----------
@@ -37,22 +37,22 @@ AGREEMENTS = ("multipliers", "soft", "annealed")
 STEPS = ("exact", "frank-wolfe")
 # Inertia in units of the curvature of an example.
 _INERTIA = 0.8
-# Disagreement is small below this share of its largest value, and grows if it is so many times its
-# smallest one. With fewer examples it varies too much to tell.
+# Disagreement is small below this share of its largest value, and grows if it is this multiple of
+# its smallest one. With fewer examples than this it varies too much.
 _NEARLY_AGREED, _DRIFT, _ENOUGH_EXAMPLES = 0.03, 10.0, 10
 # The penalty changes by this factor after a round in which the ratio of relative disagreement to
-# relative movement is outside these bounds; between them all data sets tried do best.
+# relative movement is outside these limits, which were best on all data sets tried.
 _ADJUSTMENT = 1.3
 _LOOSE, _STIFF = 0.15, 0.01
 _FIRST_BALANCE = 4
 # After this number of rounds the changes become smaller, in inverse proportion to the rounds: with
-# a penalty that keeps changing, graphs whose counts overlap need not come to rest.
+# a penalty that keeps changing, graphs whose counts overlap need not converge.
 _SETTLING = 100
 # Sweeps over the messages of the better point at a check.
 _SWEEPS = 3
-# An annealed rho falls by this factor after a round, if the gap of the soft problem is at most this
-# share of what softness costs, rho/2 |messages|^2: a smaller rho is worth its slower steps only
-# where softness is the larger error.
+# An annealed rho decreases by this factor after a round, if the gap of the soft problem is at most
+# this share of the penalty rho/2 |messages|^2: a smaller rho makes steps slower, which is useful
+# only where the penalty is the larger error.
 _COOLING, _SOLVED = 2.0, 0.1
 
 
@@ -72,7 +72,7 @@ class SoftState(NamedTuple):
     kappa: float  # inverse strength of the penalty
     residuals: np.ndarray  # squared disagreement of each example
     squares: np.ndarray  # squared norms of its messages
-    slots: np.ndarray  # number of factors that hold the variable of a state
+    slots: np.ndarray  # number of factors that contain the variable of a state
     beliefs_before: np.ndarray
     most_apart: float
     least_apart: float
@@ -93,13 +93,14 @@ class SoftAgreement(BlockAscent):
     ----------
     agreement : {"multipliers", "soft", "annealed"}, default="multipliers"
         With "multipliers" (an augmented Lagrangian) variables and factors agree in the end, and the
-        optimum does not depend on ``rho``. "soft" only charges ``rho/2 |message|^2`` per example,
-        as Meshi et al.; primal, dual and gap are then those of that softer problem. "annealed" is
-        soft with a ``rho`` that is halved whenever the soft gap is a tenth of what softness costs.
+        optimum does not depend on ``rho``. "soft" adds the penalty ``rho/2 |message|^2`` per
+        example, as Meshi et al.; primal, dual and gap are then those of the soft problem.
+        "annealed" is soft with a ``rho`` that is halved whenever the soft gap is a tenth of the
+        penalty.
     rho : "auto" or float, default="auto"
         Strength of the penalty on messages, in units of one example: n times the ``rho`` of Meshi
-        et al., so that it means the same for any number of examples. "auto" is in proportion to
-        loss and features.
+        et al., so that it does not depend on the number of examples. "auto" is proportional to loss
+        and features.
     smoothing : float, default=0.0
         Smooths the maxima: each is that of ``theta @ mu - smoothing/2 |mu|^2``. Counts and trees
         are not smoothed. The hard values reported are those without smoothing.
@@ -184,13 +185,13 @@ class SoftAgreement(BlockAscent):
     def default_inertia(self, problem):
         """Inertia in proportion to the curvature of an example, features of all its parts."""
         if problem.in_kernel_space:
-            return 0.0  # a centre would keep all rows that ever moved
+            return 0.0  # a centre would keep all rows that were ever used
         return _INERTIA * problem.mean_square() * float(problem.scales.mean())
 
     def init(self, problem, start, rng):
         graphs = problem.graphs
         if not self.continues(start) or len(start.tables) != int(graphs.first_mass[-1]):
-            start = start_beliefs(graphs, problem.truth)  # or of a fit with other steps
+            start = start_beliefs(graphs, problem.truth)  # also after a fit with other steps
         if self.agreement != "multipliers":
             start.eta[:] = 0.0
         n = problem.n_examples
@@ -218,7 +219,7 @@ class SoftAgreement(BlockAscent):
             check_power("average", self.average)
 
     def started(self, problem, state):
-        """The penalty suits steps with the inertia of an acceleration."""
+        """Set the penalty for steps with the inertia of an acceleration."""
         return state._replace(kappa=self._first_kappa(problem))
 
     def _first_kappa(self, problem) -> float:
@@ -245,12 +246,12 @@ class SoftAgreement(BlockAscent):
         return state
 
     def _share(self, state) -> float:
-        """What the present round counts among those averaged."""
+        """Share of the current round in the average."""
         mass = float(state.rounds) ** (3.0 if self.average is None else self.average)
         return mass / (state.mean_mass + mass)
 
     def _end_round(self, problem, state):
-        """Take in the iterate; balance the penalty, or cool down."""
+        """Add the iterate to the average; adapt the penalty, or lower rho."""
         share = self._share(state)
         if self.average is not None:
             mix_in(state.mean_weights, state.weights, share)
@@ -262,8 +263,8 @@ class SoftAgreement(BlockAscent):
         state = state._replace(mean_mass=state.mean_mass + mass)
         if self.agreement == "annealed":
             return self._cooled(problem, state)
-        # Frank-Wolfe steps, which trees always take, lag behind whatever the penalty is: their
-        # disagreement says little about it.
+        # Frank-Wolfe steps, which trees always take, are slow for any penalty: their disagreement
+        # is no reason to change it.
         lags = self.steps != "exact" or bool((problem.graphs.kind == TREE).any())
         balances = is_text(self.rho) and self.agreement == "multipliers" and not lags
         return self._balanced(state) if balances else state
@@ -276,11 +277,10 @@ class SoftAgreement(BlockAscent):
         return state._replace(kappa=state.kappa * _COOLING) if solved else state
 
     def _balanced(self, state):
-        """Change the penalty when disagreement and movement shrink at different speeds.
+        """Change the penalty when disagreement and movement decrease at different rates.
 
-        Both are relative: disagreement to the beliefs, what the penalty makes of a round's movement
-        to the messages. A stiff penalty holds the beliefs where they are, a loose one lets them
-        drift apart.
+        Both are relative: disagreement to the beliefs, kappa times the movement of a round to the
+        messages. A large kappa slows the beliefs down, a small one lets them disagree.
         """
         beliefs, square = state.dual.variables, float(state.squares.sum())
         moved = float(state.slots @ (beliefs - state.beliefs_before) ** 2)
@@ -298,7 +298,7 @@ class SoftAgreement(BlockAscent):
         return state
 
     def unsettled(self, problem, state):
-        """Whether the disagreement, once small, has become a multiple of what it was."""
+        """Whether the disagreement, after it was small, has grown to a multiple of its minimum."""
         if problem.n_examples < _ENOUGH_EXAMPLES:
             return state, False
         apart = float(state.residuals.sum())
@@ -315,7 +315,7 @@ class SoftAgreement(BlockAscent):
         return out
 
     def points(self, problem, state, at=None) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights and messages that may be good; ``at`` replaces the weights of the iterate."""
+        """Candidate weights and messages; ``at`` replaces the weights of the iterate."""
         points = [(state.weights if at is None else at, self.messages(problem, state))]
         if self.average is not None and state.mean_mass:
             points.append((state.mean_weights, state.mean_messages))
@@ -328,7 +328,7 @@ class SoftAgreement(BlockAscent):
         return (state.mean_messages,) if state.mean_mass else None
 
     def evaluate(self, problem, state, point, dual_weights):
-        """The hard primal at weights and messages, or at better messages."""
+        """The hard primal at weights and messages, which may be improved."""
         weights, messages = point
         value = problem.primal(weights, messages)
         if problem.can_tighten and state.calls:
@@ -345,13 +345,13 @@ class SoftAgreement(BlockAscent):
         """True values at the last iterate and at the average.
 
         With ``agreement="soft"`` they are those of the soft problem, otherwise those of the hard
-        one, to which multipliers and annealing lead.
+        one, to which multipliers and annealing converge.
         """
         soft = self.agreement == "soft"
         points = self.points(problem, state, at)
         hard = [problem.primal(weights, messages) for weights, messages in points]
         if not soft and problem.can_tighten and state.calls:
-            # The better point may have better messages than those that training left it with.
+            # The messages of the better point may be improved.
             best = int(np.argmin(hard))
             weights, messages = points[best]
             messages = problem.tightened(weights, messages, _SWEEPS)
@@ -383,15 +383,15 @@ class SoftAgreement(BlockAscent):
         return values, dual, state._replace(soft_primal=lowest, soft_dual=highest)
 
     def estimate(self, problem, state, apart=0.0):
-        """The gap, if it goes on falling as between the last two checks."""
+        """The gap, extrapolated from the last two checks."""
         return expected_gap(state.trace, state.calls / problem.n_examples)
 
     def bounds(self, problem, state):
-        """What is certified, by name.
+        """Certified values, by name.
 
         ``hard_primal - hard_dual`` bounds the distance to the optimum of the hard problem (the
-        relaxation to the local polytope). With a soft problem there are the bounds of Meshi et al.
-        too, known in advance and usually far larger: see :mod:`.soft_bounds`.
+        relaxation to the local polytope). For a soft problem, the values of Meshi et al. are
+        included; they are known in advance and usually far larger: see :mod:`.soft_bounds`.
         """
         found = {"hard_primal": state.hard_primal}
         if state.best is not None:

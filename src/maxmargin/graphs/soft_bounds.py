@@ -1,4 +1,4 @@
-"""Bounds of Meshi, Srebro and Hazan (2015) on soft agreement, and the default penalty.
+"""Theoretical bounds on soft agreement (Meshi, Srebro and Hazan 2015), and the default penalty.
 
 With M examples, q variables and factors in the largest graph, strength alpha and penalty rho of
 one example (n times that of the paper):
@@ -18,7 +18,7 @@ one example (n times that of the paper):
 
 C is the curvature of Appendix E, ``4 M q (4 R^2 / (alpha M^2) + D / (rho M))``. The appendix has
 ``D = 1 + max |Y_c| / |Y_i|``, which is too small where a variable is in many factors: a variable
-in N factors has N messages that move with it. Here D is the largest N, or the largest number of
+in N factors has N messages that change with it. Here D is the largest N, or the largest number of
 variables in a factor.
 """
 
@@ -34,15 +34,15 @@ _STIFFNESS = 4.5
 
 
 def default_kappa(problem: GraphProblem, scales: np.ndarray, exact: bool = True) -> float:
-    """A penalty in proportion to the loss and curvature that messages have to balance."""
+    """A penalty proportional to the loss and curvature that messages have to balance."""
     graphs = problem.graphs
     slots = np.diff(graphs.held_at)
     held = float(slots[slots > 0].mean()) if np.any(slots > 0) else 1.0
     cost = float(problem.costs.mean())
     curvature = float(scales.mean()) * float(problem.rows.squares.mean())
     kappa = (cost + _STIFFNESS * curvature) / held
-    # Frank-Wolfe steps go to single labellings: soft penalties let them take longer ones. A table
-    # with many entries needs many of them.
+    # Frank-Wolfe steps go towards single labellings: a smaller kappa allows longer steps. A table
+    # with many entries needs many steps.
     if (graphs.kind == TREE).any():
         kappa *= 0.1
     elif not exact:
@@ -110,7 +110,7 @@ def curvature(problem: GraphProblem, rho: float) -> float:
 def known_in_advance(
     problem: GraphProblem, rho: float, gap: float, hard_gap: float, steps: float, smoothing: float
 ) -> dict[str, float]:
-    """The bounds of the paper, by name: see the module."""
+    """The theoretical bounds, by name: see the module."""
     h, blocks = theorem_h(problem) / problem.total_weight, most_blocks(problem.graphs)
     slack = 0.5 * rho * h
     # The theorems are about plain maxima; a smoothed one is at most sigma/2 below.
@@ -124,7 +124,7 @@ def known_in_advance(
     far = curvature(problem, harder) + at_zero if harder > 0.0 else np.inf
 
     def after(bound: float, wanted: float) -> float:
-        """Steps until 6 M q / (t + 1) times the bound is what is wanted."""
+        """Steps until 6 M q / (t + 1) times the bound is ``wanted``."""
         return max(0.0, 6.0 * visited * bound / wanted - 1.0) if wanted > 0.0 else np.inf
 
     return found | {

@@ -9,7 +9,7 @@ import numpy as np
 from .graph import TABLE, TREE, Graphs
 from .kernels.agreement import Beliefs
 
-# States and slots that are looked at together, so that scratch stays small.
+# Number of states and slots that are processed together, to limit the scratch memory.
 _MOST_AT_ONCE = 10**6
 
 
@@ -42,7 +42,7 @@ def _examples_of_shapes(graphs: Graphs) -> Iterator[tuple[int, np.ndarray]]:
 def _true_entries(
     graphs: Graphs, s: int, slots: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray | float]]:
-    """Places of the true entries of tables within examples whose slots have these states, and the
+    """Indices of the true entries of tables within examples whose slots have these states, and the
     mass there: rows are examples."""
     base, begin = graphs.variables[s], graphs.scope_at[graphs.factors[s]]
     factors = np.arange(graphs.factors[s], graphs.factors[s + 1])

@@ -3,6 +3,7 @@
 Spans of label sequences, attachment scores of trees, label images, rankings, and whole outputs.
 """
 
+from .calibration import Reliability, reliability
 from .parts import exact_match_score, mean_iou_score, token_accuracy_score
 from .rankings import hamming_loss, kendall_tau, ranks_of_orderings, spearman_footrule
 from .scorers import get_scorer, scorer_names
@@ -20,9 +21,9 @@ from .spans import (
 from .trees import labeled_attachment_score, unlabeled_attachment_score
 
 __all__ = [
-    "MalformedSpanWarning", "Span", "SpanCounts", "count_spans", "exact_match_score", "find_spans",
-    "get_scorer", "hamming_loss", "kendall_tau", "labeled_attachment_score", "mean_iou_score",
-    "ranks_of_orderings", "scorer_names", "span_classification_report", "span_f1_score",
-    "span_precision_score", "span_recall_score", "spearman_footrule", "token_accuracy_score",
-    "unlabeled_attachment_score",
+    "MalformedSpanWarning", "Reliability", "Span", "SpanCounts", "count_spans", "exact_match_score",
+    "find_spans", "get_scorer", "hamming_loss", "kendall_tau", "labeled_attachment_score",
+    "mean_iou_score", "ranks_of_orderings", "reliability", "scorer_names",
+    "span_classification_report", "span_f1_score", "span_precision_score", "span_recall_score",
+    "spearman_footrule", "token_accuracy_score", "unlabeled_attachment_score",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The formula, or the argmax, that a structure has for a surrogate; nothing to remember."""
+"""The formula, or the argmax, that a structure has for a surrogate; it stores nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .._kernels.vector import dot
 
 
 class Formula(NamedTuple):
-    """``blocks``: whether steps go to the exact maximum of a block where there is one."""
+    """``blocks``: whether steps go to the exact maximum of a block where the structure has one."""
 
     blocks: bool
 

@@ -1,7 +1,7 @@
-"""Max-min on trees: exact saddle points by a double oracle, which remembers nothing.
+"""Max-min on trees: exact saddle points by a double oracle, which stores nothing.
 
-The oracle answers with a bracket of its value, so the certificate holds where a sentence needs more
-trees than the oracle may mix.
+The oracle returns a lower and an upper bound on its value, so the certificate also holds where a
+sentence needs more trees than the oracle may mix.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .._kernels.jit import implements
 from .._kernels.vector import dot
 from ..structures.arborescence_max_min import tree_double_oracle
 
-# A step needs no better answer than one that has all but this share of the block's gap.
+# A step needs no better answer than one that attains all but this share of the gap of its block.
 _STEP_SHARE = 0.1
 
 
@@ -34,7 +34,7 @@ def _answer(oracle, surrogate, structure, i, scores, work, labels, mu):
 @implements(generic.respond, TreeGame)
 def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
     work, _ = room
-    # A step, unlike an evaluation, knows the gap: as long as that is large, a rough answer will do.
+    # For a step, unlike an evaluation, the gap is known: if it is large, low accuracy is enough.
     value = dot(mu, scores) + generic.concave_part(surrogate, structure, i, mu, work)
     upper, _ = tree_double_oracle(
         structure, i, scores, oracle.iterations, 0.0, _STEP_SHARE, value, work, out

@@ -1,7 +1,7 @@
 """Max-min on sequences with the oracle of the paper: saddle-point mirror-prox.
 
-The oracle starts from where the example's last call ended and answers with a bracket of its value,
-so the certificate holds however few iterations it gets.
+The oracle starts at the point where the last call for the example ended, and returns a lower and an
+upper bound on its value, so the certificate holds for any number of iterations.
 
 References
 ----------
@@ -38,17 +38,17 @@ class ChainPairs(NamedTuple):
 
 
 def chain_pairs(structure: Any, iterations: int = 0, factor: float = 4.0) -> ChainPairs:
-    """Every pair at the uniform distributions over what is allowed.
+    """Pairs of uniform distributions over the allowed outputs.
 
     Parameters
     ----------
     structure : Chain
     iterations : int
-        Of mirror-prox, in every step and every evaluation; 0 is ``PER_POSITION`` times the length
-        of the sequence.
+        Iterations of mirror-prox in every step and every evaluation; 0 is ``PER_POSITION`` times
+        the length of the sequence.
     factor : float
-        Of the step length that is safe however the positions depend on each other. On handwritten
-        words the bracket after ten iterations is six times narrower with 4 than with 1.
+        Factor of the step length that is safe for any dependence between the positions. On
+        handwritten words the bracket after ten iterations is six times narrower with 4 than with 1.
     """
     K, n = structure.n_labels, len(structure.indptr) - 1
     theta = np.zeros((len(structure.truth), K))
@@ -62,7 +62,7 @@ def chain_pairs(structure: Any, iterations: int = 0, factor: float = 4.0) -> Cha
 
 @inner
 def _improve(oracle, structure, i, scores, work, labels, theta, pairs, logits, mu):
-    """Run the oracle on the parameters given; returns bounds on its value."""
+    """Run the oracle from given parameters; returns bounds on its value."""
     length, n = theta.shape
     nu = np.empty((length, n))
     iterations = oracle.iterations if oracle.iterations > 0 else PER_POSITION * length

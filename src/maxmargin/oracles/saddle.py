@@ -1,8 +1,8 @@
-"""Max-min on permutations: an iterative oracle, warm-started at the saddle point that each example
-had last.
+"""Max-min on permutations: an iterative oracle, warm-started at the last saddle point of each
+example.
 
-The oracle answers with a bracket of its value, so the certificate holds however few iterations it
-gets.
+The oracle returns a lower and an upper bound on its value, so the certificate holds for any number
+of iterations.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class SaddlePairs(NamedTuple):
     """A pair of doubly stochastic matrices for each example."""
 
     method: Proximal | MirrorProx
-    start: np.ndarray  # where the pair of each example starts
+    start: np.ndarray  # offset of the pair of each example
     mu: np.ndarray
     nu: np.ndarray
-    stiffness: np.ndarray  # how much proximal steps of each example are held back
+    stiffness: np.ndarray  # weight of the proximal term of each example
 
 
 def saddle_pairs(sides: np.ndarray, method: Proximal | MirrorProx) -> SaddlePairs:
-    """Uniform pairs for examples with so many rows each."""
+    """Uniform pairs for examples with ``sides[i]`` rows."""
     sides = np.asarray(sides, np.int64)
     start = np.concatenate([[0], np.cumsum(sides**2)]).astype(np.int64)
     pairs = np.repeat(1.0 / sides, sides**2)
@@ -76,6 +76,6 @@ def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out
 
 @implements(generic.learn_step, SaddlePairs)
 def _learn_step(oracle, i, gamma):
-    # A step that ends short of the answer was held back too little, and the other way round.
+    # A step that ends short of the answer had too small a proximal term, and vice versa.
     change = 0.5 if gamma >= 1.0 else 2.0 if gamma < 0.5 else 1.0
     oracle.stiffness[i] = min(1.0, max(_SOFTEST, change * oracle.stiffness[i]))

@@ -19,7 +19,7 @@ PROJECTIONS = ("sinkhorn", "quadratic")
 # Share of the tolerance of a fit that the bracket of an inexact oracle may take in evaluations. It
 # is relative to an objective that may be a thousandth of the largest loss of a tree.
 _SHARE, _TREE_SHARE = 0.02, 1e-5
-# Iterations of mirror-prox on permutations, unless they are given.
+# Default number of iterations of mirror-prox on permutations.
 _ON_PAIRS = 10
 
 
@@ -43,7 +43,7 @@ class ClosedForm(Oracle):
 
 
 class _Iterative(Oracle):
-    """Oracles of max-min alone."""
+    """Base of the oracles for max-min only."""
 
     iterations: Any
     accuracy: Any = "auto"
@@ -71,15 +71,15 @@ class _Iterative(Oracle):
 class MirrorProx(_Iterative):
     """Saddle-point mirror-prox, the method of the max-min paper, on sequences and permutations.
 
-    It starts where the example was left last, and the certificate includes what its answer lacks.
+    It is warm-started at the last point of the example; the certificate includes its error.
 
     Parameters
     ----------
     iterations : int or "auto", default="auto"
-        Iterations in every step and every evaluation. "auto" is that of the paper on sequences, 10
-        times the length, and 10 on permutations.
+        Iterations in every step and every evaluation. "auto" is the number of the paper on
+        sequences, 10 times the length, and 10 on permutations.
     projection : {"sinkhorn", "quadratic"}, default="sinkhorn"
-        Geometry on permutations: entropy of the marginals, or Euclidean distance, whose answers
+        Geometry on permutations: entropy of the marginals, or Euclidean distance, whose projections
         are sparse.
 
     References
@@ -111,12 +111,12 @@ class MirrorProx(_Iterative):
 class Proximal(_Iterative):
     """Proximal steps to the saddle points of permutations, exact in most blocks.
 
-    They start where the example was left last, and the certificate includes what the answer lacks.
+    They are warm-started at the last point of the example; the certificate includes their error.
 
     Parameters
     ----------
     iterations : int, default=10
-        Proximal steps at most in an evaluation; a step of the solver takes one.
+        Largest number of proximal steps in an evaluation; a step of the solver takes one.
     accuracy : float or "auto", default="auto"
         Width of the bracket at which an evaluation ends. "auto" is a small share of the tolerance
         of the fit.
@@ -136,12 +136,12 @@ class Proximal(_Iterative):
 
 
 class DoubleOracle(_Iterative):
-    """Exact saddle points of trees: a mixture of trees on either side, which grows by best answers.
+    """Exact saddle points of trees: a mixture of trees per player, extended by best responses.
 
     Parameters
     ----------
     iterations : int, default=100
-        Trees mixed at most; the certificate includes what an answer then lacks.
+        Largest number of trees in a mixture; the certificate includes the error that remains.
     accuracy : float or "auto", default="auto"
         Width of the bracket at which an evaluation ends. "auto" is a small share of the tolerance
         of the fit.

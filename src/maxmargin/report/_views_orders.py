@@ -9,6 +9,7 @@ import numpy as np
 from ..conllu import Sentence
 from ..tasks import Data, Outputs
 from ..tasks.own import OtherTask
+from ..tasks.trees import TreeTask
 from ._charts import HeatMap
 from ._drawings import chip, matching, ranking, tree, word_of
 from ._markup import Html, join, shorten, table, tag
@@ -78,6 +79,7 @@ class TreeView(View):
 
     wide = True
     legend = "Dashed and red: a wrong arc. Dotted: the true one."
+    task: TreeTask
 
     def facts(self, data: Data) -> Facts:
         sizes = data.truth.sizes
@@ -88,10 +90,10 @@ class TreeView(View):
         ]  # fmt: skip
 
     def tables(self, truth: Outputs, found: Outputs) -> list[Html]:
-        heads, known = truth.codes, truth.counted
+        heads, known = self.task.heads_of(truth.codes), truth.counted
         place = np.arange(len(heads)) - truth.indptr[truth.example] + 1
         kind = np.where(heads == 0, 0, np.digitize(np.abs(heads - place), [1, 2, 3, 7, 15]))
-        right = found.codes == heads
+        right = self.task.heads_of(found.codes) == heads
         rows = []
         for k, name in enumerate(_ARC_NAMES):
             some = right[known & (kind == k)]
@@ -100,7 +102,8 @@ class TreeView(View):
         return [table(["true head", "found", "words"], rows, caption="By distance of the head")]
 
     def draw(self, data: Data, i: int, found: np.ndarray) -> Html:
-        return tree(words_of(data.given[i], len(found)), found, data.truth[i])
+        heads_of = self.task.heads_of
+        return tree(words_of(data.given[i], len(found)), heads_of(found), heads_of(data.truth[i]))
 
 
 def words_of(sentence: Any, n: int) -> list[str]:

@@ -59,7 +59,8 @@ def weight_of(t, power):
 
 class Trail(NamedTuple):
     """The average over all steps, the t-th iterate weighted by ``t ** power``: it differs from the
-    last iterate by ``correction / mass[0]``. ``mass[1]`` is t; no correction is no average."""
+    last iterate by ``correction / mass[0]``. ``mass[1]`` is t. Without ``correction`` no average is
+    computed."""
 
     correction: np.ndarray
     mass: np.ndarray
@@ -79,9 +80,9 @@ def lengthen(trail):
 
 class Visits(NamedTuple):
     """The blocks to visit next; or, if ``draws`` is not empty, uniform numbers that draw them in
-    proportion to ``gaps * sample weight`` from the sum tree. ``gaps`` are the last known ones.
-    Steps go as far as a line search says; if ``before`` is not negative, that is the number t of
-    steps so far, and they have the length ``2n / (t + 2n)``."""
+    proportion to ``gaps * sample weight`` from the sum tree. ``gaps`` are those of the last visits.
+    Step lengths are found by line search; if ``before`` is not negative, it is the number t of
+    steps so far, and steps have the length ``2n / (t + 2n)``."""
 
     order: np.ndarray
     draws: np.ndarray
@@ -97,8 +98,8 @@ class Visits(NamedTuple):
 
 @leaf
 def visit_blocks(objective, rows, scales, visits, weights, trail, blocks, first, scratch):
-    """The loop of :func:`bcfw_steps` from step ``first`` on, as far as the pool of the blocks has
-    room; returns the number of steps done so far."""
+    """The loop of :func:`bcfw_steps` from step ``first`` on, until the pool of the blocks is full;
+    returns the number of steps done so far."""
     oracle, surrogate, structure = objective
     buffers, found, label_buffer, work = scratch
     order, draws, tree, gaps, fixed = visits
@@ -164,7 +165,7 @@ def bcfw_steps(objective, rows, scales, visits, weights, trail, blocks):
     scales : array
         ``sample_weight_i / (alpha * total weight)``: the step of w in a block.
     visits : Visits
-        The blocks to visit; receives the gap of a block as the visit found it.
+        The blocks to visit; receives the gap of each block at its visit.
     trail : Trail
         The average over all steps, or none.
 

@@ -1,5 +1,5 @@
-"""Vectors of an accelerated proximal point method, each read once: with sparse features they are
-long, and what is made on the way would take as much time as a pass.
+"""Vector operations of an accelerated proximal point method, without temporary arrays: with sparse
+features the vectors are long, and temporary arrays would take as much time as a pass.
 
 The iterate is ``w = (bare + inertia * centre) / (1 + inertia)`` with ``bare = w(mu)``, so
 ``bare = (1 + inertia) w - inertia * centre`` need not be stored.
@@ -17,7 +17,7 @@ def mix_in(mean, vector, share):
 
 @compiled
 def movement(centre, weights, before):
-    """Squares of what the weights and the centre moved from ``before``, and their product."""
+    """Squared distances of weights and centre from ``before``, and the product of both changes."""
     own, ahead, product = 0.0, 0.0, 0.0
     for j in range(weights.shape[0]):
         moved, led = weights[j] - before[j], centre[j] - before[j]
@@ -29,8 +29,8 @@ def movement(centre, weights, before):
 
 @compiled
 def move_centre(weights, before, centre, momentum, inertia, new_inertia):
-    """The centre goes to ``weights + momentum * (weights - before)``, inertia changes, and the
-    weights with both; ``before`` becomes the weights as they were."""
+    """Move the centre to ``weights + momentum * (weights - before)``, change the inertia, and adapt
+    the weights to both; ``before`` becomes the old weights."""
     for j in range(weights.shape[0]):
         here = weights[j]
         there = here + momentum * (here - before[j])

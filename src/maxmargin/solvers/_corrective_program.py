@@ -1,10 +1,10 @@
-"""The quadratic program of mixtures of known outputs, by an interior-point method.
+"""The quadratic program over mixtures of stored outputs, solved by an interior-point method.
 
     minimise    1/2 x' Q x + q' x - sum_i cost_i t_i
     subject to  sum_a x_ia = 1,  x >= 0,  (L_i x_i)_b >= t_i  for all b
 
-Example i mixes its columns a with shares ``x_i``; ``t_i`` is what the mixture is worth against the
-best of its rows b. Arrays are padded to the most columns and rows of an example.
+Example i mixes its columns a with shares ``x_i``; ``t_i`` is the value of the mixture against the
+best of its rows b. Arrays are padded to the largest number of columns and rows of an example.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-# Steps at most, and the share of the way to the boundary that a step takes.
+# Largest number of steps, and the length of a step as a share of the distance to the boundary.
 _MOST_STEPS = 60
 _TO_BOUNDARY = 0.995
 # The least distance from the boundary at the start, in units of losses and of costs.
 _INSIDE = 0.1
-# What is added to the diagonal of a matrix that rounding has made indefinite, in parts of it.
+# Relative amount added to the diagonal of a matrix that is indefinite due to rounding.
 _RIDGE = 1e-14
 
 
@@ -30,7 +30,7 @@ class Program(NamedTuple):
     features: Any  # of all columns, one per row: Q is their Gram matrix
     linear: np.ndarray  # (n, c)
     losses: np.ndarray  # (n, b, c)
-    columns: np.ndarray  # (n, c): which are there; the first always is
+    columns: np.ndarray  # (n, c): whether a column is used; the first one always is
     rows: np.ndarray  # (n, b)
     costs: np.ndarray  # (n,)
 
@@ -115,7 +115,7 @@ class _System:
         moved = np.zeros(change.shape)
         moved[columns] = features @ (features.T @ change[columns])
         moved += self.dual_error - np.einsum("nbc,nb->nc", losses, nu) - z
-        y = moved[:, 0]  # the same in every column that is there
+        y = moved[:, 0]  # the same in every column that is used
         return Point(change, t, nu, slack, z, y)
 
 
@@ -153,8 +153,8 @@ def _longest(values: np.ndarray, change: np.ndarray, there: np.ndarray) -> float
 
 
 def solve_program(program: Program, accuracy: float) -> Point:
-    """Solve until the products of shares and slacks sum to at most ``accuracy``: the value is that
-    close to the optimum."""
+    """Solve until the products of shares and slacks sum to at most ``accuracy``, which bounds the
+    distance of the value to the optimum."""
     at = _start(program)
     columns, rows = program.columns, program.rows
     n_products = int(columns.sum() + rows.sum())

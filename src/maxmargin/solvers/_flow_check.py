@@ -1,8 +1,9 @@
 """True values for flows: the surrogate between two bounds, and the concave part of the dual.
 
-The max-min surrogate of a chain has no closed form. For any predictions nu an ordinary best path,
-with the losses that nu expects added to its scores, is at least its value; the marginals mu of the
-dual are at most. So the primal value reported is an upper bound, and the difference is known.
+The max-min surrogate of a chain has no closed form. For any predictions nu, the score of a best
+path, with the expected losses of nu added to the scores, is an upper bound on it; the marginals mu
+of the dual give a lower bound. The primal value reported is the upper bound, and the difference of
+both is known.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from ._flow_moves import make_scratch
 def _improve(structure, curvature, i, excess, labels, work, predictions):
     """One step of Polyak's subgradient method on the predictions of example i.
 
-    The best path ``labels`` exceeds a lower bound by ``excess``; predictions that expect its labels
-    make it worth less.
+    The best path ``labels`` exceeds a lower bound by ``excess``; predictions closer to its labels
+    lower its value.
     """
     n = structure.n_labels
     first = structure.indptr[i]

@@ -15,7 +15,7 @@ from ._flow_moves import NEW_EDGES, make_scratch, own_square, prox_step, visit_p
 
 @leaf
 def augment(surrogate, structure, predictions, i, scores, out):
-    """Scores plus the losses that the predictions, one row a position, expect."""
+    """Scores plus the expected losses of the predictions, one row per position."""
     n = structure.n_labels
     copy(out, scores)
     for t in range(structure.indptr[i + 1] - structure.indptr[i]):
@@ -39,7 +39,7 @@ def true_score(structure, i, scores):
 
 @leaf
 def _worst_path(structure, flows, i, scratch):
-    """The output in the flow with the lowest augmented score: its labels, score, and room."""
+    """The output in the flow with the lowest augmented score: its labels, score, and mass."""
     n = structure.n_labels
     first = structure.indptr[i]
     length = structure.indptr[i + 1] - first
@@ -63,7 +63,7 @@ def _worst_path(structure, flows, i, scratch):
             end = k
     value = lowest[length - 1, end]
     room = 1.0
-    if value == np.inf:  # nothing but dust of rounding
+    if value == np.inf:  # only rounding errors are left
         return value, 0.0
     for t in range(length - 1, -1, -1):
         scratch.worst[t] = end
@@ -124,7 +124,7 @@ def _swap_outputs(surrogate, structure, rows, curvature, flows, i, scale, gain, 
 
 @leaf
 def _fill_tables(structure, transitions, scratch):
-    """Scores of transitions with what is forbidden, and their transpose."""
+    """Scores of transitions, minus infinity where forbidden, and their transpose."""
     n = structure.n_labels
     for j in range(n):
         for k in range(n):
@@ -137,7 +137,7 @@ def _fill_tables(structure, transitions, scratch):
 
 @leaf
 def _spread_move(structure, i, t, moved, scale, unary):
-    """Tell the other positions of a sequence with known products what a move changes for them."""
+    """Update the scores of the other positions after a move, from the known inner products."""
     base = structure.products_indptr[i]
     for s in range(unary.shape[0]):
         if s != t:
@@ -181,8 +181,9 @@ def _score_position(structure, rows, weights, i, t, out):
 def _sweep(surrogate, structure, rows, curvature, flows, i, scale, known, weights, scratch):
     """Visit all positions of a sequence.
 
-    With ``known`` inner products the scores of all positions follow every move, and the weights
-    change once, after the sweep; otherwise they change, and give new scores, at every position.
+    With ``known`` inner products the scores of all positions are updated after every move, and the
+    weights once, after the sweep; otherwise the weights are updated, and scores computed from them,
+    at every position.
     """
     n = structure.n_labels
     length = structure.indptr[i + 1] - structure.indptr[i]
@@ -204,7 +205,7 @@ def _sweep(surrogate, structure, rows, curvature, flows, i, scale, known, weight
                 _spread_move(structure, i, t, earlier, scale, unary)
             else:
                 _apply_position(structure, rows, weights, i, t, earlier, scale)
-    if not known:  # what is left are the transitions
+    if not known:  # only the transitions remain
         for part in range(length * n):
             total[part] = 0.0
     generic.add_block(structure, rows, weights, i, total[:size], -scale)
@@ -214,8 +215,8 @@ def _sweep(surrogate, structure, rows, curvature, flows, i, scale, known, weight
 def visit_examples(
     surrogate, structure, rows, curvature, scales, visits, weights, flows, first, scratch
 ):
-    """The loop of :func:`flow_steps` from step ``first`` on, as far as the pool of the flows has
-    room; returns the number of steps done so far, and how many places are missing in the pool."""
+    """The loop of :func:`flow_steps` from step ``first`` on, until the pool of the flows is full;
+    returns the number of steps done so far, and the number of entries missing in the pool."""
     n = structure.n_labels
     order, draws, tree, gaps, _ = visits
     by_gap = draws.shape[0] > 0
@@ -271,7 +272,7 @@ def flow_steps(surrogate, structure, rows, curvature, scales, visits, weights, f
     scales : array
         ``sample_weight_i / (strength * total weight)``: the step of w in a block.
     visits : Visits
-        The examples to visit; receives the gap of a block as the visit found it.
+        The examples to visit; receives the gap of each block at its visit.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Moves of mass at one position of a chain, and the room that a visit needs."""
+"""Moves of mass at one position of a chain, and the scratch memory of a visit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .._kernels.jit import inner, leaf
 from .._kernels.maxima import largest_sum
 from .._kernels.vector import copy
 
-# Moves at one position end when one gains less than this share of the first, or after so many.
+# Moves at one position end when one gains less than this share of the first, or after this number.
 _ENOUGH = 0.1
 _MOST_MOVES = 2
-# So many edges can be new at a position after a visit: of the moves there, of those at the
+# Largest number of new edges at a position after a visit: of the moves there, of those at the
 # position before, and of a move of whole outputs.
 NEW_EDGES = 2 * _MOST_MOVES + 1
 # Share of a position's own curvature that the prox term of the predictions may add.
@@ -30,7 +30,7 @@ class Curvature(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one visit."""
+    """Scratch memory for one visit."""
 
     scores: np.ndarray  # of the block
     augmented: np.ndarray
@@ -50,7 +50,7 @@ class Scratch(NamedTuple):
 
 @inner
 def make_scratch(structure, rows):
-    """Room for the largest example."""
+    """Scratch memory for the largest example."""
     n, longest = structure.n_labels, structure.longest
     largest = generic.largest_block(structure)
     return Scratch(
@@ -95,8 +95,8 @@ def own_square(structure, rows, i, t):
 def _best_detour(flows, p, t, length, gains, zeros, scratch):
     """The mass at position t that gains most from another label there.
 
-    Mass flows in by an edge and out by another one; both neighbours keep their labels. Returns the
-    gain, the place of the edge in and of the edge out (-1 at the end of the sequence).
+    Mass enters by one edge and leaves by another; both neighbours keep their labels. Returns the
+    gain, and the indices of the entering and the leaving edge (-1 at the end of the sequence).
     """
     n = gains.shape[0]
     table, turned = scratch.table, scratch.turned
@@ -182,7 +182,7 @@ def _take_detour(structure, flows, i, t, best_in, best_out, new, gamma, scale, s
 
 @leaf
 def visit_position(surrogate, structure, rows, curvature, flows, i, t, scale, scores, scratch):
-    """Moves at one position; ``scores`` of its labels follow. Returns whether mass was moved."""
+    """Moves at one position; updates ``scores`` of its labels. Returns whether mass was moved."""
     n = structure.n_labels
     first = structure.indptr[i]
     length = structure.indptr[i + 1] - first

@@ -30,21 +30,21 @@ from .._kernels.vector import add_scaled, copy, dot
 
 
 class Pools(NamedTuple):
-    """Iterates of all examples, one after another, and what a step writes anew."""
+    """Iterates of all examples, stored consecutively, and arrays that every step overwrites."""
 
-    sides: np.ndarray  # rows of each example
-    start: np.ndarray  # where its point starts in ``points`` and ``moves``
-    system_start: np.ndarray  # where its system starts in ``systems``
+    sides: np.ndarray  # number of rows of each example
+    start: np.ndarray  # offset of its point in ``points`` and ``moves``
+    system_start: np.ndarray  # offset of its system in ``systems``
     points: np.ndarray
     moves: np.ndarray
     systems: np.ndarray
     stiffness: np.ndarray
-    parts: np.ndarray  # where its parts start in ``stiffness``
+    parts: np.ndarray  # offset of its parts in ``stiffness``
 
 
 @leaf
 def _newton_of(pools, i, work):
-    """The system of example i, with its stiffness from where it was kept."""
+    """The system of example i, with its stored stiffness."""
     n = pools.sides[i]
     newton = newton_at(n, 0, pools.systems[pools.system_start[i] :], work)
     copy(newton.stiffness, pools.stiffness[pools.parts[i] : pools.parts[i] + n * n])
@@ -98,7 +98,7 @@ def widest_scores(structure, rows, weights, pools, work):
 
 @leaf
 def factorize_all(structure, rows, sample_weight, pools, work, hessian):
-    """Factorise the systems of all examples, and add what they contribute to the Hessian."""
+    """Factorise the systems of all examples, and add their contributions to the Hessian."""
     none = work[:0].reshape(0, 0)
     for i in range(pools.sides.shape[0]):
         n = pools.sides[i]
@@ -115,8 +115,8 @@ def factorize_all(structure, rows, sample_weight, pools, work, hessian):
 
 @leaf
 def add_answers(structure, rows, sample_weight, weights, goal, second, pools, work, right):
-    """``right += sum_i s_i Phi(x_i) (phi(y_i) - mu_i - d_i)`` with the changes d_i of mu_i that the
-    examples would answer if the weights did not move."""
+    """``right += sum_i s_i Phi(x_i) (phi(y_i) - mu_i - d_i)``, with the change d_i of mu_i at fixed
+    weights."""
     none = work[:0].reshape(0, 0)
     for i in range(pools.sides.shape[0]):
         n = pools.sides[i]
@@ -136,7 +136,7 @@ def add_answers(structure, rows, sample_weight, weights, goal, second, pools, wo
 
 @leaf
 def find_moves(structure, rows, weights, goal, second, pools, work):
-    """Directions of all examples, for weights that have moved; returns how far all may go."""
+    """Directions of all examples, given that of the weights; returns the largest step length."""
     none = work[:0].reshape(0, 0)
     length = 1.0
     for i in range(pools.sides.shape[0]):

@@ -1,4 +1,4 @@
-"""The compiled pass of block-coordinate pairwise Frank-Wolfe over remembered outputs."""
+"""The compiled pass of block-coordinate pairwise Frank-Wolfe over stored outputs (atoms)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from .._kernels.jit import compiled, leaf
 from .._kernels.vector import add_scaled
 from ._bcfw_kernel import draw_from_sum_tree, lengthen, set_in_sum_tree
 
-# Steps over remembered outputs end when the best of them gains less than this share of the
-# first step's gain, or after this many.
+# Steps over atoms end when the best of them gains less than this share of the gain of the first
+# step, or after this number of steps.
 _ENOUGH = 0.3
 _MOST_STEPS = 20
 
 
 @leaf
 def _list_parts(structure, atoms, i, length, parts, n_parts):
-    """Parts of all remembered outputs of example i."""
+    """Parts of all atoms of example i."""
     for a in range(atoms.count[i]):
         first = atoms.labels_start[i] + a * length
         n_parts[a] = generic.output_parts(
@@ -28,7 +28,7 @@ def _list_parts(structure, atoms, i, length, parts, n_parts):
 
 @leaf
 def _score_atoms(count, gains, parts, n_parts, scores):
-    """Scores of the remembered outputs."""
+    """Scores of the atoms."""
     for a in range(count):
         total = 0.0
         for p in range(n_parts[a]):
@@ -38,7 +38,7 @@ def _score_atoms(count, gains, parts, n_parts, scores):
 
 @leaf
 def _extremes(atoms, i, scores):
-    """The best remembered output, and the worst that has any weight."""
+    """The best atom, and the worst one with positive weight."""
     best, worst = 0, -1
     for a in range(atoms.count[i]):
         if scores[a] > scores[best]:
@@ -50,8 +50,8 @@ def _extremes(atoms, i, scores):
 
 @leaf
 def _look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known):
-    """Loss-augmented argmax of example i into ``output``, parts and scores of what it remembers
-    into ``known``; returns the value of the one and the gap to the mixture of the others."""
+    """Write the loss-augmented argmax of example i to ``output``, and parts and scores of its atoms
+    to ``known``; returns the value of the argmax and its gap to the mixture of the atoms."""
     parts, n_parts, scores = known
     low, high = generic.label_range(structure, i)
     output = output_buffer[: high - low]
@@ -69,9 +69,9 @@ def _look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work,
 
 @leaf
 def _move_mass(structure, rows, atoms, i, scale, blocks, work, known):
-    """Move mass from the worst remembered output to the best, several times.
+    """Move mass from the worst atom to the best, several times.
 
-    ``blocks`` are the gains of the parts, zeros, and what gets the sum of all moves."""
+    ``blocks`` are the gains of the parts, zeros, and an array that receives the sum of moves."""
     gains, pair, total = blocks
     parts, n_parts, scores = known
     low, high = generic.label_range(structure, i)
@@ -113,11 +113,11 @@ def _move_mass(structure, rows, atoms, i, scale, blocks, work, known):
 
 @compiled
 def pairwise_steps(objective, rows, scales, visits, weights, trail, atoms):
-    """Visit examples: ask the oracle for a new output, then move mass between remembered ones.
+    """Visit examples: call the oracle for a new output, then move mass between atoms.
 
-    A step moves mass from the worst output to the best, as far as the dual rises. The scores of
-    the block follow through its own Gram matrix, so that only the sum of all moves touches the
-    weights. Arguments and answer are those of ``bcfw_steps``; the surrogate must have a linear H.
+    A step moves mass from the worst output to the best, by exact line search. The scores of the
+    block are updated with its own Gram matrix, so that only the sum of all moves changes the
+    weights. Arguments and result are those of ``bcfw_steps``; the surrogate must have a linear H.
     """
     structure = objective.structure
     largest = generic.largest_block(structure)

@@ -1,4 +1,4 @@
-"""The compiled pass over outputs that examples remember."""
+"""The compiled pass over the stored outputs (atoms) of examples."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..structures import chain_revisit  # noqa: F401  (its answers, for the kern
 
 @compiled
 def revisit_steps(structure, rows, scales, order, weights, atoms):
-    """Visit examples that remember several outputs: move mass between these, without asking for a
-    new one. Outputs that have lost all their mass are forgotten."""
+    """Visit examples with several atoms: move mass between these, without a call of the oracle.
+    Atoms without mass are removed."""
     most = 1
     for i in order:
         most = max(most, atoms.count[i])

@@ -10,9 +10,9 @@ from .._kernels.jit import compiled
 
 @compiled
 def subgradient_steps(objective, rows, factors, alpha, order, n_before, sums, late):
-    """Visit examples in order; returns the sum of the concave parts of the oracle's answers.
+    """Visit examples in order; returns the sum of the concave parts of the answers of the oracle.
 
-    ``sums`` is ``u_t``; ``late`` gets ``(t - 1)`` times the change at step t, so that
+    ``sums`` is ``u_t``; ``late`` accumulates ``(t - 1)`` times the change at step t, so that
     ``sum_{s <= t} u_s = t u_t - late``.
     """
     oracle, surrogate, structure = objective

@@ -1,7 +1,7 @@
 """The compiled pass of block-coordinate Frank-Wolfe where H is linear: steps towards one output.
 
-The same steps as the general kernel's, but only the parts of the output found and those stored in
-the block are touched: a few dozen of the hundreds of parts of a chain.
+The steps are those of the general kernel, but only the parts of the new output and those stored in
+the block are read: a few dozen of the hundreds of parts of a chain.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ._bcfw_kernel import draw_from_sum_tree, lengthen, set_in_sum_tree
 
 @leaf
 def visit_blocks(structure, rows, scales, visits, weights, trail, blocks, first, scratch):
-    """The loop of :func:`vertex_steps` from step ``first`` on, as far as the pool of the blocks has
-    room; returns the number of steps done so far."""
+    """The loop of :func:`vertex_steps` from step ``first`` on, until the pool of the blocks is
+    full; returns the number of steps done so far."""
     gain_buffer, direction_buffer, places, output_buffer, part_buffer, work = scratch
     order, draws, tree, gaps, _ = visits
     by_gap = draws.shape[0] > 0
@@ -74,7 +74,7 @@ def visit_blocks(structure, rows, scales, visits, weights, trail, blocks, first,
 def vertex_steps(objective, rows, scales, visits, weights, trail, blocks):
     """Visit blocks: a loss-augmented argmax, and the exact step towards it.
 
-    Arguments and answer are those of ``bcfw_steps``; the surrogate must have a linear H.
+    Arguments and result are those of ``bcfw_steps``; the surrogate must have a linear H.
     """
     structure = objective.structure
     largest, most_labels, most_parts, work = scratch_sizes(structure, rows)

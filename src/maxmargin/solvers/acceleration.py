@@ -1,14 +1,14 @@
 """Acceleration of any solver that climbs a dual: the proximal point method, with momentum.
 
-What the inner solver climbs is the dual of
+The inner solver climbs the dual of
 
     P(w) + inertia * alpha / 2 |w - centre|^2,    w = (w(mu) + inertia * centre) / (1 + inertia),
 
-which is better conditioned the more inertia there is: the same blocks, with ``scales / (1 +
-inertia)``. After every round the centre moves to ``w + momentum * (w - w before)``. Values reported
-are always those of P, and of its own dual at mixtures of the points that were met: a dual point is
-known by its concave part and its w(mu), which mix linearly (H is concave, so a mixture is worth at
-least as much), and the best mixture of the last one with all before is found in closed form.
+which is better conditioned for larger inertia: the same blocks, with ``scales / (1 + inertia)``.
+After every round the centre moves to ``w + momentum * (w - w before)``. Values reported are always
+those of P, and of its own dual at mixtures of the dual points so far: a dual point is represented
+by its concave part and its w(mu), which mix linearly (H is concave, so this value of a mixture is a
+lower bound), and the best mixture of the last point with the earlier ones has a closed form.
 
 References
 ----------
@@ -28,16 +28,16 @@ from .problem import DualPoint, best_share
 
 # Rounds between two mixtures of dual points; each costs a pass without oracles.
 _MIXED_ROUNDS = 2
-# Share of the inertia that is left when momentum pointed the wrong way.
+# Factor of the inertia when momentum points in the wrong direction.
 _LESS_INERTIA = 0.7
 # How fast inertia follows the cosine between two movements, up and down; after this number of
-# rounds more and more slowly. Bounds of inertia, in units of the first one.
+# rounds more and more slowly. Bounds on the inertia, in units of the first one.
 _GAIN_UP, _GAIN_DOWN, _SETTLING = 0.2, 0.1, 20.0
 _LEAST, _MOST = 0.75, 3.0
-# Inertia at most: the weights of the dual point are a difference of numbers larger by this factor,
-# and what rounding makes of them must stay far below any gap that is asked for.
+# Largest inertia: the weights of the dual point are a difference of numbers larger by this factor,
+# and their rounding error must stay far below any useful tolerance.
 _MOST_INERTIA = 1e6
-# Inertia is halved, and momentum forgotten, if the gap has not shrunk for so many rounds.
+# Number of rounds without a smaller gap after which inertia is halved and momentum reset.
 _PATIENCE = 20
 
 
@@ -51,11 +51,11 @@ class AcceleratedState(NamedTuple):
     inertia: float
     first: float  # inertia at the start
     best: DualPoint | None
-    ratio: float  # of the true gap to the guess, at the last check
+    ratio: float  # of the true gap to its estimate, at the last check
     centred_at: int  # oracle calls when the centre moved
-    lowest: float  # of the guesses of the gap after each round
+    lowest: float  # smallest estimate of the gap after a round
     stale: int  # rounds since then
-    calm: float  # factor of the bounds of inertia: less where the gap did not shrink any more
+    calm: float  # factor of the bounds on the inertia: decreases when the gap stops shrinking
     apart: float = 0.0  # alpha/2 |w - w(mu)|^2 when the centre moved
 
     @property
@@ -81,12 +81,12 @@ class Accelerated(Wrapper):
     Parameters
     ----------
     solver : Solver or str, default="auto"
-        Climbs a dual by steps that do not depend on the strength of the regularisation but through
-        ``problem.scales``. A name is the solver that it means for the problem, without its own
-        acceleration.
+        Climbs a dual by steps that depend on the strength of the regularisation only through
+        ``problem.scales``. A name stands for the solver that is chosen for the problem, without its
+        own acceleration.
     inertia : "auto" or float, default="auto"
         Weight of the proximal term in units of alpha at the start; 0 is the solver itself. "auto"
-        is what suits the solver and the problem.
+        is chosen for the solver and the problem.
 
     Notes
     -----
@@ -134,7 +134,7 @@ class Accelerated(Wrapper):
         return state if len(inner.pending) else self._end_round(problem, state)
 
     def _end_round(self, problem, state):
-        """Take in the dual point; move the centre when it is due."""
+        """Update the mixture by the dual point; move the centre when it is due."""
         momentum, inner = self.solver.momentum, state.inner
         if inner.rounds % _MIXED_ROUNDS == 0:
             state = state._replace(best=self._better_mixture(problem, state))
@@ -145,7 +145,7 @@ class Accelerated(Wrapper):
         inertia, damping = state.inertia, momentum.damping
         apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
         if momentum.cosine is None:
-            if unsettled or product > own:  # momentum points to where the weights came from
+            if unsettled or product > own:  # momentum points backwards
                 inertia, damping = _LESS_INERTIA * inertia, 0.0
         else:
             state = _with_progress(state, self.solver.estimate(problem, inner, apart))
@@ -182,8 +182,7 @@ class Accelerated(Wrapper):
         return bare
 
     def settled(self, state) -> np.ndarray:
-        """The iterate: right after the centre has moved, the weights are not yet where they
-        belong."""
+        """The iterate. Right after a move of the centre, the weights do not yet belong to it."""
         return state.before if state.inner.calls == state.centred_at else state.inner.weights
 
     def point(self, problem, state):
@@ -208,8 +207,8 @@ class Accelerated(Wrapper):
         return state, candidates
 
     def estimate(self, problem, state, apart=0.0):
-        """``P(w) - D(mu)`` is the mean gap of the blocks at w and ``alpha/2 |w - w(mu)|^2``; better
-        points than these two are known, as the last check has shown."""
+        """``P(w) - D(mu)``, the mean gap of the blocks at w plus ``alpha/2 |w - w(mu)|^2``, times
+        the ratio of true gap to estimate at the last check: better points are known."""
         if state.inner.calls == state.centred_at:
             apart += state.apart
         elif state.inertia > 0.0:
@@ -228,8 +227,8 @@ class Accelerated(Wrapper):
 
 
 def _adapted_inertia(state: AcceleratedState, missing: float) -> float:
-    """More inertia if the weights do not go on as they went, because a round has not settled them;
-    less if they do, because the centre lags behind."""
+    """More inertia if the weights change direction, because rounds are not accurate enough; less if
+    they keep it, because the centre lags behind."""
     gain = _GAIN_UP if missing > 0.0 else _GAIN_DOWN
     gain *= min(1.0, _SETTLING / state.inner.rounds)
     unit = state.first * state.calm
@@ -237,13 +236,13 @@ def _adapted_inertia(state: AcceleratedState, missing: float) -> float:
 
 
 def _with_progress(state: AcceleratedState, guess: float) -> AcceleratedState:
-    """Take in the guess of the gap after a round.
+    """Update the state by the estimate of the gap after a round.
 
-    Rounds are not exact, and with too much inertia for what they achieve the weights can swing
-    around the optimum for ever. Without inertia the dual only rises, so less of it ends that.
+    Rounds are not exact, and with too much inertia for their accuracy the weights can oscillate
+    around the optimum. Without inertia the dual never decreases, so less inertia ends this.
     """
     if guess < state.lowest:
         return state._replace(lowest=guess, stale=0)
     if state.stale < _PATIENCE:
         return state._replace(stale=state.stale + 1)
-    return state._replace(lowest=np.inf, stale=0, calm=0.5 * state.calm)  # begin anew
+    return state._replace(lowest=np.inf, stale=0, calm=0.5 * state.calm)  # start again

@@ -1,4 +1,4 @@
-"""The average of the iterates after each round: nearly always the better primal point."""
+"""The average of the iterates after each round: usually the better primal point."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AveragedState(NamedTuple):
     mean: Point
     mass: float
     rounds: int
-    ratio: float  # of the true gap to the guess, at the last check
+    ratio: float  # of the true gap to its estimate, at the last check
 
     @property
     def weights(self) -> np.ndarray:
@@ -49,9 +49,9 @@ class Averaged(Wrapper):
     Parameters
     ----------
     solver : Solver or str, default="auto"
-        A name is the solver that it means for the problem, without its own average.
+        A name stands for the solver that is chosen for the problem, without its own average.
     power : float, default=8.0
-        0 is the plain mean; the larger, the more the last iterates count. At most 50.
+        0 is the plain mean; larger values give more weight to the last iterates. At most 50.
     """
 
     def __init__(self, solver: Any = "auto", power: float = 8.0):
@@ -98,5 +98,5 @@ class Averaged(Wrapper):
         return state._replace(inner=inner, ratio=ratio), candidates
 
     def estimate(self, problem, state, apart=0.0):
-        """That of the solver; the average is a better point, as the last check has shown."""
+        """The estimate of the solver, times the ratio of true gap to estimate at the last check."""
         return state.ratio * self.solver.estimate(problem, state.inner, apart)

@@ -1,9 +1,9 @@
-"""What a solver is: parameters in a value, progress in a state.
+"""Solvers: parameters in a value, progress in a state.
 
-A solver is a description of a method: it holds parameters and nothing that it learnt. Whatever it
-knows about a problem is in its *state*, one NamedTuple that :meth:`Solver.init` makes and
-:meth:`Solver.advance` hands on; a checkpoint, a warm start and a worker need nothing else. Arrays
-in a state are working storage: a solver may write into those of the state it was given.
+A solver describes a method: it holds parameters and no results. Its progress on a problem is in
+its *state*, one NamedTuple that :meth:`Solver.init` makes and :meth:`Solver.advance` updates; a
+checkpoint, a warm start and a worker need nothing else. Arrays in a state are working storage: a
+solver may write to those of the state that it receives.
 
 Every state has
 
@@ -28,14 +28,14 @@ from .._validation import check_choice, check_number
 from ._centre_kernel import mix_in
 from .problem import Evaluation
 
-# A million rounds to this power are still a number.
+# A million rounds to this power do not overflow.
 _MOST_POWER = 50.0
-# The least ratio of a true gap to its guess that is believed.
+# Lower bound on the ratio of a true gap to its estimate.
 _LEAST_RATIO = 0.05
 
 # Certified values at some weights.
 Candidate = tuple[np.ndarray, Evaluation]
-# Weights, then whatever else the primal value at these weights is computed from.
+# Weights, then other arrays from which the primal value at these weights is computed.
 Point = tuple[np.ndarray, ...]
 
 
@@ -47,12 +47,12 @@ def check_power(name: str, power: Any) -> float:
     return value
 
 
-# Solvers that have a name; solvers/auto.py tells what each is for a problem.
+# Names of solvers; solvers/auto.py chooses the solver for a name and a problem.
 NAMES = ("auto", "accelerated", "bcfw", "pairwise", "flow", "subgradient", "lbfgs", "soft")
 
 
 def check_inner(solver: Any) -> None:
-    """Refuse what is no solver: neither a name nor a value with usable parameters."""
+    """Refuse what is neither a name of a solver nor a solver with valid parameters."""
     if isinstance(solver, Solver):
         solver.validate()
     else:
@@ -60,7 +60,7 @@ def check_inner(solver: Any) -> None:
 
 
 def with_bound(found: Evaluation, dual: float) -> Evaluation:
-    """Values with a better lower bound; what oracles may have added is at most the gap then."""
+    """Values with a better lower bound; limits the error of oracles to the new gap."""
     if dual <= found.dual:
         return found
     error = min(found.oracle_error, max(0.0, found.primal - dual))
@@ -68,8 +68,8 @@ def with_bound(found: Evaluation, dual: float) -> Evaluation:
 
 
 def trusted_ratio(candidates: list[Candidate], guess: float, before: float) -> float:
-    """The ratio of the gap between the best values to its guess, within bounds; that of before
-    where there is none."""
+    """The ratio of the gap between the best values to its estimate, within bounds; ``before`` if
+    there is none."""
     gap = min(found.primal for _, found in candidates)
     gap -= max(found.dual for _, found in candidates)
     if not (0.0 < guess < np.inf and gap < np.inf):
@@ -78,7 +78,7 @@ def trusted_ratio(candidates: list[Candidate], guess: float, before: float) -> f
 
 
 def expected_gap(trace: tuple[tuple[float, float], ...], now: float) -> float:
-    """The gap after ``now`` passes, if it goes on falling as between the last two checks."""
+    """The gap after ``now`` passes, extrapolated from the last two checks."""
     if len(trace) < 3:
         return np.inf
     (before, old), (then, new) = trace[-2:]
@@ -88,10 +88,10 @@ def expected_gap(trace: tuple[tuple[float, float], ...], now: float) -> float:
 
 
 class Momentum(NamedTuple):
-    """How a solver is accelerated best.
+    """Parameters of the acceleration of a solver.
 
-    ``damping`` is the share of the momentum of the theory, in which rounds are exact; ``rounds``
-    are those between two moves of the centre. With a ``cosine`` inertia adapts, see
+    ``damping`` is the factor of the momentum of the theory, which assumes exact rounds; ``rounds``
+    is the number of rounds between two moves of the centre. With a ``cosine`` inertia adapts, see
     :class:`~maxmargin.solvers.acceleration.Accelerated`.
     """
 
@@ -106,15 +106,15 @@ class Solver(BaseEstimator):
     momentum = Momentum(damping=0.8)
     visits_blocks = False  # whether it climbs a dual block by block: it can be accelerated
     repairs_dual = False  # whether a dual point is feasible only after :meth:`dual_point`
-    check_every: int | None = None  # passes between two checks; None: as the loop decides
-    accelerated = False  # whether there is an acceleration in it
-    sums_gradients = False  # whether all that it asks are gradients, which parts can sum
-    partitioned = False  # whether it says how examples are cut into parts
+    check_every: int | None = None  # passes between two checks; None: chosen by the loop
+    accelerated = False  # whether it contains an acceleration
+    sums_gradients = False  # whether it needs only gradients, which are sums over parts
+    partitioned = False  # whether it defines the partition of the examples into parts
     duals: tuple[type, ...] = ()  # classes of dual points that it can start from
 
     @property
     def inner(self) -> Any:
-        """The solver that this one goes around, or its name; None if there is none."""
+        """The solver that this one wraps, or its name; None if there is none."""
         return self.get_params(deep=False).get("solver")
 
     @property
@@ -123,7 +123,7 @@ class Solver(BaseEstimator):
         return type(self).evaluate is not Solver.evaluate
 
     def missing(self, problem: Any) -> list[str]:
-        """What the problem does not have and this solver needs; nothing if it can be solved."""
+        """Requirements of this solver that the problem does not meet; empty if it can be solved."""
         return []
 
     def validate(self) -> None:
@@ -138,9 +138,9 @@ class Solver(BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__}.init")
 
     def advance(self, problem: Any, state: Any, steps: int) -> Any:
-        """Take at most so many steps, at most to the end of the round.
+        """Take at most ``steps`` steps, at most to the end of the round.
 
-        How the steps are cut into calls makes no difference to what they do.
+        The result must not depend on how the steps are divided into calls.
         """
         raise NotImplementedError(f"{type(self).__name__}.advance")
 
@@ -158,8 +158,8 @@ class Solver(BaseEstimator):
     def mixed(
         self, problem: Any, state: Any, mean: Point, share: float, at: np.ndarray | None = None
     ) -> Point:
-        """An average of points after it has taken in that of the state, with a share; ``at`` are
-        weights in the place of its own."""
+        """An average of points, updated by the point of the state with a given share; ``at`` are
+        weights to use in place of its own."""
         weights, *others = self.point(problem, state)
         point = (weights if at is None else at, *others)
         mean = mean or tuple(np.zeros_like(array) for array in point)
@@ -176,7 +176,7 @@ class Solver(BaseEstimator):
         return None
 
     def missing_in_parts(self) -> list[str]:
-        """What keeps it from training in parts of the examples."""
+        """Reasons why it cannot train in parts of the examples."""
         return []
 
     def gathered(self, problem: Any, state: Any) -> Any:
@@ -198,10 +198,10 @@ class Solver(BaseEstimator):
         at: np.ndarray | None = None,
         dual_weights: np.ndarray | None = None,
     ) -> tuple[Any, list[Candidate]]:
-        """True values of all candidates; the state may take in what was found on the way.
+        """True values of all candidates; the state may be updated by what the check computes.
 
-        A wrapper that moves the weights says which ones count as the iterate (``at``), and what the
-        weights ``w(mu)`` of the dual point are; by default both are ``state.weights``.
+        A wrapper that moves the weights passes those that count as the iterate (``at``), and the
+        weights ``w(mu)`` of the dual point; by default both are ``state.weights``.
         """
         weights, *others = self.point(problem, state)
         weights = weights if at is None else at
@@ -210,7 +210,7 @@ class Solver(BaseEstimator):
         return state, [(weights, found)]
 
     def estimate(self, problem: Any, state: Any, apart: float = 0.0) -> float:
-        """A cheap guess of the gap, to decide when a check is worth a pass.
+        """A cheap estimate of the gap, to decide when a check is worth a pass.
 
         ``apart`` is ``alpha/2 |w - w(mu)|^2`` where a wrapper has moved the weights: it adds to the
         mean gap of the blocks.
@@ -226,7 +226,7 @@ class Solver(BaseEstimator):
         return state
 
     def unsettled(self, problem: Any, state: Any) -> tuple[Any, bool]:
-        """Whether an acceleration should forget its momentum."""
+        """Whether an acceleration should reset its momentum."""
         return state, False
 
     def refreshed(self, problem: Any, state: Any) -> Any:
@@ -245,7 +245,7 @@ class Solver(BaseEstimator):
 class Wrapper(Solver):
     """A solver around another one, whose state is the ``inner`` of its own.
 
-    What a subclass does not change is that of the solver within.
+    What a subclass does not override is delegated to the inner solver.
     """
 
     solver: Any

@@ -17,7 +17,7 @@ class Checked(Solver):
     Parameters
     ----------
     solver : Solver or str, default="auto"
-        Any solver; this goes around all other wrappers.
+        Any solver. ``Checked`` must be the outermost wrapper.
     every : int, default=1
         Passes between two checks.
 

@@ -1,4 +1,4 @@
-"""A solver at work on a problem: what the loop drives."""
+"""A solver at work on a problem, with its state; run by the loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .loop import Stepper
 
 
 class Climb(Stepper):
-    """A solver, a problem, and the state between them.
+    """A solver, a problem, and the state of the solver.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Climb(Stepper):
         return candidates
 
     def estimate(self) -> float:
-        """A cheap guess of the gap."""
+        """A cheap estimate of the gap."""
         return self.solver.estimate(self.problem, self.state)
 
     def refresh(self) -> bool:
@@ -69,7 +69,7 @@ class Climb(Stepper):
 
     @property
     def between_rounds(self) -> bool:
-        """Whether every block planned was visited."""
+        """Whether every block of the round was visited."""
         return not len(self.state.pending)
 
     @property

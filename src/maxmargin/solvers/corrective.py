@@ -1,16 +1,16 @@
-"""Max-min over trees by mixtures of known trees, all corrected together.
+"""Max-min over trees by mixtures of stored trees, all optimised together.
 
-Both players of every sentence know some trees. With these, the dual is a quadratic program over
-mixtures (:mod:`._corrective_program`), which an interior-point method solves to the end; at the
-weights that it gives, the double oracle adds the trees of the saddle point of every sentence, and
-those that neither player needs are forgotten. So that weights do not leave the place where the
-known trees tell the truth, the program has a proximal term around the best weights met,
+Trees are stored for both players of every sentence. With these, the dual is a quadratic program
+over mixtures (:mod:`._corrective_program`), which an interior-point method solves accurately; at
+the resulting weights, the double oracle adds the trees of the saddle point of every sentence, and
+trees that neither player uses are removed. So that weights stay where the stored trees describe the
+objective well, the program has a proximal term around the best weights so far,
 
     P(w) + inertia * alpha / 2 |w - centre|^2,    w = (w(mu) + inertia * centre) / (1 + inertia),
 
 with less inertia after every improvement and more otherwise. Where the gap of block-coordinate
-steps falls like one over the passes, this comes to any tolerance in some tens of rounds; but the
-first rounds need weights that are near the optimum, which another solver finds.
+steps decreases like one over the number of passes, this reaches any tolerance in some tens of
+rounds; but the first rounds need weights near the optimum, which another solver finds.
 
 References
 ----------
@@ -35,24 +35,24 @@ from ..structures.arborescence_max_min import saddle_trees, tree_features
 from ._corrective_program import Point, Program, solve_program
 from .base import Solver, check_inner
 
-# Trees that a player of an example may know: the marginals of a sentence can need hundreds.
+# Largest number of stored trees per player: the marginals of a sentence can need hundreds.
 KNOWN_TREES = 512
-# Words of a sentence, and numbers that the trees of all sentences may take.
+# Largest number of words of a sentence, and of numbers to store the trees of all sentences.
 _MOST_WORDS = 40
 _MOST_NUMBERS = 1 << 25
-# Inertia at the start, its factors after better and other weights, and its bounds.
+# Inertia at the start, its factors after better and after other weights, and its bounds.
 _INERTIA, _LESS, _MORE = 20.0, 0.5, 1.5
 _LEAST, _MOST = 1e-3, 1e3
-# Weight of an example at least, within the program, in units of the largest.
+# Least weight of an example within the program, in units of the largest.
 _LEAST_COST = 1e-9
 # Accuracy of the program, as a share of the gap.
 _SHARE = 1e-6
-# Rounds in a row without a smaller gap after which the first solver goes on alone.
+# Consecutive rounds without a smaller gap after which the first solver continues alone.
 _PATIENCE = 30
 
 
 class CorrectiveState(NamedTuple):
-    """``inner`` finds the first weights. From then on ``trees`` are those that both players know,
+    """``inner`` finds the first weights. From then on ``trees`` are those stored for both players,
     ``shares`` the mixtures of mu; ``point`` are the weights of the last program."""
 
     inner: Any
@@ -60,10 +60,10 @@ class CorrectiveState(NamedTuple):
     tree_counts: np.ndarray  # (n, 2)
     shares: np.ndarray  # (n, KNOWN_TREES)
     point: np.ndarray
-    centre: np.ndarray  # the best weights met
-    inertia: float  # 0 as long as ``inner`` works
+    centre: np.ndarray  # the best weights so far
+    inertia: float  # 0 as long as ``inner`` is used
     lowest: float  # primal value at the centre
-    guess: float  # of the gap
+    guess: float  # estimate of the gap
     calls: int
     idle: int = 0  # rounds without a smaller gap
 
@@ -81,7 +81,7 @@ class CorrectiveState(NamedTuple):
 
 
 class Corrective(Solver):
-    """Mixtures of known trees for max-min, corrected together; see the module.
+    """Mixtures of stored trees for max-min, optimised together; see the module.
 
     Parameters
     ----------
@@ -90,14 +90,14 @@ class Corrective(Solver):
     switch : float, default=0.01
         Relative gap of that solver at which the corrections begin.
     most_trees : int, default=2000
-        Trees that all sentences may mix together: the program has a matrix with the square of
-        their number.
+        Largest number of trees in the mixtures of all sentences: the program has a matrix with the
+        square of their number of entries.
 
     Notes
     -----
-    A round of corrections counts as a pass. Where the sentences need more than ``most_trees``, or
-    the corrections do not help, ``solver`` goes on alone. The dual point that a later fit can start
-    from is that of ``solver``.
+    A round of corrections counts as a pass. If the sentences need more than ``most_trees``, or the
+    corrections do not reduce the gap, ``solver`` continues alone. The dual point from which a later
+    fit can start is that of ``solver``.
     """
 
     def __init__(self, solver: Any = "accelerated", switch: float = 1e-2, most_trees: int = 2000):
@@ -175,7 +175,7 @@ class Corrective(Solver):
         return state, candidates
 
     def estimate(self, problem, state, apart=0.0):
-        """The gap that the last program left."""
+        """The estimated gap after the last program."""
         if state.inertia > 0.0:
             return state.guess
         return self.solver.estimate(problem, state.inner, apart)
@@ -272,7 +272,7 @@ def _keep_trees(program: Program, found: Point, state: CorrectiveState) -> None:
             (1, used_rows[i], found.nu[i]),
         ):
             used = used if used.any() else mass == mass.max()
-            # The largest first: it is what the program subtracts from the others.
+            # The largest first: the program subtracts it from the others.
             places = np.flatnonzero(used)
             places = places[np.argsort(-mass[places], kind="stable")]
             state.trees[i, player, : len(places)] = state.trees[i, player, places]

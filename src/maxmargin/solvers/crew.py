@@ -1,12 +1,12 @@
-"""A training problem whose examples are in parts: what the driver knows of them.
+"""A training problem whose examples are in parts: what the driver stores about them.
 
 With parts p of weight W_p,
 
     w(mu) = sum_p w_p(mu_p),    mean loss = sum_p (W_p / W) mean loss of p,    H likewise,
 
-summed in the order of the parts: results depend on the partition alone, not on the engine. A part
-that is lost starts again at its last saved state, or at the truth, which is feasible: the dual
-drops, and the certificate stays true, because what the part took from w(mu) is known.
+summed in the order of the parts: results depend on the partition alone, not on the engine. A lost
+part starts again at its last saved state, or at the truth, which is feasible: the dual decreases,
+and the certificate stays true, because the contribution of the part to w(mu) is known.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import numpy as np
 from .parts import Maker, Part, PartState, Reply, Size, Threads, lost_among
 from .problem import TrainingProblem
 
-# How often a call is repeated with a new part in the place of a lost one.
+# Largest number of repetitions of a call with a new part in place of a lost one.
 _MOST_LOSSES = 3
 
 
 class Crew:
-    """The parts of a problem at an engine, and what is needed to replace one that is lost."""
+    """The parts of a problem on an engine, and what is needed to replace a lost one."""
 
     def __init__(self, engine: Any, makers: list[Maker]):
         self.engine = engine
         self.makers = makers
         self.n_parts = len(makers)
-        self.share = 0.0  # of the last iterate in an average; parts hear of it with the next call
-        # What lost parts took from w(mu), not yet taken from the weights.
+        self.share = 0.0  # of the last iterate in an average; sent to the parts with the next call
+        # Contributions of lost parts to w(mu), not yet subtracted from the weights.
         self.shift: np.ndarray | None = None
         self._owned: list[np.ndarray] = []  # w_p(mu_p), if parts can be lost
         self._saved: tuple[PartState, ...] | None = None
@@ -44,11 +44,11 @@ class Crew:
         engine.start(makers)
 
     def all(self, name: str, *args: Any) -> list[Any]:
-        """The answers of all parts to the same question."""
+        """Results of a method of all parts, with the same arguments."""
         return self.each(name, [args] * self.n_parts)
 
     def each(self, name: str, each: list[tuple]) -> list[Any]:
-        """Answers of all parts, each with arguments of its own; lost parts are replaced."""
+        """Results of a method of all parts, with arguments per part; lost parts are replaced."""
         share, self.share = self.share, 0.0
         answers = self.engine.call(list(range(self.n_parts)), name, share, each)
         for attempt in range(_MOST_LOSSES):
@@ -160,7 +160,7 @@ class Crew:
 
 
 class PartitionedProblem(TrainingProblem):
-    """What the driver knows of a problem in parts.
+    """A problem in parts, as the driver uses it.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ class PartitionedProblem(TrainingProblem):
         The whole, or one with the same surrogate, structure, alpha and number of weights.
     crew : Crew
     sizes : list of Size
-        Of the parts.
+        Sizes of the parts.
     """
 
     in_parts = True

@@ -1,12 +1,12 @@
-"""Ascent over flows: how chains are trained without a max-min oracle.
+"""Ascent over flows: training of chains without a max-min oracle.
 
-The dual of a sequence is kept as a flow of mass through its labels. A visit moves mass from the
+The dual of a sequence is stored as a flow of mass through its labels. A visit moves mass from the
 worst output in the flow to the best output (a best path), then, at one position after another,
-from one label to a better one between the same neighbours. Each move takes the exact best step.
+from one label to a better one between the same neighbours. Each move has the exact best length.
 
-Max-min has a kink wherever two predictions are equally good, at which moves between two labels
-would stall. So its inner minimum over the predictions nu is taken with a prox term,
-``nu' L mu + |nu - nu_before|^2 / (2 step)``: smooth, and the same minimum once nu rests.
+Max-min is not smooth where two predictions are equally good, and moves between two labels would
+stall there. So its inner minimum over the predictions nu is taken with a prox term,
+``nu' L mu + |nu - nu_before|^2 / (2 step)``: smooth, and the same minimum once nu has converged.
 
 References
 ----------
@@ -31,7 +31,7 @@ from .problem import Evaluation
 
 # Steps on the predictions of an example at a check.
 _CHECK_ROUNDS = 5
-# Inertia grows with the root of the ratio of curvature to loss; without it below this ratio.
+# Inertia grows with the root of the ratio of curvature to loss; it is 0 below this ratio.
 _EASY_RATIO = 5.0
 
 

@@ -1,12 +1,13 @@
 """Block-coordinate Frank-Wolfe in marginal space, with exact steps.
 
-Each step visits one example, asks the surrogate's oracle for the best response ``mu_bar``, and
-moves ``mu_i`` to the exact maximum of the dual along ``mu_bar - mu_i``; or, where the structure
-knows it, to the exact maximum over the whole block (multiclass: a projection onto the simplex).
+Each step visits one example, calls the oracle of the surrogate for the best response ``mu_bar``,
+and moves ``mu_i`` to the exact maximum of the dual along ``mu_bar - mu_i``; or, where the structure
+has a formula, to the exact maximum over the whole block (multiclass: a projection onto the
+simplex).
 
-With pairwise steps the dual is kept as mixtures of remembered outputs: an example visited asks the
-oracle for one output, then moves mass between those that it remembers, from the worst to the best,
-several times.
+With pairwise steps the dual is stored as mixtures of outputs (atoms): a visit calls the oracle for
+one output, then moves mass between the atoms of the example, from the worst to the best, several
+times.
 
 References
 ----------
@@ -36,12 +37,12 @@ from .interpreted import MeanBlocks
 ORDERS = ("permutation", "active", "uniform", "gap")
 STEPS = ("plain", "pairwise")
 _NONE = np.empty(0)
-# "active": after a round over all blocks, so many rounds over those whose gap is at least this
-# share of the mean. On uci_letter this halves the work to the same gap; on chains it is neutral.
+# "active": number of rounds, after one over all blocks, over those whose gap is at least a share of
+# the mean, and this share. On uci_letter this halves the work to the same gap; no effect on chains.
 _ACTIVE_ROUNDS = 9
 _ACTIVE_SHARE = 0.1
-# Passes over the outputs that examples remember, after each round that looked for new ones. With
-# so few weights that a cache holds them, a round is hardly slower than these.
+# Passes over the atoms of examples after each round that calls oracles. If all weights fit into the
+# cache of the processor, a round is hardly slower than these.
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
 # Inertia at the start, in units of the root of the mean curvature of an example.
 _INERTIA = 2.0
@@ -54,7 +55,7 @@ class BlockState(NamedTuple):
     dual: Any
     calls: int
     pending: np.ndarray
-    gaps: np.ndarray  # of the blocks when they were visited last
+    gaps: np.ndarray  # of the blocks at their last visits
     draws: np.ndarray  # of the rest of the round, if blocks are drawn
     tree: np.ndarray
     correction: np.ndarray  # see Trail
@@ -62,8 +63,8 @@ class BlockState(NamedTuple):
     rounds: int
     fresh_at: int  # oracle calls when the weights were rebuilt
     rng: np.random.RandomState
-    constants: Any = None  # of the problem, that a solver computes once
-    oracle: Any = None  # what the oracle remembers of each example
+    constants: Any = None  # of the problem, computed once by a solver
+    oracle: Any = None  # what the oracle stores per example
 
 
 def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool) -> BlockState:
@@ -76,7 +77,7 @@ def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool
 
 
 def without_gradients(problem: Any) -> list[str]:
-    """What a problem lacks for solvers that do not follow gradients of the primal."""
+    """What a problem lacks for solvers that do not use gradients of the primal."""
     if problem.clamped is None:
         return []
     return [
@@ -86,7 +87,7 @@ def without_gradients(problem: Any) -> list[str]:
 
 
 class BlockAscent(Solver):
-    """What all solvers share that visit one block after another: order, rounds, checks."""
+    """Base of the solvers that visit one block after another: order, rounds, checks."""
 
     order: str
     momentum = Momentum(damping=0.4, cosine=0.42)
@@ -106,7 +107,7 @@ class BlockAscent(Solver):
         return state if len(state.pending) else self._end_round(problem, state)
 
     def _end_round(self, problem: Any, state: Any) -> Any:
-        """What is to be done between two rounds."""
+        """Work between two rounds."""
         return state
 
     def _visit(self, problem: Any, state: Any, visits: Visits) -> Any:
@@ -114,7 +115,7 @@ class BlockAscent(Solver):
         raise NotImplementedError(f"{type(self).__name__}._visit")
 
     def _new_round(self, problem, state):
-        """Choose the blocks to visit next; in gap order it only tells how many."""
+        """Choose the blocks to visit next; in gap order, only their number."""
         n, rng = problem.n_examples, state.rng
         rounds = state.rounds + 1
         pending = None
@@ -136,18 +137,18 @@ class BlockAscent(Solver):
         n = problem.n_examples
         tree = np.empty(2 << max(1, int(n - 1).bit_length()))
         _bcfw_kernel.build_sum_tree(np.maximum(state.gaps, 0.0) * problem.scales, tree)
-        if not tree[1] > 0.0:  # nothing known to gain anywhere: look at the blocks in turn
+        if not tree[1] > 0.0:  # no block with a known gap: visit the blocks in turn
             return _NONE, _NONE
         return state.rng.random_sample(count), tree
 
     def default_inertia(self, problem):
         """Inertia that grows with the root of the curvature of an example, all parts together."""
         if problem.in_kernel_space:
-            return 0.0  # a centre would keep all rows that ever moved
+            return 0.0  # a centre would keep all rows that were ever used
         return _INERTIA * float(np.sqrt(problem.mean_square() * float(problem.scales.mean())))
 
     def estimate(self, problem, state, apart=0.0):
-        """Mean of the gaps that the blocks had when they were visited last."""
+        """Mean of the gaps of the blocks at their last visits."""
         return inner_product(state.gaps, problem.scales) * problem.alpha + apart
 
     def refreshed(self, problem, state):
@@ -166,8 +167,8 @@ class BlockFrankWolfe(BlockAscent):
         blocks that still have a gap; uniformly with replacement; or in proportion to the last
         known gap of each block.
     steps : {"plain", "pairwise"}, default="plain"
-        Towards the answer of the oracle, or between remembered outputs (max-margin only; much
-        faster once the gap is to become small).
+        Towards the answer of the oracle, or between stored outputs (max-margin only; much faster
+        for small tolerances).
     exact_blocks : bool, default=True
         Take the exact maximum of a block where the structure has one.
     step_average : float or None, default=None
@@ -175,11 +176,12 @@ class BlockFrankWolfe(BlockAscent):
         average of Lacoste-Julien et al. :class:`Averaged` averages after each round instead.
     oracle : "auto" or an oracle, default="auto"
         How the best answer of a block is found, for steps and evaluations. "auto" is the closed
-        form or argmax where there is one, and otherwise the iterative oracle that suits max-min:
+        form or argmax where there is one, and otherwise the iterative oracle for max-min:
         :class:`~maxmargin.Proximal` on permutations, :class:`~maxmargin.DoubleOracle` on trees.
     line_search : bool, default=True
-        Steps of plain block Frank-Wolfe go as far as the dual rises; False takes the steps
-        ``2n / (t + 2n)`` of Lacoste-Julien et al., wherever there is no exact maximum of a block.
+        Whether steps of plain block Frank-Wolfe have the length that maximises the dual; False
+        takes the lengths ``2n / (t + 2n)`` of Lacoste-Julien et al., wherever there is no exact
+        maximum of a block.
     """
 
     def __init__(
@@ -248,7 +250,7 @@ class BlockFrankWolfe(BlockAscent):
         return state._replace(dual=dual)
 
     def _end_round(self, problem, state):
-        """Move mass between remembered outputs: far cheaper than a round, and half as good."""
+        """Move mass between atoms: far cheaper than a round, for about half of its gain."""
         revisits = self.steps == "pairwise" and problem.traits.revisits
         if not revisits or problem.n_weights < _MANY_WEIGHTS or len(state.correction):
             return state
@@ -265,7 +267,7 @@ class BlockFrankWolfe(BlockAscent):
             return interpreted.bcfw_steps
         if self.steps == "pairwise":
             return _pairwise_kernel.pairwise_steps
-        # An exact step towards one output, of which there are few parts to touch.
+        # An exact step towards one output, which has few parts.
         if problem.cost.linear and problem.traits.sparse_outputs and self.line_search:
             return _vertex_kernel.vertex_steps
         return _bcfw_kernel.bcfw_steps

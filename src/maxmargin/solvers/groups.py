@@ -6,24 +6,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-# Examples are summed in this many groups whatever the number of threads: equal sums, bit by bit.
+# Number of groups of examples. It does not depend on the number of threads, so that sums are equal
+# bit by bit.
 _GROUPS = 64
 
 
 def group_bounds(n: int, least: int = 1) -> np.ndarray:
-    """Bounds of the groups of examples that one thread handles at a time, of ``least`` examples."""
+    """Limits of the groups that one thread handles at a time, of at least ``least`` examples."""
     groups = max(1, min(n // least, _GROUPS))
     return np.unique(np.linspace(0, n, groups + 1).astype(np.int64))
 
 
 def for_groups(work, n: int, n_threads: int, least: int = 1) -> list:
-    """Call ``work(first, last)`` for all groups, in threads, and return the answers in order."""
+    """Call ``work(first, last)`` for all groups, in threads; returns the results in order."""
     bounds = group_bounds(n, least)
     return in_threads(work, list(zip(bounds[:-1], bounds[1:], strict=True)), n_threads)
 
 
 def in_threads(work, pairs: list, n_threads: int) -> list:
-    """Call ``work(first, last)`` for all pairs, in threads, and return the answers in order."""
+    """Call ``work(first, last)`` for all pairs, in threads; returns the results in order."""
     if n_threads == 1 or len(pairs) < 2:
         return [work(first, last) for first, last in pairs]
     with ThreadPoolExecutor(n_threads) as pool:

@@ -6,9 +6,9 @@ eliminates the players of each example, which leaves a linear system in the weig
 
     (alpha I + 1/W sum_i s_i Phi(x_i) B_i Phi(x_i)') dw = ...,
 
-with the derivative B_i of the answer mu_i with respect to the scores. The gap falls by about ten
-with every one or two steps, however small alpha is; a step costs as much as solving with as many
-unknowns as there are weights. So it is for few weights and gaps that are to be small.
+with the derivative B_i of the answer mu_i with respect to the scores. One or two steps reduce the
+gap by a factor of about ten, for any alpha; a step costs as much as the solution of a linear system
+with one unknown per weight. So it is for few weights and small tolerances.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from ._interior_kernel import (
 from .base import Solver
 from .problem import Evaluation
 
-# Weights at most: the Hessian has the square of their number.
+# Largest number of weights: the Hessian has the square of it.
 MOST_WEIGHTS = 2000
-# Rows of an example at most: the derivative of its mu has the fourth power of their number.
+# Largest number of rows of an example: the derivative of its mu has the fourth power of it.
 MOST_ROWS = 32
-# Numbers that the systems of all examples may take.
+# Largest number of entries of the systems of all examples.
 _MOST_NUMBERS = 1 << 26
 # Mean gap of the examples below which steps are rounding errors.
 _ROUNDING = 1e-13
-# A step shorter than this is not worth taking: one towards equal products is longer.
+# A step shorter than this is not taken: one towards equal products is longer.
 _SHORT = 1e-3
-# What is added to the diagonal of a Hessian that rounding has made indefinite, in parts of it.
+# Relative amount added to the diagonal of a Hessian that is indefinite due to rounding.
 _RIDGE = 1e-13
 
 
@@ -62,7 +62,7 @@ class InteriorState(NamedTuple):
     total: float
     gap: float
     rng: np.random.RandomState
-    idle: int = 0  # steps that rounding errors made useless
+    idle: int = 0  # steps that failed because of rounding errors
 
 
 def fits(problem: Any) -> bool:
@@ -79,7 +79,7 @@ def _sides(problem: Any) -> np.ndarray:
 class Interior(Solver):
     """Interior-point method for max-min over permutations.
 
-    Every Newton step counts as a pass. It starts anew whatever dual point it is given.
+    Every Newton step counts as a pass. It does not continue from a given dual point.
     """
 
     def missing(self, problem):
@@ -97,7 +97,7 @@ class Interior(Solver):
         weights = problem.weights_of(dual)
         points = np.zeros(int((4 * sides * (sides + 1)).sum()))
         pools, work = _storage(problem, points)
-        # The truth alone has w = 0: near enough to it, scores are not larger than losses.
+        # At the truth w = 0: sufficiently near to it, scores are not larger than losses.
         widest = widest_scores(problem.structure, problem.rows, weights, pools, work)
         share = 1.0 / max(1.0, widest)
         weights *= share
@@ -120,10 +120,10 @@ class Interior(Solver):
         mean = state.total / (2.0 * pools.parts[-1])
 
         def direction(goal: float, second: bool) -> tuple[np.ndarray, float]:
-            """Newton step of the weights and of all examples, and how far it may go."""
+            """Newton step of the weights and of all examples, and its largest length."""
             right = -strength * state.weights
             add_answers(structure, rows, shares, state.weights, goal, second, pools, work, right)
-            change = cho_solve(factor, right, check_finite=False)  # seen by the length
+            change = cho_solve(factor, right, check_finite=False)  # the length reveals NaN
             moved = state.weights + change
             return change, find_moves(structure, rows, moved, goal, second, pools, work)
 
@@ -136,7 +136,7 @@ class Interior(Solver):
         after, weighted = gaps_after(shares, pools, length)
         grows = state.total <= NEAR_END * problem.n_examples and not after < state.total
         if grows or not length >= SHORTEST or state.total <= _ROUNDING * problem.n_examples:
-            return state._replace(calls=calls, idle=state.idle + 1)  # there is no more to be had
+            return state._replace(calls=calls, idle=state.idle + 1)  # no further progress
         advance_points(pools, length)
         weights = state.weights + length * change
         gap = float(weighted) / problem.total_weight
@@ -154,7 +154,7 @@ class Interior(Solver):
         return state, [(state.weights, Evaluation(float(primal), float(dual), float(error)))]
 
     def stalled(self, state):
-        """A step depends on nothing but the state: after one in vain, all are."""
+        """A step depends on the state only: after one failed step, all others would fail."""
         return state.idle > 0
 
     def estimate(self, problem, state, apart=0.0):
@@ -163,7 +163,7 @@ class Interior(Solver):
 
 
 def _storage(problem: Any, points: np.ndarray) -> tuple[Pools, np.ndarray]:
-    """Where the passes read and write, around the given points."""
+    """Arrays that the passes read and write, for given points."""
     sides = _sides(problem)
     n = int(sides.max())
     sizes = sides**2

@@ -5,12 +5,12 @@ A structure is any object with three methods:
 - ``argmax(x, weights, truth=None)``: the output y that maximises ``weights @ joint_feature(x, y)``,
   plus ``loss(truth, y)`` if a truth is given;
 - ``joint_feature(x, y)``: the vector ``Phi(x, y)``;
-- ``loss(truth, y)``: how bad y is; zero for the truth itself.
+- ``loss(truth, y)``: the loss of predicting y; zero for the truth itself.
 
-The dual block of an example is kept as its mean joint feature and mean loss: two numbers more
-than a weight vector an example, so memory grows with examples x weights. The compiled structures
-do better, because they know their parts. Steps, order and certificate are the same, and a
-structure written both ways gives the same iterates.
+The dual block of an example is stored as its mean joint feature and mean loss: a vector of the
+length of the weights and two numbers per example, so memory grows with examples x weights. The
+compiled structures need less, because they store parts. Steps, order and certificate are the same,
+and a structure written both ways gives the same iterates.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .problem import Evaluation, TrainingProblem
 
 @runtime_checkable
 class PythonStructure(Protocol):
-    """What a structure in plain Python must offer."""
+    """Methods of a structure in plain Python."""
 
     def argmax(self, x: Any, weights: np.ndarray, truth: Any = None) -> Any:
         """Best output under ``weights``, plus the loss against ``truth`` if given."""
@@ -47,7 +47,7 @@ class MeanBlocks:
 
 
 class PythonProblem(TrainingProblem):
-    """A max-margin problem over a structure in plain Python; solvers see no difference.
+    """A max-margin problem over a structure in plain Python, with the interface for solvers.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class PythonProblem(TrainingProblem):
         self.structure = structure
         self.X = X
         self.y = y
-        self.rows = self  # what the compiled passes call rows is all that is known of the inputs
+        self.rows = self  # takes the place of the rows of compiled passes
         self.true_features = np.array(
             [
                 np.asarray(structure.joint_feature(x, t), dtype=np.float64)
@@ -77,14 +77,14 @@ class PythonProblem(TrainingProblem):
         self.n_weights = self.true_features.shape[1]
 
     def objective(self, oracle: Any = None) -> None:
-        """Steps in Python ask the problem itself."""
+        """None: steps in Python use the problem itself."""
 
     def start(self) -> MeanBlocks:
         """Dual blocks at the truth: w = 0."""
         return MeanBlocks(self.true_features.copy(), np.zeros(self.n_examples))
 
     def signature(self) -> None:
-        """None: mean joint features of other data say nothing about these."""
+        """None: mean joint features of other data cannot be used here."""
 
     def with_truth(self, truth: Any) -> PythonProblem:
         """The same problem with other true outputs, for which dual blocks have other losses."""

@@ -1,7 +1,7 @@
-"""Ctrl-C during a fit asks it to end at the next safe place; a second one ends it at once.
+"""Ctrl-C during a fit ends it at the next safe place; a second one ends it at once.
 
-The second one may meet another fit: a search goes on with its next fit after the first. Twice
-within a second therefore always ends everything.
+The second one may reach another fit, as a search continues with its next fit after the first one.
+Two within a second therefore always end everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _asked_at = -TWICE_WITHIN  # when Ctrl-C last ended a fit of this process
 class InterruptGuard:
     """Context in which the first SIGINT only sets ``requested``, and the second one is raised.
 
-    Outside the main thread, or where somebody else handles the signal, nothing changes.
+    Outside the main thread, or where another handler is installed, nothing changes.
     """
 
     def __init__(self) -> None:

@@ -7,9 +7,9 @@ any marginals:
     D(mu) = L(w) - q @ w - |q|^2 / (2 alpha),          P(w) - D(mu) = |grad P(w)|^2 / (2 alpha).
 
 A mixture of several mu is feasible too, and its entropy is at least the mixture of theirs. The
-bound kept here belongs to a mixture of all marginals met so far: each new one enters with the
-weight that raises it most. That costs one vector, and certifies about three times as well as the
-last gradient alone.
+bound stored here belongs to a mixture of all marginals so far: each new one enters with the weight
+that increases the bound most. This needs one vector, and gives a gap that is about three times
+smaller than that of the last gradient alone.
 
 References
 ----------
@@ -30,13 +30,13 @@ from .problem import DualPoint, Evaluation, mean_gradient
 
 _NONE = np.empty(0)
 
-# Pairs of steps and gradient changes that are remembered: ten, or what fits into a gigabyte.
+# Number of stored pairs of steps and gradient changes: ten, or fewer to fit into a gigabyte.
 _MEMORY = 10
 _NUMBERS_IN_MEMORY = 1 << 27
-# Wolfe's conditions: what share of the promised decrease, and of the slope's decline, is enough.
+# Wolfe's conditions: required shares of the predicted decrease, and of the decrease of the slope.
 _DECREASE = 1e-4
 _DECLINE = 0.9
-# Values closer than this are equal up to rounding: then only slopes tell where the minimum is.
+# Values closer than this are equal up to rounding: then only slopes locate the minimum.
 _ROUNDING = 1e-13
 _MOST_TRIALS = 25
 
@@ -50,9 +50,9 @@ class Iterate(NamedTuple):
 
 
 class Search(NamedTuple):
-    """A step along a direction that is to meet Wolfe's conditions, one trial at a time.
+    """Search for a step along a direction that meets Wolfe's conditions, one trial at a time.
 
-    ``low`` and ``high`` are steps with their values and slopes, between which the answer lies.
+    ``low`` and ``high`` are steps with their values and slopes; the result is between them.
     """
 
     value: float
@@ -63,7 +63,7 @@ class Search(NamedTuple):
     trials: int = 0
 
     def after(self, value: float, slope: float) -> tuple[bool, Search]:
-        """Whether the last trial will do, and the search with the next one."""
+        """Whether the last trial meets the conditions, and the search with the next one."""
         here = (self.step, value, slope)
         equal = abs(value - self.value) <= _ROUNDING * abs(self.value)
         promised = self.value + _DECREASE * self.step * self.slope
@@ -99,7 +99,7 @@ Pair = tuple[np.ndarray, np.ndarray, float]
 
 class LbfgsState(NamedTuple):
     """``at`` is the last accepted point; ``pairs`` are steps, changes of the gradient and the
-    inverses of their products; ``bound`` is a mixture of all marginals met."""
+    inverses of their products; ``bound`` is a mixture of all marginals so far."""
 
     at: Iterate
     calls: int
@@ -125,8 +125,8 @@ class LbfgsState(NamedTuple):
 def _rounding(problem: Any, weights: np.ndarray) -> float:
     """A bound on the rounding error of the mean loss: its terms are as large as the scores.
 
-    The entropy in a lower bound is the difference of such terms. In a first step that is far too
-    long the scores may be so large that nothing of it is left.
+    The entropy in a lower bound is the difference of such terms. After a first step that is far too
+    long the scores may be so large that no digit of it is correct.
     """
     scores = np.sqrt(1.0 + problem.mean_square()) * np.sqrt(problem.squared_norm(weights))
     return 32.0 * np.finfo(float).eps * float(scores)
@@ -164,10 +164,10 @@ class LBFGS(Solver):
         return LbfgsState(at, 0, (), _NONE, None, bound)
 
     def _look(self, problem, weights, bound: DualPoint | None):
-        """Objective and gradient; their bound is taken in."""
+        """Objective and gradient, and the bound improved by them."""
         loss, slopes = problem.mean_loss(weights)
         if problem.clamped is not None:
-            # Both sums have the score of the truth, which cancels.
+            # Both sums contain the score of the truth, which cancels.
             known, known_slopes = mean_gradient(problem, problem.clamped, weights)
             loss -= known
             add_vector(slopes, known_slopes, -1.0)
@@ -198,7 +198,7 @@ class LBFGS(Solver):
         return state._replace(search=search)
 
     def _move(self, problem, state, trial: Iterate):
-        """Accept a point and remember what it tells about the curvature."""
+        """Accept a point and store its pair of step and change of the gradient."""
         step = trial.weights - state.at.weights
         change = trial.gradient - state.at.gradient
         product = inner_product(step, change)
@@ -209,7 +209,7 @@ class LBFGS(Solver):
         return state._replace(at=trial, pairs=pairs, search=None)
 
     def _new_search(self, state):
-        """Two loops over the remembered pairs: minus the inverse Hessian times the gradient."""
+        """Two loops over the stored pairs: minus the inverse Hessian times the gradient."""
         direction = -state.at.gradient
         factors = []
         for step, change, inverse in reversed(state.pairs):

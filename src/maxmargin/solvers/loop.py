@@ -1,7 +1,7 @@
 """The loop around every solver: when to check, when to stop, what to keep.
 
-What it drives is a :class:`Stepper`: an object that moves a little when asked and can say where it
-is; usually a solver at work on a problem (:class:`~maxmargin.solvers.climb.Climb`).
+It runs a :class:`Stepper`: an object that takes steps and evaluates its current point; usually a
+solver at work on a problem (:class:`~maxmargin.solvers.climb.Climb`).
 """
 
 from __future__ import annotations
@@ -29,24 +29,26 @@ from .result import (
     Result,
 )
 
-# Work between two looks at Ctrl-C and the progress bar.
+# Work between two tests for Ctrl-C and updates of the progress bar.
 _SLICE_SECONDS = 0.05
-# A check costs about a pass. Without news from the solver, the next one comes when the passes
-# done have grown by this factor.
+# A check costs about a pass. Unless the estimated gap requires an earlier one, the next check comes
+# when the number of passes has grown by this factor.
 _CHECK_GROWTH = 1.5
-# A guess may be too good: a check that it asked for in vain is not repeated before this growth.
+# An estimate may be too small: after a check that was made too early because of it, the next one
+# comes after this growth.
 _GUESS_GROWTH = 1.05
 
 
 # Primal and dual value are sums over all examples, rounded in different ways, so at the optimum the
-# dual can come out above the primal. More than this share of the first primal value is no rounding.
+# dual can be above the primal. More than this share of the first primal value is not rounding.
 _ROUNDING = 1e-6
 
 
 def heard_by_all(callbacks: Sequence[Callable[[Check], Any]], check: Check) -> bool:
-    """Call all callbacks, also when one of them wants to stop; returns whether to go on.
+    """Call all callbacks, also if one of them stops the run; returns whether to continue.
 
-    A callback stops by returning False, or ``np.False_``: what a comparison of numpy numbers gives.
+    A callback stops the run by returning False, or ``np.False_``, the result of comparisons in
+    NumPy.
     """
     answers = [callback(check) for callback in callbacks]
     return not any(is_switch(answer) and not answer for answer in answers)
@@ -66,18 +68,18 @@ class Seen(NamedTuple):
 
 
 class Best:
-    """Takes in the candidates of checks; where values at other weights cannot be compared, because
-    nothing is certified, the best weights are those of the last check."""
+    """Selects the best of the candidates of checks; where values at other weights cannot be
+    compared, because nothing is certified, the best weights are those of the last check."""
 
-    def __init__(self, certifies: str = GLOBAL, seen: Seen | None = None) -> None:
+    def __init__(self, certifies: str = GLOBAL) -> None:
         self._local = certifies == LOCAL
         self.certified = certifies != NOTHING
-        self.seen = seen or Seen()
+        self.seen = Seen()
         self.failed = False  # whether numbers overflowed, or contradict each other
         self._spare = np.empty(0)  # weights that were the best before
 
     def update(self, candidates, validate: Callable[[np.ndarray], float] | None) -> None:
-        """Take in the candidates of a check; those that are not finite only count as a failure."""
+        """Compare with the candidates of a check; those that are not finite count as a failure."""
         finite = [(weights, found) for weights, found in candidates if _is_finite(weights, found)]
         self.failed |= len(finite) < len(candidates)
         if not finite:
@@ -126,14 +128,14 @@ class Best:
         return _within(seen.primal if self._local else seen.lowest_primal, seen.dual, tol)
 
     def converged(self, tol: float) -> bool:
-        """Whether the best weights are: with a validation they may be others than the nearest."""
+        """Whether the best weights are; with a validation these may differ from the nearest."""
         return _within(self.seen.primal, self.seen.dual, tol)
 
     def certificate(self) -> dict[str, Any]:
         """Values of the best weights, as they are reported.
 
-        The dual is lowered to the primal where rounding has put it above: a lower bound stays one,
-        and the gap is never negative.
+        Where the dual is above the primal due to rounding, it is lowered to the primal: a lower
+        bound stays one, and the gap is never negative.
         """
         primal, dual = self.seen.primal, min(self.seen.dual, self.seen.primal)
         gap = primal - dual
@@ -150,17 +152,17 @@ class Best:
 
 
 class Stepper:
-    """What the loop drives, with answers for those that have nothing to say."""
+    """Interface of what the loop runs, with defaults."""
 
     problem: Any
     oracle_calls: Any = 0
     dual_state: Any = None  # where a later fit can start
     stalled: Any = False  # whether further steps would change nothing
-    between_rounds: Any = True  # whether all that was planned is done, so that a guess makes sense
+    between_rounds: Any = True  # whether a round is complete, so that the estimate is valid
 
     def advance(self, seconds: float, most: int) -> None:
-        """Work for about that long, at most so many steps; the clock must not change what the steps
-        do."""
+        """Run for about ``seconds``, at most ``most`` steps; the clock must not change the result
+        of the steps."""
         raise NotImplementedError
 
     def check(self) -> list:
@@ -168,12 +170,12 @@ class Stepper:
         raise NotImplementedError
 
     def estimate(self) -> float:
-        """A cheap guess of the gap, to decide when a check is worth a pass."""
+        """A cheap estimate of the gap, to decide when a check is worth a pass."""
         return np.inf
 
     def refresh(self) -> bool:
-        """Rebuild the weights from the dual state, so that rounding does not add up; False if they
-        are fresh."""
+        """Rebuild the weights from the dual state, so that rounding errors do not accumulate; False
+        if they are fresh."""
         return False
 
     def bounds(self) -> dict[str, float]:
@@ -181,12 +183,12 @@ class Stepper:
         return {}
 
     def new_best(self) -> Best:
-        """Where a run keeps the best that it has seen."""
+        """Storage for the best candidate of a run."""
         return Best(self.problem.certifies)
 
 
 def _copied(weights: np.ndarray, spare: np.ndarray) -> np.ndarray:
-    """A copy, in the spare array if that fits: fresh memory can take longer than the copy."""
+    """A copy, in the spare array if that fits: allocation can take longer than the copy."""
     copy = spare if spare.shape == weights.shape else np.empty_like(weights)
     np.copyto(copy, weights)
     return copy
@@ -204,10 +206,10 @@ def _within(primal: float, dual: float, tol: float) -> bool:
 
 
 def _passes_to_next(record: Check, tol: float) -> float:
-    """Passes until the next check, by what this one has found.
+    """Passes until the next check, from the result of this one.
 
-    They grow with those done, unless the end is nearer: a relative gap that began at 1 and shrinks
-    at a constant rate reaches the tolerance after ``passes * log(tol) / log(gap)``.
+    They grow with those done, unless the end is nearer: a relative gap that began at 1 and
+    decreases at a constant rate reaches the tolerance after ``passes * log(tol) / log(gap)``.
     """
     step = np.floor((_CHECK_GROWTH - 1.0) * record.passes)
     relative = record.gap / abs(record.primal) if record.primal else np.inf
@@ -237,10 +239,10 @@ def run(
     tol : float
         Stop when ``gap <= tol * primal``.
     max_iter : int
-        Passes over the data at most.
+        Largest number of passes over the data.
     check_every : int, optional
-        Passes between two checks; by default more and more (one with a validation), and whenever
-        the guess of the gap says that the end may be reached.
+        Passes between two checks; by default an increasing number (one with a validation), and a
+        check whenever the estimated gap is small enough to stop.
     callbacks : sequence of callables
         Called with every :class:`Check`; one that returns False stops the run.
     validate : callable, optional
@@ -310,10 +312,10 @@ def run(
                     if status is None and (at_end or stepper.stalled):
                         status = STALLED if stepper.stalled else MAX_ITER
         except KeyboardInterrupt:
-            if guard.requested:  # the second one: the user means it
+            if guard.requested:  # the second Ctrl-C
                 raise
             status = INTERRUPTED
-        if not len(best.seen.weights):  # interrupted before the first check was through
+        if not len(best.seen.weights):  # interrupted before the end of the first check
             best.update(stepper.check(), None)
     if best.failed or best.incomplete:
         status = FAILED

@@ -1,4 +1,4 @@
-"""Parameters that estimators once had and solvers have now: the new spelling of an old one."""
+"""Parameters that moved from estimators to solvers: the new form of an old one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .checked import Checked
 from .flow import Flow
 from .frank_wolfe import BlockFrankWolfe
 
-# Names and default values, before they moved; some estimators had others.
+# Names and default values before the move; some estimators had other defaults.
 MOVED: dict[str, Any] = {
     "order": "permutation",
     "average": True,

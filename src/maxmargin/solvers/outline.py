@@ -9,7 +9,7 @@ from ..surrogates.cost import Cost
 
 
 class Outline:
-    """What solvers ask first; training problems (:mod:`~maxmargin.solvers.problem`) answer it, too.
+    """Properties of a problem that solvers need first, shared by training problems.
 
     Parameters
     ----------
@@ -24,10 +24,10 @@ class Outline:
     in_python = False  # whether the structure is written in plain Python
     hashes_features = False  # whether most weights belong to no feature of the data
     n_weights = 0  # not known before the data are packed
-    tolerance = 1e-2  # relative gap that is wanted: inexact oracles need not do much better
+    tolerance = 1e-2  # of the relative gap: inexact oracles need not be much more accurate
     from_scratch = True  # whether no earlier dual point is continued, nor weights chosen otherwise
     in_parts = False  # whether the examples are in parts: see parts.py
-    engine: Any = None  # where parts work; threads by default
+    engine: Any = None  # that runs the parts; threads by default
     penalised = True  # whether values have the penalty
     keeps_dual = True  # whether the dual point is wanted at the end, also from workers
 
@@ -38,17 +38,18 @@ class Outline:
 
     @property
     def cost(self) -> Cost:
-        """Answers of the surrogate."""
+        """Properties of the surrogate."""
         return self.surrogate.cost
 
     @property
     def no_oracle(self) -> str:
-        """What blocks lack to climb: an oracle, or the value of marginals; "" if nothing."""
+        """What is missing for block-coordinate ascent: an oracle, or the value of marginals; "" if
+        nothing."""
         return self.traits.no_oracle.get(self.cost.name, "")
 
     @property
     def has_outputs(self) -> bool:
-        """Whether oracles answer with single outputs that can be stored."""
+        """Whether oracles return single outputs that can be stored."""
         return self.cost.linear and self.traits.stores_outputs
 
     @property

@@ -1,10 +1,10 @@
-"""Partitions: rounds in which every part of the examples climbs by itself (CoCoA+).
+"""Partitions: rounds in which every part of the examples climbs independently (CoCoA+).
 
-K parts hold their own examples and dual blocks. In a round each works on a copy of the weights w
-with ``scales * K`` for a pass, and returns ``(w_k - w) / K``; the sum of these is added to w. A
-part counts what it changes K times, so the dual rises whatever the others do. Parts need an
-acceleration, which goes around the rounds. What is certified is the problem itself: primal and dual
-are sums over the parts.
+K parts hold their own examples and dual blocks. In a round each part starts from a copy of the
+weights w, makes a pass with ``scales * K``, and returns ``(w_k - w) / K``; the sum of these is
+added to w. A part overestimates its own change by the factor K, so that the dual increases for any
+steps of the others. Parts need an acceleration, which goes around the rounds. The certificate is
+that of the whole problem: primal and dual are sums over the parts.
 
 References
 ----------
@@ -25,25 +25,26 @@ from .lbfgs import LBFGS
 from .parts import PartitionedDual, PartState
 from .problem import DualPoint, Evaluation
 
-# Seeds of the parts' random numbers are below this.
+# Upper limit of the seeds of the parts.
 _SEEDS = 2**31 - 1
 
 
 class Partitioned(Solver):
-    """Train in parts of the examples, at the same time.
+    """Train in parts of the examples, in parallel.
 
-    The number of parts decides the result; how many of them work at the same time (``n_jobs`` of
-    an estimator, or the workers of :func:`maxmargin.distributed.fit`) only how long it takes.
+    The result depends on the number of parts, but not on how many of them run in parallel
+    (``n_jobs`` of an estimator, or the workers of :func:`maxmargin.distributed.fit`).
 
     Parameters
     ----------
     solver : Solver or str, default="auto"
-        A solver that climbs a dual block by block, or L-BFGS, whose gradients are summed. A name is
-        the solver that it means for the problem, accelerated; wrappers go around the parts.
+        A solver that climbs a dual block by block, or L-BFGS, whose gradients are summed. A name
+        stands for the solver that is chosen for the problem, accelerated; wrappers go around the
+        parts.
     n_partitions : int, default=2
         Example i is in part ``i % n_partitions``. More parts need more rounds to the same gap.
     local_passes : int, default=1
-        Passes of each part in a round: more where a round costs much beside its passes.
+        Passes of each part in a round: use more where a round has much overhead.
 
     Examples
     --------
@@ -82,15 +83,15 @@ class PartitionedGradients(LBFGS):
 
 
 class PartitionedState(NamedTuple):
-    """``parts`` are those of a checkpoint; empty while the parts themselves have them."""
+    """``parts`` are the states in a checkpoint; empty while the parts themselves hold them."""
 
     weights: np.ndarray
     calls: int
     pending: np.ndarray
     rounds: int
     fresh_at: int
-    guess: float  # of the gap
-    unsettled: float  # share of the examples whose parts did not settle
+    guess: float  # estimate of the gap
+    unsettled: float  # share of the examples whose parts did not converge
     best: DualPoint | None  # the best mixture of repaired points, where there are any
     hard_primal: float
     trace: tuple[tuple[float, float], ...]  # passes and gaps of the last checks, where there are
@@ -98,7 +99,7 @@ class PartitionedState(NamedTuple):
 
     @property
     def dual(self) -> Any:
-        """The dual points of all parts; None while they are elsewhere."""
+        """The dual points of all parts; None while the parts hold them."""
         if not self.parts:
             return None
         points = tuple(part.inner.dual for part in self.parts)
@@ -152,7 +153,7 @@ class PartitionedAscent(Solver):
         return PartitionedState(weights, 0, none, 0, 0, 0.0, 0.0, None, np.inf, (), ())
 
     def default_inertia(self, problem):
-        """Steps of parts see a curvature that is larger by their number, and so does inertia."""
+        """The curvature for a part is larger by the number of parts; inertia grows with it."""
         return problem.n_parts * problem.mean(problem.crew.all("default_inertia"))
 
     def started(self, problem, state):
@@ -160,7 +161,7 @@ class PartitionedAscent(Solver):
         return state
 
     def _live(self, problem, state):
-        """The state with all that a checkpoint has of the parts handed to them."""
+        """Restore the parts from the state, if it comes from a checkpoint."""
         if not state.parts:
             return state
         problem.crew.restore(state.parts)
@@ -199,7 +200,7 @@ class PartitionedAscent(Solver):
         return self._values(problem, self._live(problem, state), point[0], dual_weights)[0]
 
     def _values(self, problem, state, weights, dual_weights) -> tuple[Evaluation, float]:
-        """Sums over the parts, and a new guess of the gap. What lost parts took with them is not
+        """Sums over the parts, and a new estimate of the gap. The contribution of lost parts is not
         in the weights of the dual."""
         crew, with_dual = problem.crew, dual_weights is not None
         found = crew.all("evaluate", weights, with_dual)
@@ -239,7 +240,7 @@ class PartitionedAscent(Solver):
             return None
         state = self._live(problem, state)
         found = problem.crew.all("concave")
-        # The caller knows w(mu) as it was: not what a lost part took from it.
+        # The caller has the old w(mu), which contains the contributions of lost parts.
         lost = problem.crew.shift is not None or any(value is None for value in found)
         return None if lost else problem.mean(found)
 

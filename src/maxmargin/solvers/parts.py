@@ -1,7 +1,7 @@
 """Parts of the examples, each with dual blocks of its own, and the engine of one process.
 
-A :class:`Part` is what an engine runs, in a thread or on another machine: the problem of some of
-the examples, a solver and its state. :mod:`~maxmargin.solvers.crew` has what the driver knows.
+A :class:`Part` is run by an engine, in a thread or on another machine: the problem of some of the
+examples, a solver and its state. :mod:`~maxmargin.solvers.crew` has the part of the driver.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Size(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What a part tells of a round."""
+    """Result of a round of a part."""
 
     change: np.ndarray  # of the weights, its share of the sum; all weights if there is one part
     calls: int
@@ -54,18 +54,18 @@ class PartitionedDual(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """In the place of an answer: the part is gone."""
+    """Takes the place of a result: the part was lost."""
 
     reason: str
 
 
 def lost_among(answers: list[Any]) -> dict[int, str]:
-    """Places in a list of answers whose parts are gone, and why."""
+    """Indices of the results whose parts were lost, with the reasons."""
     return {i: answer.reason for i, answer in enumerate(answers) if isinstance(answer, Lost)}
 
 
 class Maker(NamedTuple):
-    """How a worker makes a part: of nothing, or of a partition of the data that it holds."""
+    """How a worker makes a part: without data, or from a partition of the data that it holds."""
 
     make: Callable[..., Any]
     source: Any = None
@@ -75,11 +75,11 @@ class Maker(NamedTuple):
 
 
 class StaleRound(RuntimeError):
-    """A part is not where the driver left it: its worker was restarted."""
+    """A part does not have the state that the driver expects: its worker was restarted."""
 
 
 class Part:
-    """The problem of some examples at work.
+    """The problem of some examples, with a solver and its state.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Part:
 
     def __init__(self, problem: Any, n_parts: int):
         self.problem = copy.copy(problem)
-        self.problem.penalised = False  # the driver knows |w|
+        self.problem.penalised = False  # the driver adds the penalty
         self.n_parts = n_parts
         self.solver: Any = None
         self.state: Any = None
@@ -100,7 +100,7 @@ class Part:
         self.rounds = 0
 
     def call(self, name: str, share: float, args: tuple) -> Any:
-        """Take the last iterate into the average, if it has a share, and answer a question."""
+        """Add the last iterate to the average, if it has a share, and call a method."""
         if share:
             self._mix(share)
         return getattr(self, name)(*args)
@@ -117,7 +117,7 @@ class Part:
         return self.problem.alpha * self.problem.total_weight
 
     def belong(self, strength: float) -> None:
-        """Take ``alpha W`` of the whole: steps and weights of the dual point are in its units."""
+        """Set ``alpha W`` of the whole: steps and weights of the dual point are in its units."""
         self.problem = self.problem.with_strength(strength)
 
     def start(self, solver: Any, start: Any, rng: Any) -> np.ndarray:
@@ -224,11 +224,11 @@ class Part:
         self.state, self.mean, self.rounds = found
 
     def follow(self, rounds: int) -> None:
-        """Take part in the rounds of the others from here on."""
+        """Set the number of rounds to that of the other parts."""
         self.rounds = rounds
 
     def probe(self, first: int, last: int, weights: np.ndarray) -> None:
-        """Look at some examples: which one is it that ends a worker?"""
+        """Evaluate some examples, to find one that ends a worker."""
         some = self.problem.subset(np.arange(first, last))
         state = self.solver.init(some, None, np.random.RandomState(0))
         self.solver.evaluate(some, state, self.solver.point(some, state), None)
@@ -236,7 +236,7 @@ class Part:
 
 
 class Engine:
-    """Where parts work. ``makers`` are functions without arguments that make them."""
+    """Runs parts. ``makers`` are functions without arguments that make them."""
 
     fallible = False  # whether parts can be lost
 
@@ -245,22 +245,22 @@ class Engine:
         return 1
 
     def partitions_of(self, data: Any, target: Any) -> list[Any] | None:
-        """Partitions of data that is where the engine works; None if it is of this process."""
+        """Partitions of data on the workers of the engine; None if the data are in this process."""
         return None
 
     def start(self, makers: list[Maker]) -> None:
-        """Put the parts where they will work."""
+        """Make the parts on the workers."""
         raise NotImplementedError
 
     def call(self, ks: list[int], name: str, share: float, each: list[tuple]) -> list[Any]:
-        """Answers of some parts, in their order; :class:`Lost` in the place of one that is gone."""
+        """Results of some parts, in their order; :class:`Lost` in place of a lost one."""
         raise NotImplementedError
 
     def restart(self, k: int, make: Maker) -> None:
-        """A new part in the place of a lost one."""
+        """Make a new part in place of a lost one."""
 
     def close(self) -> None:
-        """End whatever was started."""
+        """End what was started."""
 
 
 class Threads(Engine):

@@ -1,7 +1,7 @@
-"""Training problems: what all of them answer, and the one of the compiled structures.
+"""Training problems: the interface of all, and the problem of the compiled structures.
 
-:class:`TrainingProblem` has the questions, and the answers that are the same everywhere. The one of
-a structure and a surrogate, :class:`Problem`, is
+:class:`TrainingProblem` defines the interface and what all problems share. The problem of a
+structure and a surrogate, :class:`Problem`, is
 
 primal   P(w)  = alpha/2 |w|^2 + (1/W) sum_i s_i [ max_mu { H_i(mu) + v_i @ mu } - v_i @ phi(y_i) ]
 dual     D(mu) = (1/W) sum_i s_i H_i(mu_i) - alpha/2 |w(mu)|^2
@@ -34,9 +34,9 @@ from .outline import Outline
 # Partial gradients, each over a fixed share of the examples: sums do not depend on the threads.
 _PARTS = 16
 _NUMBERS_IN_PARTS = 1 << 22
-# Bytes of the marginals of a CRF that coordinate ascent may keep, unless it is asked for by name.
+# Bytes of the marginals of a CRF up to which "auto" may choose coordinate ascent.
 _DUAL_BYTES = 1e9
-# Examples of a group at least where an example takes less than a call from Python.
+# Least number of examples of a group where one takes less time than a call from Python.
 _LIGHT_GROUP = 256
 
 
@@ -49,7 +49,7 @@ class Evaluation(NamedTuple):
 
 
 class DualPoint(NamedTuple):
-    """A feasible point of a dual, as what its value and mixtures need."""
+    """A feasible point of a dual: the numbers that its value and mixtures need."""
 
     concave: float  # (1/W) sum s_i H_i, or a lower bound on it
     weights: np.ndarray
@@ -64,16 +64,16 @@ def best_share(slope: float, curvature: float) -> float:
 
 # What dual values certify.
 GLOBAL = "global"  # no weights have a smaller primal value
-LOCAL = "local"  # the same of a convex problem that touches the objective at the weights checked
+LOCAL = "local"  # the same for a convex upper bound that equals the objective at these weights
 NOTHING = "nothing"  # there are none, and primal values at different weights cannot be compared
 
 
 class TrainingProblem(Outline):
-    """What the loop, the wrappers around solvers and the estimators ask of a problem.
+    """Interface of a problem for the loop, the wrappers around solvers and the estimators.
 
     Problems whose blocks are marginals (nothing in ``no_oracle``) also have ``start()``,
-    ``concave(dual)`` and ``evaluate(weights, dual, gaps, dual_weights)``; a solver asks for
-    whatever else it needs through :meth:`~maxmargin.solvers.base.Solver.missing`.
+    ``concave(dual)`` and ``evaluate(weights, dual, gaps, dual_weights)``; further requirements of a
+    solver are checked by :meth:`~maxmargin.solvers.base.Solver.missing`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class TrainingProblem(Outline):
     Attributes
     ----------
     scales : array of shape (n_examples,)
-        ``s_i / (alpha W)``: how far the mass of a block moves the weights.
+        ``s_i / (alpha W)``: change of the weights per unit of mass in a block.
     """
 
     surrogate: Any = None  # None where there is only one
@@ -100,7 +100,7 @@ class TrainingProblem(Outline):
         self.scales = self.sample_weight / (self.alpha * self.total_weight)
 
     def in_blocks(self) -> Any:
-        """The same problem in a form whose blocks can climb."""
+        """The same problem in a form for block-coordinate ascent."""
         return self
 
     @property
@@ -109,7 +109,7 @@ class TrainingProblem(Outline):
         return GLOBAL if self.clamped is None else LOCAL
 
     def signature(self) -> bytes | None:
-        """Hash of the output spaces of all examples: a dual state is feasible wherever it agrees.
+        """Hash of the output spaces of all examples: a dual state is feasible where it is equal.
 
         Features, weights, losses, truths and alpha may change: the weights are rebuilt from the
         state. None: no other problem can use a state of this one.
@@ -136,7 +136,7 @@ class TrainingProblem(Outline):
     def subset(self, examples: np.ndarray) -> Any:
         """The problem of some of the examples, with the weights of the whole.
 
-        ``alpha W`` is that of the whole, so that ``scales`` and every step of a block are, too:
+        ``alpha W`` is that of the whole, and therefore ``scales`` and every step of a block, too:
         with parts p of a partition, ``w(mu) = sum_p w_p(mu_p)``, and values times ``W_p`` without
         the penalty sum to that of the whole times W.
         """
@@ -165,8 +165,8 @@ class TrainingProblem(Outline):
         return 0.5 * self.alpha * self.squared_norm(weights) if self.penalised else 0.0
 
     def with_inertia(self, inertia: float) -> Any:
-        """The same problem with ``inertia * alpha / 2 |w - c|^2`` added, for whatever centre c:
-        that is how far the step of a block moves the weights."""
+        """The same problem with ``inertia * alpha / 2 |w - c|^2`` added, for any centre c: only the
+        change of the weights by the step of a block differs."""
         changed = copy.copy(self)
         changed.scales = self.scales / (1.0 + inertia)
         return changed
@@ -176,12 +176,12 @@ class TrainingProblem(Outline):
         return point.concave - self.penalty(point.weights)
 
     def better_mixture(self, old: DualPoint | None, new: DualPoint) -> DualPoint:
-        """The best mixture of two feasible points: H is concave, so it is worth at least that."""
+        """The best mixture of two feasible points; its value is a lower bound, as H is concave."""
         if old is None:
             return new
         direction = new.weights - old.weights
         square = self.squared_norm(direction)
-        # Derivative at the old point; products of weights by polarisation, right with kernels too.
+        # Derivative at the old point; products of weights by polarisation, valid with kernels too.
         cross = 0.5 * (self.squared_norm(new.weights) - self.squared_norm(old.weights) - square)
         slope = new.concave - old.concave - self.alpha * cross
         curvature = self.alpha * square
@@ -220,13 +220,13 @@ class Problem(TrainingProblem):
     ----------
     structure, surrogate, rows : NamedTuples
         Packed outputs, surrogate and features. The weights of a structure are first a matrix of
-        ``rows.n_inputs`` rows, then whatever does not depend on the features.
+        ``rows.n_inputs`` rows, then those that do not depend on the features.
     alpha : float
         Strength of the regularisation.
     sample_weight : array of shape (n_examples,)
         Weights ``s_i`` of the examples.
     n_threads : int
-        Threads for passes that evaluate; the answers do not depend on it.
+        Number of threads for evaluations; the results do not depend on it.
     """
 
     def __init__(self, structure, surrogate, rows, alpha, sample_weight, n_threads=1):
@@ -235,19 +235,19 @@ class Problem(TrainingProblem):
         self.surrogate = surrogate
         self.traits = getattr(structure, "traits", Traits)()
         self.rows: Rows | GramRows | KernelRows = rows
-        # For passes in threads: rows that remember what they computed must not change there.
+        # For passes in threads: rows with a cache must not change there.
         self.shared_rows = rows.for_reading
         self.n_threads = n_threads
         self.in_kernel_space = rows.weighs == COEFFICIENTS
         self.hashes_features = rows.weighs == HASHED
         self.n_weights = structure.n_weights(rows.n_inputs)
-        # Stands in where there is no dual state: passes are compiled for one kind of state.
+        # Used where there is no dual state: passes are compiled for one kind of state.
         self._no_dual: Blocks | Atoms = empty_blocks(0, 0)
 
     @property
     def suits_gradients(self) -> bool:
-        """A step of coordinate ascent touches only the weights of its example's features; one of
-        L-BFGS touches all weights many times, but needs no logarithms and can use several threads.
+        """A step of coordinate ascent changes only the weights of the features of its example; one
+        of L-BFGS reads all weights many times, but needs no logarithms and can use several threads.
         So L-BFGS is for data with at least as many rows as features, and where the marginals would
         not fit into memory."""
         if self.rows.weighs != FEATURES:
@@ -256,7 +256,7 @@ class Problem(TrainingProblem):
         return not fits or self.rows.n_inputs <= len(self.rows.squares)
 
     def in_blocks(self) -> Problem:
-        """The same problem; blocks of sequences get their entropy if that is what they maximise."""
+        """The same problem; blocks of sequences also store their entropy if they maximise it."""
         if not (self.cost.smooth and self.traits.entropy_apart):
             return self
         changed = copy.copy(self)
@@ -266,7 +266,7 @@ class Problem(TrainingProblem):
         return changed
 
     def objective(self, oracle: Any = None) -> Objective:
-        """What blocks maximise, with what an oracle remembers; by default with a new oracle."""
+        """The objective of blocks, with the stored values of an oracle; by default a new one."""
         if oracle is None:
             oracle = make_oracle("auto", self).init(self)
         return Objective(oracle, self.surrogate, self.structure)
@@ -310,7 +310,7 @@ class Problem(TrainingProblem):
         return weights
 
     def squared_norm(self, weights: np.ndarray) -> float:
-        """``|w|^2``; with a kernel, the weights are no orthogonal coordinates."""
+        """``|w|^2``; with a kernel, the weights are not orthogonal coordinates."""
         if not self.in_kernel_space:
             return super().squared_norm(weights)
         rows: Any = self.rows
@@ -357,8 +357,8 @@ class Problem(TrainingProblem):
         """True primal value at ``weights``, and dual value at ``blocks``.
 
         ``dual_weights`` are ``w(blocks)``, by default ``weights``; ``gaps``, if given, receives the
-        gap of every block at ``weights``; ``oracle`` is what an oracle remembers, and stays as it
-        is.
+        gap of every block at ``weights``; ``oracle`` has the stored values of an oracle, and is not
+        changed.
         """
         objective = self.objective(oracle)
         with_dual = blocks is not None

@@ -1,4 +1,4 @@
-"""What a solver hands back."""
+"""Results of solvers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_ITER = "max_iter"
 INTERRUPTED = "interrupted"
 STOPPED = "stopped"  # by a callback
 EARLY_STOPPED = "early_stopped"  # by the validation score
-STALLED = "stalled"  # by rounding errors: the solver can come no closer
+STALLED = "stalled"  # by rounding errors: no further progress is possible
 FAILED = "failed"  # numbers overflowed: the weights are the best that were still finite
 STATIONARY = "stationary"  # no certificate of a global minimum: see solvers/rounds.py
 
@@ -73,8 +73,8 @@ class Round(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """A convex problem of a fit with hidden parts that is done: all that the rounds need to know to
-    go on after an interruption as if it had been solved again.
+    """A solved convex problem of a fit with hidden parts: all that the rounds need to continue
+    after an interruption without solving it again.
 
     ``checks`` are those that it added to the history, ``rng`` the random numbers after it,
     ``seconds`` the time since the start of the fit. The last one of the best start has its
@@ -100,8 +100,8 @@ class Solved(NamedTuple):
 class Result:
     """Weights with their certificate.
 
-    ``primal - dual = gap`` bounds the distance of ``weights`` to the optimal objective;
-    ``dual`` comes from a feasible point of the dual, so it stays true however the run ended.
+    ``primal - dual = gap`` bounds the distance of the objective at ``weights`` to its optimum;
+    ``dual`` comes from a feasible point of the dual, so it is valid however the run ended.
     All of them are finite unless ``status`` is "failed", or the problem certifies nothing.
 
     With hidden parts (see :mod:`~maxmargin.solvers.rounds`) the certificate is that of the last

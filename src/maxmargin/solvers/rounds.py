@@ -1,6 +1,6 @@
-"""Hidden parts of the answer: the concave-convex procedure (CCCP) around convex solvers.
+"""Hidden parts of outputs: the concave-convex procedure (CCCP) around convex solvers.
 
-With y what was observed and h what was not, training minimises an objective that is not convex,
+With the observed y and the hidden h, training minimises an objective that is not convex,
 
     L(w) = min_c U_c(w),
 
@@ -11,12 +11,12 @@ hidden labels, for example,
            + (1/W) sum_i s_i [ max { H_i + score(x_i, .) } - max_h score(x_i, y_i, h) ].
 
 A round completes the hidden parts at the current weights, and solves U_c from the dual state of
-the round before: which dual points are feasible does not depend on the completion. Weights are
-accepted only if U_c falls, so L never rises, whatever the accuracy of the solver and of the
+the round before: the set of feasible dual points does not depend on the completion. Weights are
+accepted only if U_c decreases, so L never increases, for any accuracy of the solver and of the
 completions.
 
-What is certified is the last convex problem: ``primal - dual = gap`` bounds how far the weights are
-from the minimum of U_c. That is no bound on L, which may have lower values elsewhere: when the
+The certificate is that of the last convex problem: ``primal - dual = gap`` bounds the distance to
+the minimum of U_c. It is not a bound on L, which may have lower values elsewhere: when the
 completions do not change any more, the weights are a stationary point of L, up to the gap.
 
 References
@@ -58,8 +58,8 @@ _SMALL_FALL = 0.1
 
 
 class HiddenParts:
-    """How the hidden parts of a problem are completed. A completion is any object; the rounds never
-    look into it.
+    """How the hidden parts of a problem are completed. A completion is any object; the rounds do
+    not depend on its type.
 
     Parameters
     ----------
@@ -77,9 +77,9 @@ class HiddenParts:
     def complete(self, weights: np.ndarray, before: Any) -> Any:
         """The best completion at some weights.
 
-        ``before`` is the one in use: where the best one cannot be found for sure, an example
-        should keep its old completion unless the new one scores more. ``before`` itself says that
-        nothing has changed.
+        ``before`` is the current one: where the search is not exact, an example should keep its old
+        completion unless the new one has a higher score. Return ``before`` itself if nothing has
+        changed.
         """
         raise NotImplementedError
 
@@ -115,7 +115,7 @@ class _Run:
         self.progress = ProgressReporter(self._verbose * each_round, max_rounds, self._name)
         self.recorder = recorder
         self.began = time.perf_counter()
-        self.passes = 0.0  # of solvers that are done
+        self.passes = 0.0  # of solvers that have ended
         self.oracle_calls = 0
         self.history: list[Check] = []
 
@@ -123,13 +123,13 @@ class _Run:
         return time.perf_counter() - self.began
 
     def tell(self, check: Check, callbacks: Sequence[Callable] | None = None) -> bool:
-        """Record a check; returns whether to go on."""
+        """Record a check; returns whether to continue."""
         self.history.append(check)
         self.progress.update(check)
         return heard_by_all(self._callbacks if callbacks is None else callbacks, check)
 
     def known(self) -> Result | None:
-        """What a convex solver found before an interruption of the fit."""
+        """Result of a convex solver before an interruption of the fit."""
         solved = None if self.recorder is None else self.recorder.next_solved()
         if solved is None:
             return None
@@ -177,7 +177,7 @@ class _Run:
         return found
 
     def retire(self, calls: int, n_examples: int) -> None:
-        """Count the work of a solver that is done."""
+        """Count the passes of a solver that has ended."""
         self.passes += calls / n_examples
         self.oracle_calls += calls
 
@@ -195,7 +195,7 @@ class _Descent:
         self.rounds: list[Round] = []
         self.convex: Result | None = None  # the last problem, at the weights that were kept
         self._stepper: Any = None
-        self._calls = 0  # of oracles, by the solver of the completion in use
+        self._calls = 0  # of oracles, by the solver of the current completion
         self._tol = max(common.tol, _FIRST_TOL)
 
     def round(self) -> str | None:
@@ -227,8 +227,8 @@ class _Descent:
         return None
 
     def _accept(self, found: Result) -> tuple[bool, float]:
-        """Take the weights, and complete at them; returns whether the completion has changed, and
-        how far the objective fell."""
+        """Accept the weights, and complete at them; returns whether the completion has changed, and
+        the decrease of the objective."""
         before = self.objective
         self.weights, self.convex = found.weights, found
         changed, self.objective = self._complete(found.primal)
@@ -238,7 +238,7 @@ class _Descent:
         return changed, before - self.objective
 
     def _keep(self, found: Result) -> None:
-        """The weights stay: they have U_c = L at the completion in use, and its dual bounds it."""
+        """Keep the weights: they have U_c = L at the current completion, and its dual bounds it."""
         assert self.convex is not None
         dual = min(found.dual, self.objective)  # equal up to rounding where it is above
         gap = self.objective - dual
@@ -259,7 +259,7 @@ class _Descent:
         return True, value
 
     def _tell(self, interrupted: bool) -> bool:
-        """Record the round; returns whether to go on."""
+        """Record the round; returns whether to continue."""
         assert self.convex is not None
         common, convex = self.common, self.convex
         values = (self.objective, convex.dual, convex.gap, convex.oracle_error)
@@ -268,13 +268,13 @@ class _Descent:
         return common.tell(check, () if interrupted else None)
 
     def retire(self) -> None:
-        """Done with the solver of this completion."""
+        """End the solver of this completion."""
         self.common.retire(self._calls, self.model.problem.n_examples)
         self._stepper, self._calls = None, 0
 
     def result(self) -> Result:
         """The weights kept, with the certificate of the last convex problem."""
-        assert self.convex is not None  # the first round always has an answer
+        assert self.convex is not None  # the first round always has a result
         return dataclasses.replace(self.convex, objective=self.objective)
 
 
@@ -302,37 +302,36 @@ def run_rounds(
     ----------
     model : HiddenParts
     starts : iterable of completions
-        Each is a start of its own; the lowest objective wins (the best validation score, if there
-        is one).
+        Each is a separate start; the result is that with the lowest objective (the best validation
+        score, if there is one).
     tol : float
-        Relative gap to which the last convex problem is solved; the first ones are solved more
-        loosely.
+        Relative gap to which the last convex problem is solved; the first ones are solved less
+        accurately.
     max_iter : int
-        Passes over the data at most, for each round.
+        Largest number of passes over the data per round.
     max_rounds : int
-        Rounds at most, for each start.
+        Largest number of rounds per start.
     least_fall : float, optional
         A start ends when the completions do not change any more, or when a round lowers the
         objective by at most this share of it; ``tol / 10`` by default.
     each_round : bool
         Whether history and callbacks are about rounds (passes are rounds, the primal value is the
-        objective, and the history is that of the start that won) rather than about all checks of
+        objective, and the history is that of the best start) rather than about all checks of
         the convex problems (passes and seconds are those of the whole fit).
     validate : callable, optional
-        Score of weights on held-out data, asked after every round; the best scored weights are
+        Score of weights on held-out data, computed after every round; the best scored weights are
         kept, and a start ends after ``patience`` rounds without a better score.
     dual_state : optional
         Where the first round of every start begins.
     recorder : Recorder, optional
-        Takes down the rounds and the state of the solver at work, see
-        :mod:`maxmargin.checkpoint`.
+        Records the rounds and the state of the current solver, see :mod:`maxmargin.checkpoint`.
     check_every, callbacks, verbose, name
         As in :func:`maxmargin.solvers.loop.run`.
 
     Returns
     -------
     Result
-        With ``status`` "stationary" where all went well: no certificate tells a global minimum.
+        With ``status`` "stationary" on success: there is no certificate of a global minimum.
     """
     fall = _SMALL_FALL * tol if least_fall is None else least_fall
     progress = (verbose, max_rounds, name)
@@ -391,6 +390,6 @@ def _descend(
         status = EARLY_STOPPED
     found.status = status
     found.rounds = descent.rounds
-    # Solvers have gone on working on older states; all are feasible, whatever the completion.
+    # Solvers have changed older states since; all are feasible for any completion.
     found.dual_state = descent.dual_state
     return found, score

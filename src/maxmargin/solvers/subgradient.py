@@ -1,9 +1,9 @@
 """Stochastic subgradient (Pegasos), the baseline; with a true dual value after every pass.
 
-Steps ``1/(alpha t)`` make the iterate ``w_t = u_t / (alpha t)`` with ``u_t`` a plain sum of
-subgradients, so no step touches more weights than its example. When every example was visited
-equally often, w_t is the ``w(mu)`` of the dual point that averages the oracle's answers of each
-example; its dual value bounds the optimum from below. That is why the order is by permutation.
+With steps ``1/(alpha t)`` the iterate is ``w_t = u_t / (alpha t)`` with ``u_t`` a plain sum of
+subgradients, so a step changes only the weights of its example. When every example was visited
+equally often, w_t is the ``w(mu)`` of the dual point that averages the answers of the oracle for
+each example; its dual value is a lower bound on the optimum. Hence the order is a permutation.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class SubgradientState(NamedTuple):
     calls: int
     pending: np.ndarray
     rng: np.random.RandomState
-    oracle: Any  # what it remembers: where it starts, always the same
-    dual: Any = None  # nothing to continue from: a refit starts anew
+    oracle: Any  # the stored values of the oracle: always those of its start
+    dual: Any = None  # a refit cannot continue from it
 
     @property
     def weights(self) -> np.ndarray:
@@ -40,7 +40,7 @@ class SubgradientState(NamedTuple):
 
 
 class Subgradient(Solver):
-    """The stochastic subgradient method, with the average weighted by t beside it.
+    """The stochastic subgradient method, and the average of its iterates weighted by t.
 
     Parameters
     ----------
@@ -92,6 +92,6 @@ class Subgradient(Solver):
         last = state.sums / (alpha * t)
         average = (t * state.sums - state.late) * (2.0 / (alpha * t * (t + 1.0)))
         at_last = problem.evaluate(last, oracle=state.oracle)
-        if not len(state.pending):  # whole passes only: see the module's description
+        if not len(state.pending):  # whole passes only: see the docstring of the module
             at_last = at_last._replace(dual=state.concave / t - problem.penalty(last))
         return state, [(last, at_last), (average, problem.evaluate(average, oracle=state.oracle))]

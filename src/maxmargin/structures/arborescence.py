@@ -1,13 +1,13 @@
 """Directed spanning trees: ``y`` gives each of m words a head, 0 for an artificial root; no cycles.
 
-``phi(y)`` indicates the arcs, flat: part ``d (m + 1) + h`` says that node h is the head of word
-d + 1. The marginal polytope is that of arborescences, with ``single_root`` those where exactly one
-word has head 0. The loss is a sum over words, ``sum_d c_d 1[y_d != z_d]``, by default the share of
-wrong heads.
+``phi(y)`` is the flat indicator of the arcs: part ``d (m + 1) + h`` is 1 if node h is the head of
+word d + 1. The marginal polytope is that of arborescences, with ``single_root`` those where exactly
+one word has head 0. The loss is a sum over words, ``sum_d c_d 1[y_d != z_d]``, by default the share
+of wrong heads.
 
-Every arc is a row ``psi`` of the feature store, and all arcs share the weights: ``score = w @
-psi``. Arcs that are not allowed are in no tree: of the argmax, of the marginals, of the max-min
-players.
+Every arc is a row ``psi`` of the features, and all arcs share the weights: ``score = w @ psi``.
+Arcs that are not allowed are in no tree: neither of the argmax, nor of the marginals, nor of the
+max-min players.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ..features.arcs import ArcRows
 from ..features.rows import DenseRows, SparseRows
 from .traits import Traits
 
-# Pieces of the loss floor that a line search looks at: see arborescence_max_min.
+# Largest number of pieces of the loss floor in a line search: see arborescence_max_min.
 MOST_PIECES = 16
-# Trees that each player of the max-min game may mix.
+# Largest number of trees in the mixture of a player of the max-min game.
 MOST_TREES = 64
 
 
@@ -39,7 +39,7 @@ class Arborescence(NamedTuple):
 
     truth: np.ndarray
     indptr: np.ndarray
-    parts_indptr: np.ndarray  # where the arcs of each example start, also in the feature store
+    parts_indptr: np.ndarray  # offsets of the arcs of each example, also in the rows of features
     longest: int
     single_root: bool
     costs: np.ndarray  # of a wrong head, for each word
@@ -47,9 +47,9 @@ class Arborescence(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits(
-            sparse_outputs=True,  # one part of m + 1 for each word
+            sparse_outputs=True,  # one of m + 1 parts per word
             saddle="trees",
             no_oracle={
                 "crf": "the entropy of given marginals, which trees do not have in closed form "
@@ -58,11 +58,11 @@ class Arborescence(NamedTuple):
         )
 
     def n_weights(self, n_inputs: int) -> int:
-        """Length of the weight vector: one for each feature of an arc."""
+        """Length of the weight vector: one weight per feature of an arc."""
         return n_inputs
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         return self.indptr.tobytes() + repr(self.single_root).encode() + self.allowed.tobytes()
 
 
@@ -302,7 +302,7 @@ def score_trees(structure, rows, weights, first, last, heads, values):
 
 @leaf
 def _softmax_step(structure, i, scores, direction):
-    """For every known head, its indicator less the probabilities of all; returns the last word."""
+    """For every known head, its indicator minus the probabilities of all; returns the last word."""
     m = words_of(structure, i)
     found = -1
     direction[:] = 0.0
@@ -325,10 +325,10 @@ def _softmax_step(structure, i, scores, direction):
 
 @compiled
 def choose_heads(structure, rows, order, sample_weight, weights):
-    """Stochastic gradients of a model of single words: each chooses its head by a softmax.
+    """Stochastic gradient steps on a model of single words: a softmax over the heads of each.
 
-    Words whose head is negative are not known, and make no difference. The step is one over the
-    mean squared norm of the features of an arc.
+    Negative heads are unknown, and their words are skipped. The step length is one over the mean
+    squared norm of the features of an arc.
     """
     buffers = np.empty((3, generic.largest_block(structure)))
     work = np.empty(generic.work_size(structure, rows))

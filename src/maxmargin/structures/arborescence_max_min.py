@@ -1,12 +1,12 @@
 """Max-min over trees: ``max_mu min_nu sum_d c_d (1 - <nu_d, mu_d>) + <scores, mu>``.
 
 Both players mix trees; only the marginals of arcs matter. Given mu, the best nu is the best tree
-with arcs worth ``c_d mu_dh``; given nu, the best mu that with arcs worth ``scores - c_d nu_dh``: so
-any pair gives a true bracket of the value by two argmaxes.
+for the arc scores ``c_d mu_dh``; given nu, the best mu is the best tree for ``scores - c_d nu_dh``:
+so any pair gives a lower and an upper bound on the value by two argmaxes.
 
-This is a matrix game with as many rows and columns as there are trees, solved by a *double oracle*:
-solve the game of some trees of each player, let each add the best answer to the other's mixture,
-and stop when the bracket closes. It is exact as soon as no answer is new.
+This is a matrix game with one row and one column per tree, solved by a *double oracle*: solve the
+game over some trees of each player, add the best response of each player to the mixture of the
+other, and stop when both bounds agree. It is exact as soon as no response is new.
 
 References
 ----------
@@ -28,13 +28,13 @@ from .._kernels.simplex import lower_envelope_step
 from .._kernels.vector import add_scaled, copy, dot
 from .arborescence import MOST_PIECES, MOST_TREES, Arborescence, words_of
 
-# A bracket as narrow as this, relative to the value, is what rounding leaves.
+# Width of the bracket, relative to the value, that is due to rounding.
 _ROUNDING = 1e-13
 
 
 @leaf
 def _reply(structure, i, scores, keep, other, sign, work, heads):
-    """Write the heads of the best tree with arcs worth ``keep scores + sign c_d other``."""
+    """Write the heads of the best tree for the arc scores ``keep scores + sign c_d other``."""
     m = words_of(structure, i)
     first = structure.indptr[i]
     size = m * (m + 1)
@@ -63,7 +63,7 @@ def _loss_floor(structure, i, mu, work):
 @implements(generic.loss_floor_step, Arborescence)
 def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
     # The floor along a line is the minimum over trees of linear functions: find the best step for
-    # the pieces known, and ask at that step for the piece that matters there.
+    # the known pieces, and add the piece that is active at that step.
     m = words_of(structure, i)
     size = m * (m + 1)
     first = structure.indptr[i]
@@ -83,7 +83,7 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
             change[pieces] -= cost * direction[part]
         quadratic = gamma * slope - 0.5 * gamma * gamma * curvature
         value = start[pieces] + gamma * change[pieces] + quadratic
-        if value > best:  # the first one is what mu has: it cannot get lost
+        if value > best:  # the first value is that of mu: the result is never worse
             best, best_gamma = value, gamma
         known = pieces + 1
         gamma = lower_envelope_step(start[:known], change[:known], slope, curvature)
@@ -100,13 +100,13 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
 
 
 class _Game(NamedTuple):
-    """The trees that both players know, up to MOST_TREES, and what they are worth."""
+    """The stored trees of both players, up to MOST_TREES each, and their losses and scores."""
 
     trees: np.ndarray  # (2, MOST_TREES, m): heads, first those of mu
     losses: np.ndarray  # (MOST_TREES, MOST_TREES): of a tree of nu when one of mu is true
     values: np.ndarray  # scores of the trees of mu
     shares: np.ndarray  # (2, MOST_TREES): the mixtures
-    table: np.ndarray  # the losses of the trees in use, without holes
+    table: np.ndarray  # the losses of the trees in use, contiguous
     work: np.ndarray  # of the simplex method
 
 
@@ -129,7 +129,7 @@ def _open_game(m, work):
 
 @leaf
 def _learn(structure, i, scores, game, count, player, place, heads):
-    """A player learns a tree: its losses against those that the other knows."""
+    """Store a tree of a player, with its losses against the trees of the other."""
     m = words_of(structure, i)
     first = structure.indptr[i]
     copy(game.trees[player, place], heads)
@@ -151,7 +151,7 @@ def _learn(structure, i, scores, game, count, player, place, heads):
 
 @leaf
 def _play(game, count):
-    """The mixtures of both players that are best among the trees they know."""
+    """The best mixtures of the stored trees of both players."""
     table = game.table[: count * count].reshape(count, count)
     for j in range(count):
         copy(table[j], game.losses[j, :count])
@@ -173,7 +173,7 @@ def _mix(game, count, player, out):
 
 @leaf
 def _place_for(game, count, player):
-    """Where a new tree goes: to the end, later to the place of one without a share, or nowhere."""
+    """Index for a new tree: the end, or that of a tree without a share; -1 if there is none."""
     if count < MOST_TREES:
         return count
     for k in range(count):
@@ -184,7 +184,7 @@ def _place_for(game, count, player):
 
 @leaf
 def _total(structure, i, scores, keep, other, sign, heads):
-    """What a tree is worth with arcs worth ``keep scores + sign c_d other``, and the costs."""
+    """Value of a tree for the arc scores ``keep scores + sign c_d other``, and the costs."""
     m = words_of(structure, i)
     first = structure.indptr[i]
     total = 0.0
@@ -196,18 +196,18 @@ def _total(structure, i, scores, keep, other, sign, heads):
 
 @leaf
 def tree_double_oracle(structure, i, scores, iterations, accuracy, share, floor, work, mu):
-    """Write the best mixture found; return an upper and a lower bound of the value.
+    """Write the best mixture found; return an upper and a lower bound on the value.
 
     Parameters
     ----------
     iterations : int
-        Each lets both players learn a tree.
+        Each adds one tree per player.
     accuracy : float
-        The bracket is narrow enough at this width,
+        Stop when the bracket has this width,
     share, floor : float
-        or at this share of what the upper bound exceeds ``floor`` by.
+        or this share of the difference of the upper bound and ``floor``.
     mu : array
-        Receives marginals that are worth the lower bound.
+        Receives marginals whose value is the lower bound.
     """
     m = words_of(structure, i)
     size = m * (m + 1)
@@ -247,8 +247,8 @@ def tree_double_oracle(structure, i, scores, iterations, accuracy, share, floor,
 @leaf
 @seldom
 def saddle_trees(structure, rows, weights, limits, trees, counts, scratch):
-    """Trees that both players of every example mix at a saddle point, as the double oracle finds it
-    under the weights.
+    """Trees that both players of every example mix at the saddle point that the double oracle finds
+    at the weights.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""Label sequences: ``y = (y_1, ..., y_T)`` with T of any length, K labels a position.
+"""Label sequences: ``y = (y_1, ..., y_T)`` of any length T, with K labels per position.
 
 ``Phi(x, y)``: the sum over positions of ``e_{y_t} (outer) x_t``, the count of each transition
-``(y_t, y_{t+1})``, and, if wanted, the first and the last label. The parts of a block are the T*K
+``(y_t, y_{t+1})``, and optionally the first and the last label. The parts of a block are the T*K
 labels at positions, then the K*K transitions summed over the sequence: transition weights do not
-depend on the position, so their marginals are needed in sum only. The loss is a sum of label
+depend on the position, so only the sum of their marginals is needed. The loss is a sum of label
 losses, that of position t times ``loss_scale[t]`` (1/T by default).
 """
 
@@ -29,7 +29,7 @@ from ..features.rows import products_within
 from .losses import LabelLoss
 from .traits import Traits
 
-# Gram matrices of sequences up to this length are kept: at most 8 * 64 / 2 bytes a position.
+# Gram matrices of sequences up to this length are stored: at most 8 * 64 / 2 bytes per position.
 KEEP_PRODUCTS_UP_TO = 64
 
 
@@ -43,7 +43,7 @@ class Chain(NamedTuple):
     loss: LabelLoss
     loss_scale: np.ndarray
     ends: bool  # whether the first and the last label have weights of their own
-    masked: bool  # whether any of the following forbids anything
+    masked: bool  # whether any of the following masks forbids something
     transition_mask: np.ndarray  # 0 or -inf, (K, K)
     first_mask: np.ndarray  # 0 or -inf, (K,)
     last_mask: np.ndarray  # 0 or -inf, (K,)
@@ -53,7 +53,7 @@ class Chain(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits(
             sparse_outputs=True,
             flows=True,
@@ -72,7 +72,7 @@ class Chain(NamedTuple):
         return (n_inputs + self.n_labels + 2 * self.ends) * self.n_labels
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         masks = (self.transition_mask, self.first_mask, self.last_mask, self.allowed)
         return b"".join(array.tobytes() for array in (self.indptr, *masks))
 
@@ -118,7 +118,7 @@ def _label_range(structure, i):
 def _work_size(structure, rows):
     longest = structure.longest
     # loss-augmented scores, then two sets of path scores, masked unaries and transitions; or
-    # masked unaries and transitions, then what sums over all paths need
+    # masked unaries and transitions, then scratch for sums over all paths
     size = (4 * longest + 4 * structure.n_labels + 4) * structure.n_labels + longest
     if longest > KEEP_PRODUCTS_UP_TO:
         size += (rows.n_inputs + 1) * structure.n_labels
@@ -188,7 +188,7 @@ def _squared_norm(structure, rows, i, direction, work):
     summed = direction[length * n :]
     total = dot(summed, summed)
     kept = structure.products_indptr[i + 1] > structure.products_indptr[i]
-    below = structure.products_indptr[i]  # where the products of t with earlier positions start
+    below = structure.products_indptr[i]  # offset of the products of t with earlier positions
     before = work[:n]
     moved = 0
     for t in range(length):
@@ -223,8 +223,8 @@ def _decode(structure, i, scores, work, labels):
 
 @compiled
 def best_paths(structure, rows, weights, first, last, labels):
-    """Best labels of some sequences. As scoring and decoding blocks, but transitions have the
-    same scores in all sequences and need no copy for each."""
+    """Best labels of some sequences. Like scoring and decoding blocks, but without a copy of the
+    transition scores per sequence."""
     n = structure.n_labels
     buffer = np.empty((structure.longest, n))
     work = np.empty(generic.work_size(structure, rows))
@@ -239,7 +239,7 @@ def best_paths(structure, rows, weights, first, last, labels):
 
 @inner
 def best_path(structure, i, unary, transitions, work, labels):
-    """Best labels of a sequence, as far as masks allow, and their score."""
+    """Best labels of a sequence that the masks allow, and their score."""
     first = structure.indptr[i]
     length, n = unary.shape
     size = length * n

@@ -1,4 +1,4 @@
-"""The k best labellings of chains, as far as masks allow, and whether these allow any."""
+"""The k best labellings of chains that the masks allow, and whether there is any."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def best_labellings(structure, rows, weights, first, last, labels, values, count
     labels : integer array of shape (k, positions)
     values : array of shape (n, k)
     counts : integer array of shape (n,)
-        Receives how many labellings were found: fewer than k if no more are allowed.
+        Receives the number of labellings found: fewer than k if no more are allowed.
     """
     n = structure.n_labels
     k = values.shape[1]

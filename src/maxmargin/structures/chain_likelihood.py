@@ -1,7 +1,7 @@
 """Negative log likelihoods of many label sequences that share their transitions, with gradients.
 
 What depends on the transitions alone is computed once. As in :mod:`maxmargin._kernels.sum_product`,
-messages are plain numbers where the scores are harmless, and logarithms elsewhere.
+messages are plain numbers where these cannot overflow, and logarithms elsewhere.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SMALL = 1e-200
 
 @leaf
 def _shift_rows(unary):
-    """Subtract from each row its largest entry; returns their sum, and the widest row."""
+    """Subtract from each row its largest entry; returns the sum of these, and the widest range."""
     total, widest = 0.0, 0.0
     for t in range(unary.shape[0]):
         low, top = extremes(unary[t])
@@ -62,8 +62,8 @@ def _forward(likelihoods, table, messages, turned):
 
 @leaf
 def _backward(likelihoods, table, messages, ahead, message):
-    """Marginals in place of the messages; ``ahead[t]`` receives what a pair of labels at t and
-    t + 1 has from the second one, times the table and the message to the first."""
+    """Replace the messages by marginals; ``ahead[t]`` receives the factor of the label at t + 1 in
+    the marginals of pairs (t, t + 1). The other factors are the table and the message at t."""
     length, n = likelihoods.shape
     message[:] = 1.0
     for t in range(length - 2, -1, -1):
@@ -80,7 +80,7 @@ def _backward(likelihoods, table, messages, ahead, message):
 
 @leaf
 def _plain(unary, table, turned, room, messages, summed):
-    """Marginals, expected transitions but for the factor of the table; returns log Z."""
+    """Marginals, and expected transitions without the factor of the table; returns log Z."""
     length, n = unary.shape
     size = length * n
     likelihoods, ahead = room[:size], room[size : 2 * size].reshape(length, n)
@@ -115,7 +115,7 @@ def _subtract_truth(structure, i, transitions, unary, marginals, summed):
 
 @inner
 def _add_slopes(structure, slopes, i, marginals, summed):
-    """Write the gradients of the labels, and add those of what all positions share."""
+    """Write the gradients of the labels, and add those of the scores that all positions share."""
     length, n = marginals.shape
     into, factor = slopes.weights[i // slopes.group], factor_of(slopes, i)
     add_scaled(into[: n * n], summed.reshape(n * n), factor)
@@ -134,7 +134,7 @@ def _add_slopes(structure, slopes, i, marginals, summed):
 def chain_likelihoods(structure, rows, weights, slopes, bounds, first, last):
     """Negative log likelihoods of sequences without constraints, and their gradients.
 
-    The rows of ``slopes`` that count are written, whatever is there before.
+    The rows of ``slopes`` that are not padding are overwritten.
     """
     n, longest = structure.n_labels, structure.longest
     own = weights[0]

@@ -1,10 +1,9 @@
 """The max-min loss floor of chains: ``H(mu) = sum_t loss_scale_t min_j (L mu_t)_j``.
 
-The loss touches labels, not transitions, so the smallest expected loss that a prediction can have
-is found position by position. Position t may predict any label that is allowed *there*; whether
-the labels of neighbouring positions may follow each other is not asked of it. Without constraints
-on transitions this is the minimum over all outputs; with them it can be lower, and the surrogate
-is that of a predictor that may break them.
+The loss depends on labels, not on transitions, so the smallest expected loss of a prediction is
+found position by position. Position t may predict any label that is allowed *there*; constraints
+on transitions are ignored. Without such constraints this is the minimum over all outputs; with them
+it can be lower, and the surrogate is that of a predictor that may violate them.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _loss_floor(structure, i, mu, work):
 
 @leaf
 def _next_break(start, change, here, g):
-    """Where on the lower envelope another line takes over from line ``here``, and which."""
+    """The next breakpoint of the lower envelope after line ``here``, and the line after it."""
     nearest = np.inf
     after = here
     for k in range(start.shape[0]):
@@ -81,7 +80,8 @@ def _next_break(start, change, here, g):
 
 @implements(generic.loss_floor_step, Chain)
 def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
-    # The derivative of the sum of lower envelopes only falls: from break to break until it turns.
+    # The derivative of the sum of lower envelopes decreases: go from breakpoint to breakpoint until
+    # it changes its sign.
     n = structure.n_labels
     first, last = structure.indptr[i], structure.indptr[i + 1]
     length = last - first
@@ -103,7 +103,7 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
         breaks[t], after[t] = _next_break(start[t], change[t], lowest, 0.0)
         ascent += structure.loss_scale[first + t] * change[t, lowest]
     g = 0.0
-    for _ in range(length * n):  # every line of every position is met once
+    for _ in range(length * n):  # every line of every position is active at most once
         soonest = 0
         for t in range(1, length):
             if breaks[t] < breaks[soonest]:

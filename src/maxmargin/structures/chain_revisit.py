@@ -1,9 +1,9 @@
-"""Mixtures of label sequences that an example remembers, made better without a new sequence.
+"""Mixtures of the stored label sequences (atoms) of an example, improved without a new sequence.
 
-Sequences that are worth remembering differ in few positions. With features relative to those of the
-first one, ``psi_a = Phi(y_a) - Phi(y_0)``, their scores need only the rows of these positions, and
-their inner products only the products of these rows: moving mass between them then costs a few
-operations, and the weights are touched once.
+Atoms of an example usually differ in few positions. With features relative to those of the first
+one, ``psi_a = Phi(y_a) - Phi(y_0)``, their scores need only the rows of these positions, and their
+inner products only the products of these rows: moving mass between them then costs a few
+operations, and the weights are updated once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .._kernels.protocol import add_label_losses, add_row, score_rows
 from .._kernels.vector import add_scaled
 from .chain import Chain
 
-# Moves end when the best of them gains less than this share of the first, or after this many.
+# Moves end when the best of them gains less than this share of the first, or after this number.
 _ENOUGH = 0.3
 _MOST_MOVES = 20
 
@@ -113,7 +113,7 @@ def _fill_gram(structure, i, outputs, places, counts, table, gram):
 
 @leaf
 def _score(structure, rows, weights, i, outputs, places, counts, gains, scores):
-    """Loss-augmented scores of outputs beyond that of the first one."""
+    """Loss-augmented scores of outputs, minus that of the first one."""
     n = structure.n_labels
     first = structure.indptr[i]
     split = rows.n_inputs * n

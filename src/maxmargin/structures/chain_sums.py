@@ -15,7 +15,7 @@ from .chain import Chain
 
 @leaf
 def apply_masks(structure, i, unary, transitions, masked, masked_transitions):
-    """Scores with minus infinity for what the masks forbid."""
+    """Scores, minus infinity where the masks forbid."""
     length, n = unary.shape
     first = structure.indptr[i]
     for t in range(length):
@@ -65,7 +65,7 @@ def label_marginals(structure, rows, weights, first, last, out, values):
 
 @compiled
 def score_labellings(structure, rows, weights, first, last, labels, values):
-    """Scores of given labellings; minus infinity for what the masks forbid."""
+    """Scores of given labellings; minus infinity for those that the masks forbid."""
     n = structure.n_labels
     buffer = np.empty(generic.largest_block(structure))
     for i in range(first, last):

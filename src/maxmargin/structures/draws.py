@@ -1,4 +1,4 @@
-"""Outputs drawn in proportion to the exponentials of their scores, exactly."""
+"""Exact draws of outputs, with probability proportional to the exponential of the score."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .subset import Subset
 
 @leaf
 def _choose(shares, uniform):
-    """The entry at which the running sum of shares passes that part of the total."""
+    """The entry at which the cumulative sum of shares exceeds ``uniform`` times the total."""
     total = 0.0
     for k in range(shares.shape[0]):
         total += shares[k]

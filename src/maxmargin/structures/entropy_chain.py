@@ -1,7 +1,7 @@
-"""Label sequences whose blocks carry an entropy: what coordinate ascent on a CRF needs of chains.
+"""Label sequences whose blocks store an entropy, for coordinate ascent on a CRF.
 
 The same outputs, features, masks and weights as :class:`Chain`. A block holds the parts of the
-chain (labels at positions, transitions in sum), then one number more: a lower bound on the largest
+chain (labels at positions, summed transitions), then one more number: a lower bound on the largest
 entropy of a distribution with these marginals, 0 for a single output. The entropy itself would need
 the marginals of the pairs at every position, ``(T-1) K^2`` numbers in place of ``K^2 + 1``.
 
@@ -28,7 +28,7 @@ class EntropyChain(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits()
 
     def n_weights(self, n_inputs: int) -> int:
@@ -36,7 +36,7 @@ class EntropyChain(NamedTuple):
         return self.chain.n_weights(n_inputs)
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         return self.chain.output_space()
 
 
@@ -154,7 +154,7 @@ def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
 def _gibbs(structure, i, scores, work, mu):
     last = mu.shape[0] - 1
     value = generic.gibbs(structure.chain, i, scores[:last], work, mu[:last])
-    # ``value`` is the maximum of entropy plus expected score: exact, and no logarithm of a pair.
+    # ``value`` is the maximum of entropy plus expected score: exact, without a logarithm per pair.
     mu[last] = max(value - dot(scores[:last], mu[:last]), 0.0)
     return value
 

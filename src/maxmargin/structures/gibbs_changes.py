@@ -1,6 +1,6 @@
-"""How marginals change with the scores: covariances of parts times a direction.
+"""Derivatives of marginals with respect to the scores: covariances of parts times a direction.
 
-With ``c(y) = direction @ phi(y)``, the marginal of a part moves by ``E[c 1_part] - E[c] P(part)``.
+With ``c(y) = direction @ phi(y)``, that of a marginal is ``E[c 1_part] - E[c] P(part)``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _work_subset(structure):
 
 @implements(generic.gibbs_change, Subset)
 def _subset(structure, i, scores, direction, work, out):
-    # Given that element e is chosen, the others are a subset of size s - 1 of what is left.
+    # Given that element e is chosen, the others are a subset of size s - 1 of the rest.
     v = scores.shape[0]
     s = structure.indptr[i + 1] - structure.indptr[i]
     mu, others, given, rest = work[:v], work[v : 2 * v], work[2 * v : 3 * v], work[3 * v :]
@@ -148,7 +148,7 @@ def _multiply(left, right, out):
 
 @leaf
 def _moved_laplacian(arcs, moves, single_root, matrix):
-    """How the Laplacian moves; the moves of the arcs replace their relative ones."""
+    """Derivative of the Laplacian; replaces relative changes of the arcs by absolute ones."""
     for d in range(arcs.shape[0]):
         for h in range(arcs.shape[1]):
             moves[d, h] *= arcs[d, h]
@@ -157,7 +157,7 @@ def _moved_laplacian(arcs, moves, single_root, matrix):
 
 @implements(generic.gibbs_change, Arborescence)
 def _trees(structure, i, scores, direction, work, out):
-    # P(d, h) = A[d, h] (S[d, d] - S[h, d]), and S, the inverse of T, moves by -S dT S.
+    # P(d, h) = A[d, h] (S[d, d] - S[h, d]), and S, the inverse of T, changes by -S dT S.
     m = words_of(structure, i)
     size, square = m * (m + 1), m * m
     table, arcs = work[:size].reshape(m, m + 1), work[size : 2 * size].reshape(m, m + 1)

@@ -270,11 +270,11 @@ def _max_min_zero_one(loss, scores, work, mu):
 
 @implements(max_min_label, AbsoluteLoss)
 def _max_min_absolute(loss, scores, work, mu):
-    """The answer sits on two classes a <= b, balanced so that ``c_a mu_a = c_b mu_b``; its value is
+    """The answer has mass on two classes a <= b, with ``c_a mu_a = c_b mu_b``; its value is
     ``(c_b v_a + c_a v_b + c_a c_b (b - a)) / (c_a + c_b)``, the best over all pairs.
 
-    With equal costs s this is ``(1/2) max_{a<=b} (v_a + v_b + s (b - a))``, where the best a is
-    that of ``v_a - s a`` so far: linear time.
+    With equal costs s this is ``(1/2) max_{a<=b} (v_a + v_b + s (b - a))``, where the best a
+    maximises ``v_a - s a`` so far: linear time.
     """
     n = scores.shape[0]
     costs = loss.costs
@@ -349,7 +349,7 @@ def _log_sum(logits, strength, mu):
 
 @implements(smooth_max_min_label, ZeroOneLoss)
 def _smooth_zero_one(loss, strength, scores, work, mu):
-    """The best predictions are in proportion to ``(v - t)_+``: what is above t goes into them.
+    """The best predictions are proportional to ``(v - t)_+``.
 
     For equal costs only.
     """
@@ -364,8 +364,8 @@ def _smooth_zero_one(loss, strength, scores, work, mu):
 @implements(smooth_max_min_label, AbsoluteLoss)
 def _smooth_absolute(loss, strength, scores, work, mu):
     """The best prediction is the median m of ``exp((v + |. - m|) / s)``. If that has more than half
-    of its mass below m, and that of m - 1 less, then both are medians: the shares of the two in the
-    prediction make both halves weigh the same.
+    of its mass below m, and that of m - 1 less, then both are medians: their shares in the
+    prediction are such that both halves have the same mass.
 
     For equal costs only.
     """

@@ -21,15 +21,15 @@ from .._validation import (
 )
 
 _SCHEMES = {
-    # scheme: prefix -> what may come next within the same chunk; who may open a chunk; who may
-    # end a sequence (or stand before something that opens a chunk)
+    # scheme: prefix -> prefixes that may follow within the same chunk; prefixes that may open a
+    # chunk; prefixes that may end a sequence (or precede one that opens a chunk)
     "bio": ({"B": "I", "I": "I"}, "BO", "BIO"),
     "bioes": ({"B": "IE", "I": "IE"}, "BSO", "ESO"),
 }
 
 
 class TransitionMasks(NamedTuple):
-    """What may follow what: True is allowed."""
+    """Allowed transitions, first and last labels: True is allowed."""
 
     transitions: np.ndarray  # (K, K), from row to column
     first: np.ndarray  # (K,)
@@ -42,7 +42,7 @@ class TransitionMasks(NamedTuple):
 
 
 def transition_masks(constraints: Any, classes: np.ndarray) -> TransitionMasks:
-    """Masks from what a user gives: None, a scheme, a matrix, or what is forbidden.
+    """Masks from None, a scheme, a matrix, or a dict of what is forbidden.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def _scheme_masks(scheme: str, classes: np.ndarray) -> TransitionMasks:
 def allowed_positions(
     allowed: Any, lengths: np.ndarray, classes: np.ndarray, name: str = "allowed"
 ) -> np.ndarray:
-    """Stacked (positions, K) mask from a list with one entry a sequence.
+    """Stacked (positions, K) mask from a list with one entry per sequence.
 
     An entry is None (everything), a (T, K) bool array in the order of ``classes``, or a list of T
     collections of labels (None: any label; a string is one label).
@@ -167,7 +167,7 @@ def allowed_positions(
 
 
 def known_positions(partial_y: Any, lengths: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Stacked (positions, K) mask from labels already known: one entry a sequence.
+    """Stacked (positions, K) mask from known labels: one entry per sequence.
 
     An entry is None (nothing is known) or a list of T labels, None where they are not known.
     """

@@ -32,7 +32,7 @@ from .traits import Traits
 
 
 class Multiclass(NamedTuple):
-    """Packed outputs of a multiclass problem: one true class a row."""
+    """Packed outputs of a multiclass problem: one true class per row."""
 
     truth: np.ndarray
     n_classes: int
@@ -40,7 +40,7 @@ class Multiclass(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits(exact_blocks=True, order="active")
 
     def n_weights(self, n_inputs: int) -> int:
@@ -48,7 +48,7 @@ class Multiclass(NamedTuple):
         return n_inputs * self.n_classes
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         return repr((len(self.truth), self.n_classes)).encode()
 
 
@@ -202,7 +202,7 @@ def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
     gap = top - dot(mu, target)
     if gap > 0.0:
         inverse = 1.0 / curvature
-        for k in range(n):  # a shift does not move the projection, and keeps small steps exact
+        for k in range(n):  # a shift does not change the projection, and keeps small steps exact
             target[k] = mu[k] + (target[k] - top) * inverse
         project(target, work[n:], 1.0, out)
     return gap

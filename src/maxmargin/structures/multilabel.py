@@ -2,16 +2,16 @@
 
 The parts of an example are the two states of every label: first the L absences, then the L
 presences. ``Phi(x, y) = sum_l e_{l, y_l} (outer) x``. The marginals of the two states sum to 1, so
-the weights of the two are opposite, ``w_{l,1} = -w_{l,0}``, and one of them is enough: what is
-stored is ``sqrt(2) w_{l,1}``, which has the norm of the two together.
+the weights of the two are opposite, ``w_{l,1} = -w_{l,0}``, and one of them is enough: stored is
+``sqrt(2) w_{l,1}``, which has the norm of the two together.
 
 The loss is a sum over labels: ``costs[y_l, l]`` where label l is predicted wrongly; the mean
-Hamming loss has costs 1/L. Loss, scores and polytope are sums over labels, so every oracle and
-every exact block is one formula a label.
+Hamming loss has costs 1/L. Loss, scores and polytope decompose over labels, so every oracle and
+every exact block has one formula per label.
 
-An entry of the truth may be HIDDEN. Then nothing is known of that label of that example: whatever
-the weights are, it costs nothing, because the best hidden state is also the best answer. Such a
-label has scores and marginals 0 and takes no part.
+An entry of the truth may be HIDDEN: the label of that example was not observed. Its loss is 0 for
+any weights, because the best hidden state is also the best answer. Such a label has scores and
+marginals 0 and does not contribute.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ HIDDEN = 2
 
 
 class Multilabel(NamedTuple):
-    """Packed outputs of a multilabel problem: L zeros and ones an example, one after another."""
+    """Packed outputs of a multilabel problem: L zeros and ones per example, concatenated."""
 
     truth: np.ndarray  # 0, 1 or HIDDEN
     n_labels: int
-    costs: np.ndarray  # (2, L): of a mistake on a label that is absent, that is present
+    costs: np.ndarray  # (2, L): of an error on a label that is absent (row 0) or present (row 1)
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits(exact_blocks=True, order="active")
 
     def n_weights(self, n_inputs: int) -> int:
@@ -48,7 +48,7 @@ class Multilabel(NamedTuple):
         return n_inputs * self.n_labels
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         hidden = self.truth == HIDDEN
         where = hidden.tobytes() if hidden.any() else b""
         return repr((len(self.truth), self.n_labels)).encode() + where
@@ -89,7 +89,7 @@ def _label_range(structure, i):
 
 @implements(generic.work_size, Multilabel)
 def _work_size(structure, rows):
-    return 5 * structure.n_labels  # two changes and break points; or loss-augmented scores
+    return 5 * structure.n_labels  # two changes and breakpoints; or loss-augmented scores
 
 
 @implements(generic.prefetch_block, Multilabel)
@@ -199,7 +199,7 @@ def _expected_loss(structure, i, mu):
 
 @implements(generic.linear_prox, Multilabel)
 def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
-    # For each label, max over p of p * gain - h (p - p0)^2, where |(1-p, p)|^2 makes up for 1/2.
+    # For each label, max over p of p * gain - h (p - p0)^2, where |(1-p, p)|^2 cancels the 1/2.
     n = structure.n_labels
     curvature = 2.0 * scale * rows.squares[i]
     if curvature <= 0.0:
@@ -232,7 +232,7 @@ def _balance(absent, present):
 
 @implements(generic.max_min, Multilabel)
 def _max_min(structure, i, scores, work, mu):
-    # Concave in p with one bend: the best of absent, present and the balance of the two.
+    # Concave and piecewise linear in p with one bend: the best of absent, present and the bend.
     n = structure.n_labels
     total = 0.0
     for k in range(n):
@@ -268,7 +268,7 @@ def _smooth_max_min(structure, strength, i, scores, work, mu):
 
 @implements(generic.strong_concavity, Multilabel)
 def _strong_concavity(structure):
-    return 1.0 / structure.n_labels  # of each label by itself; their squares sum to no less
+    return 1.0 / structure.n_labels  # of each label alone; the sum of their squares is no less
 
 
 @implements(generic.loss_floor, Multilabel)
@@ -336,7 +336,7 @@ def _slope_between(structure, mu, direction, g):
 
 @implements(generic.loss_floor_step, Multilabel, allocates=True)
 def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
-    """The derivative falls, with a jump where a label passes its bend: search over the bends."""
+    """The derivative decreases, with a jump at the bend of each label: search over the bends."""
     n = structure.n_labels
     bends = 0
     for k in range(n):

@@ -1,9 +1,9 @@
-"""Permutations: ``y`` gives each of n rows a column of its own; rankings and matchings.
+"""Permutations: ``y`` gives each of n rows a different column; rankings and matchings.
 
-``phi(y)`` is the permutation matrix, flat; the marginal polytope holds the doubly stochastic
-matrices. The loss is the share of misplaced rows, ``1 - <phi(y), phi(z)> / n``.
+``phi(y)`` is the flat permutation matrix; the marginal polytope is the set of doubly stochastic
+matrices. The loss is the share of rows with a wrong column, ``1 - <phi(y), phi(z)> / n``.
 
-- *Ranking*: rows are items, columns positions; every entry has weights of its own,
+- *Ranking*: rows are items, columns positions; every entry has separate weights,
   ``score = W x`` with ``W`` of n^2 rows.
 - *Matching*: the sides of an example are two sets of points; the pair of row a and column b has
   features ``psi_ab``, and all pairs share the weights, ``score_ab = w @ psi_ab``.
@@ -20,6 +20,7 @@ from .._kernels.assignment import assign
 from .._kernels.birkhoff import project_birkhoff
 from .._kernels.birkhoff_game import birkhoff_game_work
 from .._kernels.jit import implements, leaf
+from .._kernels.permanent import permanent_work, permutation_marginals
 from .._kernels.protocol import add_row, clear_rows, prefetch_rows, score_rows
 from .._kernels.saddle import (
     MirrorProx,
@@ -36,21 +37,21 @@ from .._kernels.simplex import lower_envelope_step
 from .._kernels.vector import add_scaled, copy, dot
 from .traits import Traits
 
-# Pieces of the loss floor that a line search looks at before it is content.
+# Largest number of pieces of the loss floor in a line search.
 _MOST_PIECES = 16
-# Iterations of the max-min oracle where nothing says how many.
+# Default number of iterations of the max-min oracle.
 _ITERATIONS = 10
 _ACCURACY = 1e-9
 # The block of a matching is maximised exactly with at most this number of features per row.
 _MOST_FEATURES = 4
-# Accuracy of that maximum, as a share of the gap, and at best.
+# Accuracy of that maximum, as a share of the gap, and its smallest value.
 _STEP_SHARE = 1e-6
 _ROUNDING = 1e-12
 
 
-_NO_LIKELIHOOD = {
-    "crf": "permutations. Its partition function is the permanent of a matrix, which no algorithm "
-    "is known to compute fast. Use surrogate='max-min' or 'max-margin'."
+_NO_ENTROPY = {
+    "crf": "the entropy of given marginals, which permutations do not have in closed form "
+    "(solver='auto' or 'lbfgs' needs none)"
 }
 
 
@@ -63,24 +64,24 @@ class Ranking(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
-        return Traits(saddle="pairs", order="active", refuses=_NO_LIKELIHOOD)
+        """Properties that solvers need."""
+        return Traits(saddle="pairs", order="active", no_oracle=_NO_ENTROPY)
 
     def n_weights(self, n_inputs: int) -> int:
         """Length of the weight vector: inputs by pairs of item and position."""
         return n_inputs * self.n_items**2
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         return repr((len(self.indptr), self.n_items)).encode()
 
 
 class Matching(NamedTuple):
-    """Packed matchings: rows of the feature store are pairs, row by row of each example.
+    """Packed matchings: rows of features are pairs, in the order of the rows of each example.
 
-    Example i has ``indptr[i+1] - indptr[i]`` points a side, and its pairs start at
-    ``pairs_indptr[i]``. ``curvature[i]`` is about the largest eigenvalue of the Gram matrix of its
-    pairs: how far proximal steps dare to go.
+    Example i has ``indptr[i+1] - indptr[i]`` points per side, and its pairs start at
+    ``pairs_indptr[i]``. ``curvature[i]`` is approximately the largest eigenvalue of the Gram matrix
+    of its pairs, which determines the length of proximal steps.
     """
 
     truth: np.ndarray
@@ -91,15 +92,15 @@ class Matching(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
-        return Traits(saddle="pairs", refuses=_NO_LIKELIHOOD)
+        """Properties that solvers need."""
+        return Traits(saddle="pairs", no_oracle=_NO_ENTROPY)
 
     def n_weights(self, n_inputs: int) -> int:
-        """Length of the weight vector: one for each feature of a pair."""
+        """Length of the weight vector: one weight per feature of a pair."""
         return n_inputs
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         return self.indptr.tobytes()
 
 
@@ -165,8 +166,8 @@ def _factor_work(n, n_inputs):
 
 @leaf
 def _work_for(n):
-    """Scratch of an oracle, of a surrogate around it, and of a line search."""
-    return saddle_work(n) + 6 * n * n + 2 * _MOST_PIECES
+    """Length of the scratch of an oracle, of a surrogate with it, and of a line search."""
+    return max(saddle_work(n) + 6 * n * n + 2 * _MOST_PIECES, permanent_work(n))
 
 
 # --- scores and weights ---------------------------------------------------------------------
@@ -401,14 +402,14 @@ def _loss_floor(structure, i, mu, work):
 @implements(generic.loss_floor_step, _PERMUTATIONS)
 def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
     # The floor along a line is the minimum over permutations of linear functions: find the best
-    # step for the pieces known, and ask at that step for the piece that matters there.
+    # step for the known pieces, and add the piece that is active at that step.
     n = _side(structure, i)
     start, change = work[:_MOST_PIECES], work[_MOST_PIECES : 2 * _MOST_PIECES]
     point, rest = (
         work[2 * _MOST_PIECES : 2 * _MOST_PIECES + n * n],
         work[2 * _MOST_PIECES + n * n :],
     )
-    columns = rest[6 * n : 7 * n]  # where the assignment leaves them
+    columns = rest[6 * n : 7 * n]  # output of the assignment
     gamma, best, best_gamma = 1.0, -np.inf, 0.0
     for pieces in range(_MOST_PIECES):
         copy(point, mu)
@@ -432,7 +433,16 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
         model += gamma * slope - 0.5 * gamma * gamma * curvature
         if model - best <= 1e-14:
             break
-    # An end before the last piece is known must not lose what mu had.
+    # If the search ends before all pieces are known, the value must not be below that of mu.
     if best < 1.0 - flat_best_weight(mu, n, rest) / n:
         return 0.0
     return best_gamma
+
+
+# --- crf ------------------------------------------------------------------------------------
+
+
+@implements(generic.gibbs, _PERMUTATIONS)
+def _gibbs(structure, i, scores, work, mu):
+    n = _side(structure, i)
+    return permutation_marginals(scores.reshape(n, n), work, mu.reshape(n, n))

@@ -1,4 +1,4 @@
-"""Permutations: what the parts of an example add to the Hessian with respect to the weights."""
+"""Permutations: the terms of an example in the Hessian with respect to the weights."""
 
 from __future__ import annotations
 

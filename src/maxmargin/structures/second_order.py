@@ -3,7 +3,7 @@
 ``phi(y)`` indicates, for a sentence with A candidate arcs, first the arcs of the tree, then its
 sibling parts (h, s, d), then its grandparent parts (g, h, d): see
 :mod:`maxmargin.features.second_order`. The outputs are all projective trees of candidate arcs, and
-the true tree, which may cross itself; the best one is found exactly
+the true tree, which may have crossing arcs; the best one is found exactly
 (:mod:`maxmargin._kernels.projective`). The loss is a sum over words, as for
 :class:`~maxmargin.structures.arborescence.Arborescence`.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.jit import compiled, implements, leaf
+from .._kernels.jit import implements, leaf
 from .._kernels.projective import Candidates, best_projective, projective_work
 from ..features.arcs import score_arc, touch_arc
 from ..features.second_order import (
@@ -30,9 +30,9 @@ _ONLY = "trees with siblings and grandparents (order=2). Use surrogate='max-marg
 
 
 class SecondOrder(NamedTuple):
-    """Packed trees and candidate arcs. What belongs to one sentence counts from its beginning.
+    """Packed trees and candidate arcs. Indices within a sentence count from its beginning.
 
-    ``into`` has an entry per node, ``out_start`` one more per sentence, ``siblings_start`` and
+    ``into`` has one entry per node, ``out_start`` one more per sentence, ``siblings_start`` and
     ``grandparents_start`` one per arc and one more per sentence.
     """
 
@@ -57,7 +57,7 @@ class SecondOrder(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits(sparse_outputs=True, refuses={"crf": _ONLY, "max-min": _ONLY})
 
     def n_weights(self, n_inputs: int) -> int:
@@ -65,135 +65,9 @@ class SecondOrder(NamedTuple):
         return n_inputs
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         arrays = (self.indptr, self.head, self.dependent, self.truth)
         return b"".join(array.tobytes() for array in arrays) + repr(self.single_root).encode()
-
-
-# --- packing --------------------------------------------------------------------------------
-
-
-@compiled
-def _list_out(indptr, arcs_indptr, head, dependent, out_start, out):
-    """Arcs out of every node, by their dependents."""
-    for i in range(indptr.shape[0] - 1):
-        n = indptr[i + 1] - indptr[i]
-        low, high = arcs_indptr[i], arcs_indptr[i + 1]
-        start = out_start[indptr[i] + 2 * i : indptr[i + 1] + 2 * (i + 1)]
-        start[:] = 0
-        for a in range(low, high):
-            start[head[a] + 1] += 1
-        for node in range(n + 1):
-            start[node + 1] += start[node]
-        for a in range(low, high):  # the arcs are in the order of their dependents
-            out[low + start[head[a]]] = a - low
-            start[head[a]] += 1
-        for node in range(n + 1, 0, -1):
-            start[node] = start[node - 1]
-        start[0] = 0
-
-
-@compiled
-def _list_siblings(indptr, arcs_indptr, lists, single_root, starts, siblings):
-    """Sibling parts of every arc; with no room for them they are counted only."""
-    head, dependent, out_start, out = lists
-    total = 0
-    for i in range(indptr.shape[0] - 1):
-        low, high = arcs_indptr[i], arcs_indptr[i + 1]
-        start = out_start[indptr[i] + 2 * i : indptr[i + 1] + 2 * (i + 1)]
-        count = high - low
-        for a in range(low, high):
-            starts[a + i] = count
-            h, d = head[a], dependent[a]
-            if siblings.shape[0] > 0:
-                siblings[total] = -1
-            total += 1
-            count += 1
-            if h == 0 and single_root:
-                continue
-            for at in range(low + start[h], low + start[h + 1]):
-                s = dependent[low + out[at]]
-                if h < s < d or d < s < h:
-                    if siblings.shape[0] > 0:
-                        siblings[total] = out[at]
-                    total += 1
-                    count += 1
-        starts[high + i] = count
-    return total
-
-
-def pack_second_trees(
-    truth: np.ndarray,
-    indptr: np.ndarray,
-    single_root: bool,
-    candidates: np.ndarray,
-    costs: np.ndarray | None = None,
-) -> SecondOrder:
-    """The structure of some sentences.
-
-    Parameters
-    ----------
-    truth : array of int
-        Heads of all words, or empty.
-    candidates : array of bool
-        Which arcs are candidates, word by word: arc ``d (m + 1) + h`` leads from node h to word
-        d + 1.
-    """
-    lengths = np.diff(indptr)
-    n, n_words = len(lengths), int(indptr[-1])
-    widths = np.repeat(lengths + 1, lengths)
-    word_of = np.repeat(np.arange(n_words), widths)
-    within = np.arange(len(word_of)) - np.repeat(np.cumsum(widths) - widths, widths)
-    word_of, head = word_of[candidates], within[candidates]
-    sentence = np.repeat(np.arange(n), lengths)
-    dependent = word_of - indptr[sentence[word_of]] + 1
-    per_word = np.bincount(word_of, minlength=n_words)
-    ends = np.concatenate([[0], np.cumsum(per_word)])
-    arcs_indptr = ends[indptr]
-    into = np.concatenate([ends[a : b + 1] - ends[a] for a, b in zip(indptr[:-1], indptr[1:])])
-    n_arcs = len(head)
-    head, dependent = head.astype(np.int32), dependent.astype(np.int32)
-    out_start, out = np.empty(n_words + 2 * n, np.int32), np.empty(n_arcs, np.int32)
-    _list_out(indptr, arcs_indptr, head, dependent, out_start, out)
-    starts, lists = np.empty(n_arcs + n, np.int32), (head, dependent, out_start, out)
-    total = _list_siblings(indptr, arcs_indptr, lists, single_root, starts, np.empty(0, np.int32))
-    sibling = np.empty(total, np.int32)
-    _list_siblings(indptr, arcs_indptr, lists, single_root, starts, sibling)
-    # The first part of the sibling parts is that after the arcs, the end is that of all of them.
-    ends_of = starts[arcs_indptr[1:] + np.arange(n)].astype(np.int64)
-    siblings_indptr = np.concatenate([[0], np.cumsum(ends_of - np.diff(arcs_indptr))])
-    grand, sizes = _grandparent_starts(head, into, indptr, arcs_indptr, ends_of)
-    if costs is None:
-        costs = np.full(n_words, 1.0 / lengths.mean())
-    return SecondOrder(
-        np.ascontiguousarray(truth, np.int32), np.ascontiguousarray(indptr, np.int64),
-        np.ascontiguousarray(costs, np.float64), int(lengths.max()), bool(single_root),
-        arcs_indptr.astype(np.int64), into.astype(np.int32), head, dependent, out_start, out,
-        starts, siblings_indptr.astype(np.int64), sibling, grand,
-        np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        int(np.diff(arcs_indptr).max()), max(1, int(per_word.max())),
-    )  # fmt: skip
-
-
-def _grandparent_starts(
-    head: np.ndarray,
-    into: np.ndarray,
-    indptr: np.ndarray,
-    arcs_indptr: np.ndarray,
-    ends: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """First grandparent part of each arc, as many as its head has candidate heads; block sizes."""
-    n = len(indptr) - 1
-    of_arc = np.repeat(np.arange(n), np.diff(arcs_indptr))
-    node = indptr[of_arc] + of_arc + head
-    counts = np.where(head > 0, into[node] - into[np.maximum(node - 1, 0)], 0)
-    total = np.concatenate([[0], np.cumsum(counts)])
-    starts = np.empty(len(head) + n, np.int64)
-    places = np.arange(len(head)) + of_arc
-    starts[places] = total[:-1] - total[arcs_indptr[of_arc]] + ends[of_arc]
-    sizes = ends + total[arcs_indptr[1:]] - total[arcs_indptr[:-1]]
-    starts[arcs_indptr[1:] + np.arange(n)] = sizes
-    return starts.astype(np.int32), sizes
 
 
 # --- sizes ----------------------------------------------------------------------------------
@@ -265,6 +139,13 @@ def _prefetch_block(structure, rows, i):
     pass
 
 
+@leaf
+def _is_inside(g, h, d):
+    """Whether a grandparent is below the arc from h to d: such a part is in no projective tree, and
+    has no features."""
+    return h < g <= d or d <= g < h
+
+
 @implements(generic.score_block, SecondOrder)
 def _score_block(structure, rows, weights, i, scores):
     c = candidates_of(structure, i)
@@ -282,7 +163,7 @@ def _score_block(structure, rows, weights, i, scores):
         for k in range(c.grandparents_start[arc + 1] - low):
             g = c.head[c.into[h - 1] + k]
             scores[low + k] = 0.0
-            if g != d:  # a cycle: in no tree
+            if not _is_inside(g, h, d):
                 scores[low + k] = score_grandparent(rows, matrix, first, g, h, d)
 
 
@@ -301,7 +182,7 @@ def _owner(starts, part):
 
 @leaf
 def _touch_part(c, rows, matrix, first, part, amount, drain):
-    """Change the weights of the features of a part, or drain them."""
+    """Change the weights of the features of a part, or, with ``drain``, set them to 0."""
     n_arcs = c.head.shape[0]
     if part < n_arcs:
         return touch_arc(
@@ -315,12 +196,14 @@ def _touch_part(c, rows, matrix, first, part, amount, drain):
     arc = _owner(c.grandparents_start, part)
     h = c.head[arc]
     g = c.head[c.into[h - 1] + part - c.grandparents_start[arc]]
+    if _is_inside(g, h, c.dependent[arc]):
+        return 0.0
     return touch_grandparent(rows, matrix, first, (g, h, c.dependent[arc]), amount, drain)
 
 
 @leaf
 def _touch_parts(structure, rows, matrix, i, direction, scale, drain):
-    """All parts of a direction."""
+    """:func:`_touch_part` for all parts of a direction."""
     c = candidates_of(structure, i)
     first = rows.arcs.nodes_indptr[i]
     total = 0.0
@@ -382,7 +265,7 @@ def _inner_sibling(labels, d):
 
 @leaf
 def _parts_of_word(c, labels, d):
-    """Places of the arc into a word of a tree, of its sibling part and of its grandparent part;
+    """Indices of the arc into a word of a tree, of its sibling part and of its grandparent part;
     the last is -1 below the root."""
     h = labels[d - 1]
     arc = _arc_of(c, d, h)
@@ -441,7 +324,7 @@ def _score_of(c, labels, scores):
 def _decode(structure, i, scores, work, labels):
     c = candidates_of(structure, i)
     value = best_projective(c, scores, work, labels)
-    if structure.truth.shape[0] > 0:  # it may cross itself, and is one of the outputs
+    if structure.truth.shape[0] > 0:  # it may have crossing arcs, and is one of the outputs
         truth = structure.truth[structure.indptr[i] : structure.indptr[i + 1]]
         other = _score_of(c, truth, scores)
         if other > value:

@@ -36,16 +36,16 @@ from .._kernels.subsets import (
 from .._kernels.vector import add_scaled, copy, dot
 from .traits import Traits
 
-# Steps of the search along a line: the answer is right to this power of 1/2.
+# Number of bisection steps of a line search: the error is at most 1/2 to this power.
 _HALVINGS = 40
 _NO_CURVATURE = 1e-100
-# Proximal steps in a block before the next one has its turn.
+# Largest number of proximal steps per visit of a block.
 _BLOCK_STEPS = 6
 
 
 class Subset(NamedTuple):
     """Packed subsets: elements of example i are rows ``elements[i]`` to ``elements[i+1]``, the
-    chosen ones are ``truth[indptr[i] : indptr[i+1]]``, counted from its first, increasing."""
+    chosen ones are ``truth[indptr[i] : indptr[i+1]]``, increasing and counted from its first."""
 
     truth: np.ndarray
     indptr: np.ndarray
@@ -55,7 +55,7 @@ class Subset(NamedTuple):
 
     @staticmethod
     def traits() -> Traits:
-        """What solvers may count on."""
+        """Properties that solvers need."""
         return Traits(
             no_oracle={
                 "crf": "the entropy of given marginals, which subsets do not have in closed form "
@@ -64,11 +64,11 @@ class Subset(NamedTuple):
         )
 
     def n_weights(self, n_inputs: int) -> int:
-        """Length of the weight vector: one for each feature of an element."""
+        """Length of the weight vector: one weight per feature of an element."""
         return n_inputs
 
     def output_space(self) -> bytes:
-        """What decides which outputs are possible."""
+        """Data that determine the set of outputs."""
         return self.indptr.tobytes() + self.elements.tobytes()
 
 
@@ -189,7 +189,7 @@ def _embed_truth(structure, i, out):
 
 @implements(generic.add_loss, Subset)
 def _add_loss(structure, i, out):
-    # Every output has s elements: what a true one saves, all others cost.
+    # Every output has s elements: a true one lowers the loss, and any other raises it as much.
     cost = 1.0 / _chosen(structure, i)
     for e in range(out.shape[0]):
         out[e] += cost
@@ -236,8 +236,8 @@ def _max_min(structure, i, scores, work, mu):
 
 @leaf
 def _share(scores, t, cap, s, full, inside, work, mu):
-    """Give the elements between the bounds what is left, or, if rounding has left none of them
-    (or too many above), take the best subset."""
+    """Divide the remaining mass among the elements between the bounds; if rounding has left none of
+    them (or too many above), take the best subset."""
     if full > s or full + inside < s:
         v = scores.shape[0]
         copied = work[:v]
@@ -291,7 +291,7 @@ def _floor_slope(mu, direction, g, s, work):
 
 @implements(generic.loss_floor_step, Subset)
 def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
-    # The derivative only falls; between ties it is known, and bisection needs no more.
+    # The derivative decreases, and is known between ties: this is enough for bisection.
     s = _chosen(structure, i)
     if slope + _floor_slope(mu, direction, 1.0, s, work) >= curvature:
         return 1.0
@@ -332,7 +332,7 @@ def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     for row in range(first, last):
         mean += rows.squares[row]
     h = scale * mean / v
-    if h <= _NO_CURVATURE:  # a division by it could overflow; steps along a line do as well
+    if h <= _NO_CURVATURE:  # a division by it could overflow; a line search is equally good
         return False
     copy(now, scores)
     copy(out, mu)

@@ -1,7 +1,7 @@
-"""Some of the examples of packed data: structures, and the rows of features that go with them.
+"""Select some of the examples of packed data: structures, and their rows of features.
 
-:data:`PACKINGS` tells for each class which of its fields are packed how; a structure or a store of
-features of your own adds its entry.
+:data:`PACKINGS` describes for each class how its fields are packed; add an entry for your own
+structure or rows of features.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from .subset import Subset
 class Packing(NamedTuple):
     """How the fields of a NamedTuple are packed. Arrays without entries stay as they are.
 
-    ``flat`` fields have an entry per example, ``tables`` as many as the size that they are mapped
-    to, one example after the other. ``ragged`` maps each array of offsets to the fields
-    that it cuts into examples, ``longest`` a size to the offsets whose largest difference it is.
+    ``flat`` fields have one entry per example. ``tables`` maps fields to the size that is their
+    number of entries per example. ``ragged`` maps each array of offsets to the fields that it
+    divides into examples, ``longest`` a size to the offsets whose largest difference it is.
     ``rows`` are the offsets of the rows of features, None if there is one row per example.
-    ``inside`` is the field that holds everything. ``by_example`` tells of rows of features that
-    they are cut into examples, not into rows.
+    ``inside`` is the field that holds everything. ``by_example`` says whether rows of features are
+    divided into examples rather than rows.
     """
 
     flat: tuple[str, ...] = ()
@@ -69,7 +69,7 @@ PACKINGS: dict[type, Packing] = {
         longest={"most_elements": "elements", "most_chosen": "indptr"},
         rows="elements",
     ),
-    # Stores of features: their examples are rows, but for arcs, which know sentences.
+    # Rows of features: their examples are rows, except for arcs, which are packed by sentence.
     DenseRows: Packing(("values", "squares")),
     SparseRows: Packing(("squares",), ragged={"indptr": ("data", "indices")}),
     ArcRows: Packing(
@@ -117,7 +117,7 @@ def take(packed: Any, examples: np.ndarray) -> tuple[Any, np.ndarray]:
 
 
 def _entries(array: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Some entries, as writeable as all: numba compiles read-only arrays as a type of their own."""
+    """Some entries, writeable if the array is: for numba, read-only arrays are a separate type."""
     if not len(array):
         return array
     found = np.ascontiguousarray(array[places])

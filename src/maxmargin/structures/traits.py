@@ -1,4 +1,4 @@
-"""What a structure tells solvers about itself, beside its compiled functions."""
+"""Properties of a structure that solvers need, beside its compiled functions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 class Traits(NamedTuple):
-    """Answers of a class of structures: its static method ``traits``; without it, these defaults.
+    """Properties of a class of structures, returned by its static method ``traits``; these are the
+    defaults.
 
     Attributes
     ----------
@@ -25,14 +26,14 @@ class Traits(NamedTuple):
     graph : bool
         Whether outputs are labellings of factor graphs.
     entropy_apart : bool
-        Whether blocks need one more number to climb the dual of a CRF.
+        Whether blocks need one more number for coordinate ascent on the dual of a CRF.
     saddle : str
-        Where iterative max-min oracles look for saddle points: "positions" of sequences, "pairs"
-        of doubly stochastic matrices, "trees"; "" where there is none, or a closed form.
+        Space of the saddle points of iterative max-min oracles: "positions" of sequences, "pairs"
+        of doubly stochastic matrices, "trees"; "" where there is no oracle, or a closed form.
     revisits : bool
-        Whether outputs that an example remembers are compared much faster than a new one is found.
+        Whether the stored outputs of an example are compared much faster than a new one is found.
     order : str
-        The order in which solvers visit examples best, as measured.
+        The order of visits to examples that was fastest in benchmarks.
     no_oracle : mapping
         Surrogates that have no oracle, or no value of given marginals: what is missing.
     refuses : mapping

@@ -1,4 +1,4 @@
-"""What a surrogate tells solvers about itself, beside its compiled functions."""
+"""Properties of a surrogate that solvers need, beside its compiled functions."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import NamedTuple
 
 
 class Cost(NamedTuple):
-    """Answers of a class of surrogates: its property ``cost``.
+    """Properties of a class of surrogates, returned by its property ``cost``.
 
     Attributes
     ----------
     name : str
-        As users write it.
+        The value of ``surrogate=`` in an estimator.
     linear : bool
         Whether H is linear, so that answers of oracles are single outputs.
     smooth : bool
         Whether the surrogate has gradients.
     likelihood : bool
-        Whether it is the likelihood of the truth, in which the task loss plays no part.
+        Whether it is the likelihood of the truth, which does not depend on the task loss.
     fills_blocks : bool
-        Whether no part of a best response is zero, so that the dual is stored whole.
+        Whether no part of a best response is zero, so that the dual is stored densely.
     """
 
     name: str

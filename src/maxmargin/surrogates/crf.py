@@ -1,20 +1,20 @@
 """Conditional random field: ``H_i(mu)`` is the entropy of mu.
 
 Then ``max_mu { H(mu) + v @ mu }`` is the log partition function, the surrogate is the negative log
-likelihood of the truth, and the best response are the marginals of the present model. The task
-loss plays no part. Block-coordinate ascent with this surrogate is stochastic dual coordinate
-ascent (SDCA): towards the marginals, as far as a one-dimensional Newton search says.
+likelihood of the truth, and the best response is given by the marginals of the current model. The
+task loss is not used. Block-coordinate ascent with this surrogate is stochastic dual coordinate
+ascent (SDCA): towards the marginals, with a step length from a one-dimensional Newton search.
 
-:class:`BoundedCrf` is the same surrogate for structures whose entropy would take many more numbers
-than their marginals. Its blocks carry a number h with ``h <= H(mu)``: the dual value with h in the
-place of H is that of a feasible point or below, so the certificate holds. A step towards the
-marginals ``mu_bar`` of the present model keeps that, because entropy is concave, and more: it is
+:class:`BoundedCrf` is the same surrogate for structures whose entropy would need many more numbers
+than their marginals. Its blocks store a number h with ``h <= H(mu)``: the dual value with h in
+place of H is at most that of a feasible point, so the certificate holds. A step towards the
+marginals ``mu_bar`` of the current model preserves this, because entropy is concave; it is even
 strongly concave in the distance of distributions (Pinsker's inequality), so
 
     H((1-g) mu + g mu_bar) >= (1-g) h + g H(mu_bar) + g (1-g)/2 |mu - mu_bar|^2.
 
-The right-hand side becomes the new h, and the best g has a closed form. What h lacks shrinks by
-1 - g with every step, and steps become whole ones as mu_bar comes to rest: h is exact in the limit.
+The right-hand side becomes the new h, and the best g has a closed form. The error of h shrinks by
+1 - g with every step, and g approaches 1 as mu_bar converges: h is exact in the limit.
 
 References
 ----------
@@ -34,8 +34,8 @@ from .._kernels import protocol as generic
 from .._kernels.jit import implements
 from .cost import Cost
 
-# Newton doubles the digits with every step: after one as small as this, compared with the distance
-# to both ends, six are right.
+# Newton's method doubles the number of correct digits with every step: after a step as small as
+# this, relative to the distance to both ends, six digits are correct.
 _CLOSE = 1e-3
 _SMALLEST = 1e-12
 _MOST_STEPS = 50
@@ -48,18 +48,18 @@ class Crf(NamedTuple):
 
     @property
     def cost(self) -> Cost:
-        """What solvers ask."""
+        """Properties that solvers need."""
         return Cost("crf", smooth=True, likelihood=True, fills_blocks=True)
 
 
 class BoundedCrf(NamedTuple):
-    """The same for structures whose blocks carry a lower bound on their entropy."""
+    """The same for structures whose blocks store a lower bound on their entropy."""
 
     slope: float = 1.0
 
     @property
     def cost(self) -> Cost:
-        """What solvers ask."""
+        """Properties that solvers need."""
         return Cost("crf", smooth=True, likelihood=True, fills_blocks=True)
 
 
@@ -112,13 +112,13 @@ def _line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wo
             return min(gamma + step, 1.0)
         gamma += step
         if not low < gamma < high:
-            # Near an infinite slope what matters is the order of magnitude.
+            # Near an infinite slope only the order of magnitude matters.
             gamma = 0.5 * (low + high) if low > 0.0 else 0.1 * high
     return gamma
 
 
 @implements(generic.block_maximum, (Crf, BoundedCrf))
 def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
-    # None: for one label there is one (a Newton iteration over the simplex), but it needed as many
-    # passes as the line search and more time.
+    # No exact step: for one label there is one (a Newton iteration over the simplex), but it needed
+    # as many passes as the line search and more time.
     return -np.inf

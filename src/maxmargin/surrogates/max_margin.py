@@ -16,11 +16,11 @@ from .cost import Cost
 class MaxMargin(NamedTuple):
     """``S_i(v) = max_y [ loss(y, y_i) + v @ phi(y) ] - v @ phi(y_i)``."""
 
-    slope: float = 1.0  # a NamedTuple of nothing has no type; H is this times the expected loss
+    slope: float = 1.0  # H is this times the expected loss; numba cannot type an empty NamedTuple
 
     @property
     def cost(self) -> Cost:
-        """What solvers ask."""
+        """Properties that solvers need."""
         return Cost("max-margin", linear=True)
 
 

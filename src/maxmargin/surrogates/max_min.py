@@ -25,7 +25,7 @@ class MaxMin(NamedTuple):
 
     @property
     def cost(self) -> Cost:
-        """What solvers ask."""
+        """Properties that solvers need."""
         return Cost("max-min")
 
 
@@ -61,7 +61,7 @@ def _position_response(surrogate, structure, i, t, centre, mu, step, work, out):
     generic.descend_losses(structure.loss, mu, step, work[n:], values)
     generic.forbid_labels(structure, i, t, values)
     top = largest(values)
-    for k in range(n):  # a shift does not move the projection, and keeps small steps exact
+    for k in range(n):  # a shift does not change the projection, and keeps small steps exact
         values[k] -= top
     project(values, work[n:], 1.0, out)
 

@@ -5,14 +5,14 @@ CRF. Its conjugate is their infimal convolution (a convolutional Fenchel-Young l
 
     Omega*(v) = min_nu  s log sum_y exp( (v @ phi(y) + nu' A phi(y)) / s )
 
-which is smooth, so that mu is unique and the gradient ``mu - phi(y_i)``: the expected surrogate is
-smallest where mu has the true probabilities, as with a CRF. And it is consistent with a linear
-bound, as max-min: with nu a distribution over predictions and y the one of the largest share,
+which is smooth, so that mu is unique and the gradient is ``mu - phi(y_i)``: the expected surrogate
+is smallest where mu has the true probabilities, as with a CRF. It is also consistent with a linear
+bound, as max-min: with nu a distribution over predictions and y the most probable of them,
 
     excess surrogate >= sum_j nu_j (expected loss of j - the smallest) >= nu_y * excess risk of y,
 
-hence ``excess risk <= k * excess surrogate`` for k predictions. Any nu bounds the value from above,
-any mu from below; the formulas that structures have are exact.
+hence ``excess risk <= k * excess surrogate`` for k predictions. Any nu gives an upper bound on the
+value, any mu a lower bound; the formulas of the structures are exact.
 
 References
 ----------
@@ -33,8 +33,8 @@ from .._kernels import protocol as generic
 from .._kernels.jit import implements
 from .cost import Cost
 
-# The factor s of the entropy, for a loss of 1 between neighbouring labels. Of 0.1, 0.3 and 1 the
-# one with the least clean test error on mfeat with 40 % right labels (one split).
+# The factor s of the entropy, for a loss of 1 between neighbouring labels. Of 0.1, 0.3 and 1 it has
+# the smallest test error on clean labels of mfeat, trained with 40 % correct labels (one split).
 STRENGTH = 0.1
 
 
@@ -45,7 +45,7 @@ class SmoothMaxMin(NamedTuple):
 
     @property
     def cost(self) -> Cost:
-        """What solvers ask."""
+        """Properties that solvers need."""
         return Cost("smooth-max-min", smooth=True, fills_blocks=True)
 
 
@@ -79,7 +79,7 @@ def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
 
 
 class Response(NamedTuple):
-    """Of scores, one example per row: what the surrogate makes of them.
+    """Probabilities and predictions for scores, one example per row.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ def absolute_response(scores: np.ndarray, strength: float = STRENGTH) -> Respons
         below, above = mu[:, :m].sum(axis=1), mu[:, m:].sum(axis=1)
         between = below > above
         ends = between | (below + mu[:, m] >= above - mu[:, m])
-        # Between m - 1 and m: the share of m - 1 at which both halves weigh the same.
+        # Between m - 1 and m: the share of m - 1 at which both halves have the same mass.
         share = np.zeros(len(left))
         share[between] = 0.5 * strength * np.log(below[between] / above[between])
         away = np.abs(places - m) + share[:, None] * (np.abs(places - m + 1) - np.abs(places - m))
@@ -129,6 +129,6 @@ def absolute_response(scores: np.ndarray, strength: float = STRENGTH) -> Respons
 
 
 def label_logits(scores: np.ndarray, cost: float, strength: float) -> np.ndarray:
-    """Log odds of presence, where a mistake on a label costs ``cost``, present or absent."""
+    """Log odds of presence, where an error on a label costs ``cost``, present or absent."""
     share = np.clip((scores + cost) / (2.0 * cost), 0.0, 1.0)
     return (scores + (1.0 - 2.0 * share) * cost) / strength

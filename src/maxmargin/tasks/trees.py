@@ -10,12 +10,53 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._validation import check_listed, is_text
-from ..conllu import find_cycle
+from ..conllu import Sentence, find_cycle
 from .base import Data, Task, Trivial
 from .baselines import Baseline
 from .measures import VOID, Measure, Outputs, accuracy, exact_match
 
 HIDDEN = -1  # a head that is not known
+_LABELS = 1 << 24  # codes of labelled arcs are head * _LABELS + label
+
+
+def split_arcs(y: Any, labelled: bool, name: str = "y") -> tuple[Any, np.ndarray]:
+    """Heads of the sentences, and the labels of all words.
+
+    Without labels, y may hold heads, pairs of heads and labels, or sentences.
+    """
+    check_listed(name, y, "a list of lists of heads, or of pairs (head, label)")
+    heads: list[Any] = []
+    labels: list[Any] = []
+    for i, row in enumerate(y):
+        if isinstance(row, Sentence):
+            row = list(zip(row.heads, row.deprel, strict=True))
+        if not labelled and not _holds_pairs(row):
+            heads.append(row)
+            continue
+        check_listed(f"{name}[{i}]", row, "a list of pairs (head, label)")
+        for place, arc in enumerate(row):
+            if not _is_pair(arc):
+                raise ValueError(
+                    f"{name}[{i}] holds {arc!r} for word {place + 1}; expected a pair of its head "
+                    "and the label of the arc, a text, or None where it is not known."
+                )
+        heads.append([head for head, _ in row])
+        labels += [label for _, label in row]
+    found = np.empty(len(labels), object)
+    found[:] = labels
+    return heads, found
+
+
+def _holds_pairs(row: Any) -> bool:
+    return isinstance(row, (list, tuple)) and len(row) > 0 and isinstance(row[0], tuple)
+
+
+def _is_pair(arc: Any) -> bool:
+    return isinstance(arc, (tuple, list)) and len(arc) == 2 and _is_label(arc[1])
+
+
+def _is_label(value: Any) -> bool:
+    return value is None or (is_text(value) and bool(value))
 
 
 def take_heads(
@@ -107,35 +148,82 @@ class TreeTask(Task):
     classes = ()
     nothing_known = "y: no head is known; expected some to compare with."
 
+    @property
+    def labelled(self) -> bool:
+        """Whether outputs are pairs of heads and labels: codes are then those of both."""
+        return vars(self.model).get("label_model_") is not None
+
     def encode(self, X: Any, y: Any) -> Outputs:
+        given, labels = split_arcs(y, self.labelled)
         lengths = np.array([count_words(x) for x in X])
-        heads = take_heads(y, lengths, self.model.single_root)
-        return Outputs(np.where(heads == HIDDEN, VOID, heads), np.cumsum([0, *lengths]))
+        heads = take_heads(given, lengths, self.model.single_root)
+        codes = np.where(heads == HIDDEN, VOID, heads)
+        if self.labelled:
+            known = (heads != HIDDEN) & np.array([label is not None for label in labels])
+            codes = np.full(len(heads), VOID)
+            codes[known] = heads[known] * _LABELS + self._label_codes(labels[known])
+        return Outputs(codes, np.cumsum([0, *lengths]))
+
+    def _label_codes(self, labels: np.ndarray) -> np.ndarray:
+        """Codes of labels; those that the model does not know come after all others."""
+        classes = self.model.label_model_.classes_
+        known = {str(label): code for code, label in enumerate(classes)}
+        for label in {str(label) for label in labels} - set(known):
+            number = self.unseen.setdefault(label, -1 - len(self.unseen))
+            known[label] = len(classes) - 1 - number
+        return np.array([known[str(label)] for label in labels], np.int64)
 
     def predict(self, X: Any, truth: Outputs) -> Outputs:
-        return Outputs.of_list(self.model.predict(X))
+        found = self.model.predict(X)
+        if not self.labelled:
+            return Outputs.of_list(found)
+        indptr = np.cumsum([0, *map(len, found)])
+        heads = np.array([head for arcs in found for head, _ in arcs], np.int64)
+        labels = np.array([label for arcs in found for _, label in arcs], object)
+        return Outputs(heads * _LABELS + self._label_codes(labels), indptr)
+
+    def heads_of(self, codes: np.ndarray) -> np.ndarray:
+        """Heads, without labels."""
+        return np.where(codes == VOID, VOID, codes // _LABELS) if self.labelled else codes
+
+    def heads(self, outputs: Outputs) -> Outputs:
+        """Outputs without labels."""
+        return outputs.like(self.heads_of(outputs.codes))
 
     def main(self, truth: Outputs, found: Outputs) -> Measure:
-        return accuracy(truth, found, "UAS")
+        return accuracy(truth, found, "LAS" if self.labelled else "UAS")
 
     def others(self, truth: Outputs, found: Outputs) -> list[Measure]:
-        return [exact_match(truth, found)]
+        unlabelled = [accuracy(self.heads(truth), self.heads(found), "UAS")]
+        return [*(unlabelled if self.labelled else []), exact_match(truth, found)]
 
     def trivial(self, truth: Outputs) -> Trivial:
-        place = np.arange(len(truth.codes)) - truth.indptr[truth.example] + 1
-        known = truth.codes > 0
-        counts = Counter((truth.codes - place)[known].tolist())
+        heads = self.heads(truth).codes
+        place = np.arange(len(heads)) - truth.indptr[truth.example] + 1
+        counts = Counter((heads - place)[heads > 0].tolist())
         best = max(counts, key=lambda k: (counts[k], -abs(k), k), default=-1)
         words = f"{abs(best)} word{'s' if abs(best) > 1 else ''}"
         side = "right" if best > 0 else "left"
-        return {"says": f"the head is always {words} to the {side}", "offset": best}
+        says = f"the head is always {words} to the {side}"
+        if not self.labelled:
+            return {"says": says, "offset": best}
+        classes = self.model.label_model_.classes_
+        codes = (truth.codes % _LABELS)[truth.counted]
+        label = str(classes[np.bincount(codes, minlength=len(classes))[: len(classes)].argmax()])
+        return {"says": f"{says}, its label {label}", "offset": best, "label": label}
 
     def constant(self, trivial: Trivial, truth: Outputs) -> Outputs:
         # Files of models without an offset mean the word before.
         offset = int(trivial.get("offset", -1))
-        return Outputs.of_list(_at_offset(int(size), offset) for size in truth.sizes)
+        found = Outputs.of_list(_at_offset(int(size), offset) for size in truth.sizes)
+        if not self.labelled:
+            return found
+        label = self._label_codes(np.array([trivial.get("label")], object))
+        return found.like(found.codes * _LABELS + label)
 
     def alone(self, train: Data, test: Data) -> Baseline | None:
+        if self.labelled or vars(self.model).get("pruner_") is not None:
+            return None  # arcs have no scores of their own
         # A row for each head, the root first, and a column for each word.
         found = [np.argmax(scores, axis=0) for scores in self.model.decision_function(test.X)]
         return Baseline("the same arc scores, each word its best head", Outputs.of_list(found))

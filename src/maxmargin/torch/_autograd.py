@@ -1,4 +1,4 @@
-"""Gradients of what kernels compute: autograd functions of scores and shared scores."""
+"""Autograd functions of scores and shared scores, whose gradients are computed by kernels."""
 
 from __future__ import annotations
 

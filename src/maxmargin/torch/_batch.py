@@ -1,4 +1,4 @@
-"""A batch at work: packed outputs, scores in rows, and the kernels over them."""
+"""A batch: packed outputs, scores in rows, and calls of the kernels."""
 
 from __future__ import annotations
 
@@ -37,9 +37,10 @@ Losses = Callable[[np.ndarray | None], Found]
 class Batch(NamedTuple):
     """Outputs of a batch, and their scores.
 
-    ``scores`` and ``shared`` are what gradients flow to: scores of parts, and those that all
-    positions share (transitions of a chain). ``values`` and ``weights`` are the same numbers as
-    kernels read them: rows of scores, and one row of shared scores for all examples or for each.
+    ``scores`` and ``shared`` are the tensors that receive gradients: scores of parts, and those
+    that all positions share (transitions of a chain). ``values`` and ``weights`` are the same
+    numbers in the form that kernels read: rows of scores, and one row of shared scores for all
+    examples or one per example.
     """
 
     structure: Any  # packed outputs, a NamedTuple of the compiled core
@@ -47,7 +48,7 @@ class Batch(NamedTuple):
     values: np.ndarray  # (rows, labels)
     layout: Layout
     rows: np.ndarray  # number of rows of each example, padding included
-    operations: float  # of one pass, about: whether threads pay off
+    operations: float  # of one pass, estimated: whether threads are faster
     places: np.ndarray = NO_PLACES  # rows that count; empty if all do
     shared: tuple[Tensor, ...] = ()
     columns: tuple[tuple[int, int, bool], ...] = ()  # of each: first and last, one per example?
@@ -112,9 +113,9 @@ class Batch(NamedTuple):
     def _slopes(
         self, factors: np.ndarray = _NO_FACTORS, is_written: bool = False
     ) -> tuple[Slopes, Tensor, Tensor]:
-        """Where gradients go; with factors those of the shared scores are summed in groups.
+        """Arrays for gradients; with factors those of the shared scores are summed in groups.
 
-        Groups do not depend on threads, and so neither do the last bits of the sums.
+        Groups do not depend on the number of threads; hence the sums do not either.
         """
         fill = torch.empty if is_written and not len(self.places) else torch.zeros
         rows = fill(self.values.shape, dtype=self.scores.dtype)
@@ -124,7 +125,7 @@ class Batch(NamedTuple):
         return slopes, rows, torch.from_numpy(weights)
 
     def surrogates(self, oracle: Any, surrogate: Any) -> Losses:
-        """Losses by an oracle."""
+        """Losses, computed by an oracle."""
         objective = Objective(oracle, surrogate, self.structure)
 
         def losses(factors: np.ndarray | None) -> Found:
@@ -211,7 +212,7 @@ class Batch(NamedTuple):
         return labels
 
     def draw(self, uniforms: np.ndarray) -> np.ndarray:
-        """Labels of outputs drawn by the Gibbs distributions; ``uniforms`` has a row each."""
+        """Labels of outputs drawn from the Gibbs distributions; one row of ``uniforms`` each."""
         labels = np.zeros(len(self.structure.truth), np.int32)
         given = self._rows()
 

@@ -22,7 +22,7 @@ _MASKS = ("transitions", "first", "last")
 def write_network(
     path: str | os.PathLike[str], about: dict[str, Any], state: dict[str, Tensor], structure: Chain
 ) -> None:
-    """Write a description, weights, and what the structure allows; whole or not at all."""
+    """Write a description, weights and constraints; the file is complete or not written."""
     text = json.dumps({"format": _FORMAT, "weights": list(state), **about})
     arrays = {_ABOUT: np.frombuffer(text.encode(), np.uint8)}
     for name, value in state.items():
@@ -38,7 +38,7 @@ def write_network(
 def read_network(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, Any] | None]:
-    """What :func:`write_network` wrote: description, weights, constraints."""
+    """Read a file of :func:`write_network`: description, weights, constraints."""
     name = os.fspath(path)
     try:
         with np.load(name, allow_pickle=False) as file:
@@ -57,7 +57,7 @@ def read_network(
 
 
 def _constraints(classes: list, masks: list[np.ndarray]) -> dict[str, Any] | None:
-    """Masks as constraints that say what is forbidden."""
+    """Constraints that list what the masks forbid."""
     if len(masks) != len(_MASKS):
         return None
     transitions, first, last = masks

@@ -1,7 +1,7 @@
 """The forms of a batch: a list of tensors, a padded tensor with a mask, or one flat tensor.
 
-All of them become rows, one after another, and a :class:`Layout` that tells which rows belong to
-which example. Padded tensors are not copied: ``places`` lists the rows that count.
+All of them become consecutive rows and a :class:`Layout`, which maps rows to examples. Padded
+tensors are not copied: ``places`` lists the rows that are not padding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._validation import has_length, is_text
 
 _FLOATS = (torch.float32, torch.float64)
 _NO_PLACES = np.empty(0, np.int64)
-_announced: set[str] = set()  # devices whose copies were announced
+_announced: set[str] = set()  # devices for which the warning was given
 
 
 class Layout:
@@ -55,7 +55,7 @@ class Layout:
 
     @property
     def places(self) -> np.ndarray:
-        """Rows of a padded batch that count; empty if all do."""
+        """Rows of a padded batch that are not padding; empty if none is padding."""
         return _NO_PLACES if self.mask is None else np.flatnonzero(self.mask)
 
     def per_position(self, values: Tensor, padding: float) -> Any:
@@ -73,14 +73,14 @@ class Layout:
 
 
 def to_cpu(tensor: Tensor) -> Tensor:
-    """The tensor on the CPU, where kernels run; the first copy is announced."""
+    """The tensor on the CPU, where kernels run; warns at the first copy."""
     if tensor.device.type == "cpu":
         return tensor
     if tensor.device.type not in _announced:
         _announced.add(tensor.device.type)
         warnings.warn(
             f"scores are on {tensor.device}; the kernels of maxmargin run on the CPU, so scores "
-            "and gradients are copied once per batch. This is said once.",
+            "and gradients are copied once per batch. This warning is given once.",
             UserWarning,
             stacklevel=4,
         )
@@ -217,7 +217,7 @@ def read_layout(name: str, scores: Any, ndim: int, mask: Any, offsets: Any) -> L
 def check_finite(values: np.ndarray, counted: np.ndarray, sizes: np.ndarray) -> None:
     """Refuse NaN and infinity in ``values``, rows of parts; names the example.
 
-    ``counted`` lists the rows that count (empty: all), ``sizes`` the number of them per example.
+    ``counted`` lists the rows to check (empty: all), ``sizes`` the number of them per example.
     """
     if math.isfinite(torch.from_numpy(values).sum().item()):
         return

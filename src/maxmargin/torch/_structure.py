@@ -1,4 +1,4 @@
-"""What a structure answers: how scores and targets of a batch are read, and what follows."""
+"""Base class of structures: reading of scores and targets, and what is computed from them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Structure:
         raise NotImplementedError
 
     def max_min_oracle(self, packed: Any, iterations: int) -> Any:
-        """What answers for max-min; 0 iterations are the default."""
+        """The oracle for max-min; 0 iterations stands for the default number."""
         return Formula(False)
 
     def form(self, batch: Batch, labels: np.ndarray) -> Any:
@@ -78,7 +78,7 @@ class Structure:
         """The rows of one example in the shape of its scores."""
         return rows
 
-    # --- what follows from the sums over all outputs ------------------------------------------
+    # --- computed from sums over all outputs --------------------------------------------------
 
     def crf(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Negative log likelihoods, as :func:`loss_values` returns them."""
@@ -108,7 +108,7 @@ class Structure:
 
     def topk(self, batch: Batch, k: int) -> tuple[list[Any], Tensor]:
         """The k best outputs of each example, and their scores."""
-        raise ValueError(f"topk knows chains and classes; received structure {self.name!r}.")
+        raise ValueError(f"topk supports chains and classes; received structure {self.name!r}.")
 
     def transitions(self, batch: Batch, weights: Tensor) -> Tensor:
         """Marginals of pairs of neighbours, among those of the weights of each example."""

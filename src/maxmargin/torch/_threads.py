@@ -1,4 +1,4 @@
-"""Threads over the examples of a batch: kernels release the GIL, and write to their own parts."""
+"""Threads over the examples of a batch: kernels release the GIL and write to disjoint arrays."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def _pool(n_threads: int, _process: int) -> ThreadPoolExecutor:
 
 
 def over_examples(work: Callable[[int, int], Any], n: int, operations: float) -> list[Any]:
-    """Call ``work(first, last)`` for ranges that cover the examples; what the calls return.
+    """Call ``work(first, last)`` for ranges that cover the examples; returns the results.
 
-    Uses ``torch.get_num_threads()`` threads where there is enough to do. What is computed for an
-    example does not depend on the number of threads.
+    Uses ``torch.get_num_threads()`` threads if the batch is large enough. The results for an
+    example do not depend on the number of threads.
     """
     n_groups = -(-n // GROUP)
     n_threads = min(torch.get_num_threads(), n_groups, int(operations / _WORTH_A_THREAD))

@@ -39,7 +39,7 @@ class ChainScores(NamedTuple):
 
     ``emissions`` are the scores of labels at positions: a padded tensor (n, T, K), a list of
     tensors (T_i, K), or a flat tensor (positions, K) with offsets. ``transitions[j, k]`` is the
-    score of label k after label j, of shape (K, K), or (n, K, K) for each sequence its own;
+    score of label k after label j, of shape (K, K), or (n, K, K) for one matrix per sequence;
     ``start`` and ``end`` are scores of the first and the last label, of shape (K,) or (n, K).
     """
 
@@ -128,13 +128,13 @@ class Chain(Structure):
         return batch._replace(**_shared_scores(given, layout.n, k, ends, emissions.device))
 
     def crf(self, batch, factors):
-        """Negative log likelihoods, by a kernel of their own where nothing is constrained."""
+        """Negative log likelihoods; chains without constraints have a faster kernel."""
         if batch.structure.masked or not batch.shares_all:
             return super().crf(batch, factors)
         return loss_values(batch, batch.likelihoods(), factors, smooth=True)
 
     def best(self, batch):
-        """Best labels, by a kernel of their own where nothing is constrained."""
+        """Best labels; chains without constraints have a faster kernel."""
         if batch.structure.masked or not batch.shares_all:
             return super().best(batch)
         return batch.best_paths()

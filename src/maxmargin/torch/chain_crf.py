@@ -101,7 +101,7 @@ class ChainCRF(nn.Module):
         emissions : tensor of shape (T, n, K), or (n, T, K) with ``batch_first``
         tags : integer tensor of shape (T, n) or (n, T)
         mask : bool tensor of the shape of tags, optional
-            True for positions that count: the first ones of each sequence.
+            True for positions of the sequence, False for padding, which comes last.
         reduction : {"sum", "mean", "token_mean", "none"}, default="sum"
         """
         check_choice("reduction", reduction, _REDUCTIONS)
@@ -145,7 +145,7 @@ class ChainCRF(nn.Module):
         spans: Sequence[tuple[int, int, Sequence[int]]],
         mask: Tensor | None = None,
     ) -> Tensor:
-        """Probabilities that given positions have given labels, all of a span together.
+        """Joint probabilities of given labels at the consecutive positions of spans.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class ChainCRF(nn.Module):
 
 
 def _check_spans(spans: Any, layout: Layout, n_labels: int) -> np.ndarray:
-    """The sequences of spans; refuses those outside."""
+    """The sequences of spans; raises ValueError for positions or labels out of range."""
     for place, (sequence, first, labels) in enumerate(spans):
         if not 0 <= sequence < layout.n:
             raise ValueError(

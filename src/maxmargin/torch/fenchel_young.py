@@ -66,10 +66,10 @@ class FenchelYoungLoss(StructuredLoss):
         "entropy" takes all structures with a CRF; "quadratic" takes "multiclass", "ordinal" and
         "multilabel"; "max-min" takes "multiclass" with the 0-1 loss and "multilabel".
     regularizer : {"entropy", "quadratic", "max-min"}, default="entropy"
-        The convex function Omega, as above. Of label sets, it is that of the presences, summed.
+        The convex function Omega, as above. For "multilabel" it is summed over the labels.
     strength : float, default=1.0
-        Its factor s, that of the entropy for "max-min"; small ones come close to the perceptron
-        loss, or to max-min margin.
+        Its factor s (for "max-min", that of the entropy). As s decreases to 0, the loss approaches
+        the perceptron loss, or the max-min margin loss for "max-min".
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Examples

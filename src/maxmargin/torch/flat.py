@@ -25,7 +25,7 @@ def _refuse_ragged(name: str, mask: Any, offsets: Any) -> None:
 
 
 def _table(scores: Any) -> tuple[np.ndarray, Layout]:
-    """Scores of examples that all have the same parts: a row each."""
+    """Scores of examples that all have the same parts: one row per example."""
     check_scores("scores", scores, 2)
     if min(scores.shape) == 0:
         raise ValueError(f"scores are empty: they have shape {tuple(scores.shape)}.")
@@ -61,7 +61,7 @@ class Multiclass(Structure):
         packed = PackedClasses(truth, k, label_loss(self.loss, k))
         return Batch(packed, scores, values, layout, layout.lengths, 10.0 * n * k)
 
-    # Plain torch does the sums over classes, and differentiates them.
+    # Sums over classes are computed and differentiated by torch.
 
     def crf(self, batch, factors):
         """Cross entropy."""
@@ -83,7 +83,7 @@ class Multiclass(Structure):
         return -(logs.exp() * logs).sum(1)
 
     def draw(self, batch, generator):
-        """A class of each example."""
+        """Draw one class per example."""
         likely = batch.scores.detach().softmax(1)
         return torch.multinomial(likely, 1, generator=generator)[:, 0]
 
@@ -96,7 +96,7 @@ class Multiclass(Structure):
         return list(labels.T.contiguous()), values
 
     def refuse_regularizer(self, regularizer):
-        """Max-min has a formula for the 0-1 loss."""
+        """Refuse max-min unless the loss is 0-1."""
         if regularizer == "max-min" and not is_name(self.loss, "0-1"):
             raise ValueError(
                 "regularizer='max-min' has a formula for the 0-1 loss of classes only; use "
@@ -125,7 +125,8 @@ class Multilabel(Structure):
     Parameters
     ----------
     costs : array of shape (2, L), optional
-        Cost of a mistake on a label that is absent, that is present. Default: 1/L each.
+        Cost of an error on each label: where it is absent (first row) or present (second row).
+        Default: 1/L each.
     """
 
     name = "multilabel"
@@ -160,7 +161,7 @@ class Multilabel(Structure):
             packed, scores, values * _HALF, layout, layout.lengths, 10.0 * n * k, factor=_HALF
         )
 
-    # Labels are independent given the scores, so plain torch does the sums.
+    # Labels are independent given the scores, so that torch can compute the sums.
 
     def crf(self, batch, factors):
         """Sum of the binary cross entropies of the labels that are known."""
@@ -191,7 +192,7 @@ class Multilabel(Structure):
         return torch.bernoulli(likely, generator=generator).long()
 
     def refuse_regularizer(self, regularizer):
-        """There is a formula for each."""
+        """Refuse none: there is a formula for each."""
 
     def form(self, batch, labels):
         """0 or 1 for each label."""

@@ -36,7 +36,7 @@ LOSSES: dict[str, type[StructuredLoss]] = {
 
 
 class Epoch(NamedTuple):
-    """What is known after a pass over the training sequences."""
+    """Results of a pass over the training sequences."""
 
     number: int
     loss: float  # mean over the training sequences, while the network changed
@@ -70,7 +70,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         Epochs without a better accuracy on held-out sequences before training stops. The weights
         of the best epoch are kept.
     random_state : int, RandomState or None, default=None
-        Of the initial weights (if ``module`` is a callable), the split and the order.
+        Seed of the initial weights (if ``module`` is a callable), the split and the order.
     verbose : int, default=0
         1 shows progress.
 
@@ -129,7 +129,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         Parameters
         ----------
         X : list of arrays of shape (T_i, ...)
-            Sequences: rows of numbers, or integers such as numbers of words.
+            Sequences: rows of numbers, or integers such as indices of words.
         y : list of label sequences
         sample_weight : array of shape (n,), optional
             Weights of the sequences.
@@ -289,7 +289,7 @@ class NeuralSequenceLabeler(BaseEstimator):
     # --- prediction ---------------------------------------------------------------------------
 
     def _for_batches(self, inputs: list[Tensor], answer: Any) -> list[Tensor]:
-        """Answers for all sequences, which go through the network sorted by length."""
+        """Apply ``answer`` to batches of sequences of similar length; results in the order of X."""
         self._network().eval()
         order = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
         found: list[Any] = [None] * len(inputs)
@@ -344,7 +344,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         ----------
         path : path
         module : torch.nn.Module, or callable
-            The network whose weights the file has, with any weights.
+            The network; its weights are replaced by those of the file.
         """
         about, state, constraints = read_network(path)
         found = cls(

@@ -1,7 +1,7 @@
 """Functions of scores: the best output, marginals, sums over all outputs, draws.
 
-Each takes scores in any form that the losses take, and answers in that form. One call of a compiled
-kernel does the whole batch.
+Each takes scores in any form that the losses take, and returns results in the same form. One call
+of a compiled kernel processes the whole batch.
 """
 
 from __future__ import annotations

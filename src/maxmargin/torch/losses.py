@@ -92,7 +92,7 @@ class StructuredLoss(nn.Module):
         targets : tensor or list of tensors
             True outputs, in the form of the scores.
         mask : bool tensor of shape (n, longest), optional
-            True for the positions of a padded tensor that count.
+            True for the positions of a padded tensor that are not padding.
         offsets : integers, optional
             Where the examples of a flat tensor start, with the end of the last: n + 1 numbers.
         sample_weight : tensor of shape (n,), optional
@@ -164,8 +164,8 @@ class MaxMinLoss(StructuredLoss):
     """Max-min margin loss: ``max_mu [ min_nu E loss(nu, mu) + v @ mu ] - v @ phi(y)``.
 
     Unlike max-margin it is consistent for the task loss. Chains, permutations and trees have
-    iterative oracles: the value is then an upper bound on the loss, and the gradient that of a
-    point that is worth at least the lower one. ``return_bracket=True`` returns both.
+    iterative oracles: the value is then an upper bound on the loss, and the gradient is that of a
+    point whose value is at least the lower bound. ``return_bracket=True`` returns both bounds.
 
     Parameters
     ----------

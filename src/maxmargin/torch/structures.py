@@ -1,4 +1,4 @@
-"""What an output is: values that say how scores and targets of a batch are read.
+"""Structures of outputs: values that define how scores and targets of a batch are read.
 
 A structure holds parameters only. Losses and functions take it by name (``"chain"``) or as a value
 (``Chain(constraints="bio", classes=[...])``).

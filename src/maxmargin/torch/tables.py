@@ -1,4 +1,4 @@
-"""Permutations, trees and subsets: parts of different numbers per example."""
+"""Permutations, trees and subsets: the number of parts differs between examples."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ._batch import NO_PLACES, Batch
 from ._forms import Layout, as_rows, check_finite, check_scores, read_labels, read_layout
 from ._structure import Structure
 
-# Iterations of the max-min oracles, unless they are given, and the width of the bracket at which
-# they stop before.
+# Default number of iterations of the max-min oracles, and the width of the bracket at which they
+# stop earlier.
 _ITERATIONS, _ACCURACY = 100, 1e-6
 
 
@@ -102,7 +102,7 @@ class Permutation(Structure):
         return rows.reshape(length, length)
 
     def max_min_oracle(self, packed, iterations):
-        """Proximal steps to the saddle point."""
+        """Proximal steps towards the saddle point."""
         steps = Proximal(iterations or _ITERATIONS, _ACCURACY)
         return saddle_pairs(np.diff(packed.indptr), steps)
 
@@ -162,7 +162,7 @@ def _check_trees(heads: np.ndarray, layout: Layout, single_root: bool) -> None:
     base = layout.indptr[:-1][owners]
     at_root = heads == 0
     above = np.where(at_root, -1, base + heads - 1)
-    for _ in range(int(np.ceil(np.log2(layout.lengths.max() + 1)))):  # twice as far each time
+    for _ in range(int(np.ceil(np.log2(layout.lengths.max() + 1)))):  # each doubles the distance
         above = np.where(above >= 0, above[above], -1)
     if (above >= 0).any():
         bad = int(owners[np.flatnonzero(above >= 0)[0]])
@@ -184,7 +184,7 @@ class Subset(Structure):
     Parameters
     ----------
     size : int or sequence of int, optional
-        Size of the subsets, where no targets tell it.
+        Size of the subsets; needed where there are no targets.
     """
 
     name = "subset"
@@ -194,7 +194,7 @@ class Subset(Structure):
 
     def _sizes(self, layout: Layout) -> np.ndarray:
         if self.size is None:
-            raise ValueError("Subset needs size= where there are no targets: how many to choose.")
+            raise ValueError("Subset needs size= where there are no targets: the number to choose.")
         sizes = np.asarray(self.size)
         if sizes.ndim == 0:
             check_integer("size", self.size, 1)

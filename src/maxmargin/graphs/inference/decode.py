@@ -1,4 +1,4 @@
-"""The best labelling of every graph, by whatever method its shape allows."""
+"""The best labelling of every graph, by a method that its shape allows."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ _PROVEN = 1e-9
 
 
 class Decoded(NamedTuple):
-    """Labellings of graphs, and what is known about them.
+    """Labellings of graphs, with their scores and upper bounds.
 
-    ``labels`` has the state of every variable, the examples one after another. ``values`` are the
-    scores, minus infinity where a labelling breaks a count. No labelling scores more than
-    ``bounds``; where both are equal, the labelling is proven optimal (to 1e-9, relatively).
+    ``labels`` has the state of every variable, the examples concatenated. ``values`` are the
+    scores, minus infinity where a labelling violates a count. ``bounds`` are upper bounds on the
+    score of any labelling; where both are equal, the labelling is proven optimal (to 1e-9,
+    relatively).
     """
 
     labels: np.ndarray
@@ -38,7 +39,7 @@ class Decoded(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """The examples to decode, and where the answers go."""
+    """The examples to decode, and the arrays for the results."""
 
     plan: Plan
     examples: Examples
@@ -48,7 +49,7 @@ class _Job(NamedTuple):
     n_threads: int
 
     def run(self, driver: Callable[..., Any], which: np.ndarray, *more: Any) -> None:
-        """Run a driver over some examples, in threads that write to different places."""
+        """Run a driver over some examples, in threads that write to disjoint entries."""
         if not len(which):
             return
 
@@ -62,7 +63,7 @@ class _Job(NamedTuple):
             list(pool.map(part, np.array_split(which, self.n_threads)))
 
     def likeliest(self, scores: np.ndarray) -> None:
-        """Start from the likeliest state of every variable."""
+        """Start from the state with the largest score of every variable."""
         drivers.likeliest_states(self.plan, self.examples, scores, self.found.labels)
 
 
@@ -86,7 +87,7 @@ def _decode_duals(job: _Job, which: np.ndarray, max_sweeps: int) -> None:
 
 
 def _decode_binary(job: _Job, which: np.ndarray, max_sweeps: int, max_nodes: int) -> None:
-    """Roof duality; what it leaves open part by part, by branch and bound."""
+    """Roof duality; then branch and bound on each connected part of the undecided variables."""
     labels, values, bounds = job.found
     is_open = np.zeros(len(labels), bool)
     job.likeliest(job.unary)
@@ -98,7 +99,7 @@ def _decode_binary(job: _Job, which: np.ndarray, max_sweeps: int, max_nodes: int
     found = Decoded(labels[parts.variable], np.empty(n), np.empty(n))
     inner = _Job(parts.plan, parts.examples, parts.unary, parts.tables, found, job.n_threads)
     inner.run(drivers.score_labels, np.arange(n), found.labels, found.values)
-    rest = values.copy()  # the score of what is decided
+    rest = values.copy()  # the score of the decided variables
     np.subtract.at(rest, parts.owner, found.values)
     large = np.diff(parts.examples.variable) > max_nodes
     _decode_duals(inner, np.flatnonzero(large), max_sweeps)
@@ -211,7 +212,7 @@ def decode(
     n_jobs: int | None = 1,
     plan: Plan | None = None,
 ) -> Decoded:
-    """The best labelling of every graph, with an upper bound of the best score.
+    """The best labelling of every graph, with an upper bound on the best score.
 
     Parameters
     ----------
@@ -226,15 +227,15 @@ def decode(
         - ``"local-search"``: fast, and with a poor bound;
         - ``"exhaustive"``: every labelling, for tiny graphs;
         - ``"auto"``: exact where the graph allows it. Other graphs with two states and pairs: roof
-          duality, then branch and bound on each connected part of what it leaves open. Others:
+          duality, then branch and bound on each connected part of the undecided variables. Others:
           dual decomposition.
 
         All but the exact ones improve their labellings by local search.
     max_sweeps : int
         Sweeps of the dual decomposition.
     max_nodes : int
-        Relaxations that branch and bound may solve for a part of a graph; parts with more
-        variables go to the dual decomposition.
+        Largest number of relaxations that branch and bound solves per part of a graph; parts with
+        more variables are decoded by dual decomposition.
     n_jobs : int, optional
         Threads; the result is the same for any number.
     plan : Plan, optional

@@ -1,7 +1,7 @@
 """Each decoding method over some examples.
 
-All take ``plan, examples``, the numbers of the examples, the scores, and write labels, values and
-upper bounds. Scratch is made once a call.
+All take ``plan, examples``, the indices of the examples, the scores, and write labels, values and
+upper bounds. Scratch is allocated once per call.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def decode_flows(plan, examples, which, unary, tables, labels, values, bounds):
 @compiled
 @seldom
 def decode_all(plan, examples, which, unary, tables, labels, values, bounds):
-    """Tiny examples, by trying all labellings."""
+    """Tiny examples, by enumeration of all labellings."""
     trial = np.empty(largest_shape(plan)[0], np.int32)
     for m in which:
         own, entries = _scores_of(examples, m, unary, tables)
@@ -80,7 +80,7 @@ def decode_all(plan, examples, which, unary, tables, labels, values, bounds):
 
 @compiled
 def improve_labels(plan, examples, which, unary, tables, labels, values):
-    """Local search from the labels that are there."""
+    """Local search from the given labels."""
     n_states, n_factors, most = _largest_example(plan, examples)
     climber = make_climber(n_states, n_factors, most)
     for m in which:
@@ -108,7 +108,7 @@ def decode_duals(plan, examples, which, unary, tables, max_sweeps, labels, value
 @compiled
 @seldom
 def decode_roofs(plan, examples, which, unary, tables, labels, values, bounds, is_open):
-    """Two states and pairs: what roof duality decides. Open variables keep their labels."""
+    """Two states and pairs, by roof duality. Undecided variables keep their labels."""
     n_variables, n_pairs = largest_shape(plan)
     net = make_network(n_variables, n_pairs, 2)
     fixed = np.full(n_variables, -1, np.int8)
@@ -129,7 +129,7 @@ def decode_roofs(plan, examples, which, unary, tables, labels, values, bounds, i
 @compiled
 @seldom
 def decode_branches(plan, examples, which, unary, tables, max_nodes, labels, values, bounds):
-    """Branch and bound from the labels and values that are there."""
+    """Branch and bound from the given labels and values."""
     n_variables, n_pairs = largest_shape(plan)
     net = make_network(n_variables, n_pairs, 2)
     for m in which:
@@ -143,7 +143,7 @@ def decode_branches(plan, examples, which, unary, tables, max_nodes, labels, val
 
 @compiled
 def score_labels(plan, examples, which, unary, tables, labels, values):
-    """Scores of the labels that are there."""
+    """Scores of the given labels."""
     for m in which:
         own, entries = _scores_of(examples, m, unary, tables)
         found = labels[examples.variable[m] : examples.variable[m + 1]]
@@ -152,7 +152,7 @@ def score_labels(plan, examples, which, unary, tables, labels, values):
 
 @compiled
 def likeliest_states(plan, examples, scores, labels):
-    """The state with the largest number, of every variable."""
+    """The state with the largest score, of every variable."""
     for m in range(len(examples.shape)):
         base = plan.variables[examples.shape[m]]
         for k in range(examples.variable[m + 1] - examples.variable[m]):

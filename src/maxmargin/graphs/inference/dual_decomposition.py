@@ -1,12 +1,12 @@
-"""Dual decomposition: an upper bound that falls, and labellings read off its messages.
+"""Dual decomposition: a decreasing upper bound, and labellings computed from its messages.
 
-Block-coordinate descent in sweeps over the variables, to and fro: a variable takes the best that
-each of its factors can do for each of its states, and hands the sum in equal shares to the factors
-that the sweep has yet to meet. On pairs this is sequential tree-reweighted message passing
-(Kolmogorov 2006), on larger tables its extension (Kolmogorov 2015). Counts hand over all their
-messages at once. No step raises the bound.
+Block-coordinate descent in forward and backward sweeps over the variables: a variable collects the
+max-marginals of all its factors, and divides the sum equally among the factors that are visited
+later in the sweep. On pairs this is sequential tree-reweighted message passing (Kolmogorov 2006),
+on larger tables its extension (Kolmogorov 2015). Counts send all their messages at once. No step
+increases the bound.
 
-Fixed points need not be optimal for the relaxation; the bound is true all the same.
+Fixed points need not be optimal for the relaxation, but the bound is always valid.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from .messages import make_messages, message_bound, pair_best, pair_maxima
 from .scores import add_pair, labelling_score
 from .wholes import give_wholes, place_in_counts, read_wholes, take, take_wholes, update_counts
 
-_CHECK_EVERY = 5  # sweeps to and fro between two checks of the bound
+_CHECK_EVERY = 5  # forward and backward sweeps between two checks of the bound
 _PATIENCE = 3  # checks without progress
 _PROVEN = 1e-9
 
 
 @leaf
 def _visit(plan, s, tables, messages, v, forward):
-    """Gather the maxima of all factors of v, and share the belief among those still to come."""
+    """Collect the maxima of all factors of v, and divide the belief among those visited later."""
     a = plan.variables[s] + v
     k, state_at = plan.n_states[a], plan.state_at[a]
     value, scratch = messages.value, messages.scratch
     for q in range(plan.near_at[a], plan.near_at[a + 1]):
         p = plan.near[q]
         other = plan.second[p] if plan.first[p] == v else plan.first[p]
-        # Pairs with variables still to come were emptied when the last sweep came by here.
+        # Messages of pairs with variables visited later were removed in the last sweep.
         if (other < v) == forward:
-            # Not pair_best: handing it the whole plan takes longer than the maxima.
+            # Not pair_best: passing it the whole plan takes longer than the maxima.
             first = plan.first[p] == v
             k_other = plan.n_states[plan.variables[s] + other]
             n_rows, n_columns = (k, k_other) if first else (k_other, k)
@@ -98,7 +98,7 @@ def _read_state(plan, s, tables, messages, labels, scores, v):
 
 @leaf
 def read_labels(plan, s, tables, messages, scores, labels):
-    """Write a labelling: each variable in turn the best state, given those before it."""
+    """Write a labelling: the best state of each variable in turn, given those before it."""
     first = plan.factors[s]
     for f in range(first, plan.factors[s + 1]):
         messages.counts[0, f - first] = 0
@@ -112,7 +112,7 @@ def read_labels(plan, s, tables, messages, scores, labels):
 def decompose(plan, s, unary, tables, scores, trial, labels, max_sweeps):
     """Write the best labelling found; returns its score and the upper bound.
 
-    ``trial`` is scratch, one label a variable; ``scores`` too, one number a state of a variable.
+    ``trial`` is scratch, one label per variable; ``scores`` too, one number per state.
     """
     messages = make_messages(plan, s, len(unary))
     n = plan.variables[s + 1] - plan.variables[s]

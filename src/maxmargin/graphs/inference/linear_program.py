@@ -4,7 +4,7 @@
     subject to  mu >= 0,  sum mu_i = 1,  mu_c has the marginals mu_i,  low <= sum_i mu_i(1) <= high
 
 A TREE factor is written as its pairs, which is exact. Needs the extra ``lp``.
-Values are true to HiGHS's tolerances, set to 1e-9.
+Values are accurate to the tolerances of HiGHS, set to 1e-9.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _agreement_rows(
     n: int,
     row: int,
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], int]:
-    """Rows, columns and values of: marginals of the tables equal those of the variables."""
+    """Rows, columns and values of the constraints that tables have the marginals of variables."""
     rows, columns, values = [], [], []
     for first_entry, scope in scopes:
         sizes = tuple(int(k) for k in n_states[scope])
@@ -87,14 +87,14 @@ def constraints(plan: Plan, s: int) -> tuple[coo_array, np.ndarray, np.ndarray]:
 class LinearProgram:
     """The linear program of one shape of graph.
 
-    The model is kept: a further call changes only its objective, and starts from the basis that
+    The model is reused: a further call changes only its objective, and starts from the basis that
     was optimal before.
 
     Parameters
     ----------
     graphs : Graphs
     shape : int
-        Number of the shape.
+        Index of the shape.
     warm : bool
         Whether to keep the basis; otherwise every call solves from scratch, presolve included.
     """
@@ -133,8 +133,8 @@ class LinearProgram:
         solver.setOptionValue("primal_feasibility_tolerance", 1e-9)
         solver.setOptionValue("dual_feasibility_tolerance", 1e-9)
         if self.warm:
-            # Presolve would throw the basis away. Dual simplex was up to three times as fast as
-            # primal simplex, although only the objective changes.
+            # Presolve would discard the basis. Dual simplex was up to three times as fast as primal
+            # simplex, although only the objective changes.
             solver.setOptionValue("presolve", "off")
             solver.setOptionValue("solver", "simplex")
             solver.setOptionValue("simplex_strategy", 1)
@@ -171,7 +171,7 @@ def relax(
     Parameters
     ----------
     warm : bool
-        Keep one model for each shape of graph, and start from its last basis.
+        Keep one model per shape of graph, and start from its last basis.
     """
     plan = make_plan(graphs) if plan is None else plan
     found = Relaxed(np.empty(len(unary)), np.empty(len(tables)), np.empty(len(graphs.shape)))

@@ -1,6 +1,6 @@
 """Improve a labelling by changing one variable, or two at once.
 
-Counts come first: a move that brings them nearer to what they allow is taken at any score.
+Counts come first: a move that reduces their violation is accepted at any score.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _list_others(plan, s, v, others):
 
 @leaf
 def _move_other(plan, s, tables, climber, labels, v, change, gain, least):
-    """After v moved: move a second variable if both moves together pay."""
+    """After v moved: move a second variable if both moves together improve the labelling."""
     for k in range(_list_others(plan, s, v, climber.others)):
         other = climber.others[k]
         if other != v:
@@ -136,7 +136,7 @@ def climb(plan, s, unary, tables, climber, labels):
     largest = 0.0
     for k in range(len(unary)):
         largest = max(largest, abs(climber.own[k]))
-    least = 1e-12 * (1.0 + largest)  # a gain below is rounding, and could go round in circles
+    least = 1e-12 * (1.0 + largest)  # a smaller gain is a rounding error, and moves could cycle
     for _ in range(_MAX_ROUNDS):
         if _single_moves(plan, s, tables, climber, labels, least):
             continue

@@ -1,4 +1,4 @@
-"""Minimum cuts: the best labelling of binary pairwise plan, and of their relaxation.
+"""Minimum cuts: the best labelling of binary pairwise graphs, and the optimum of their relaxation.
 
 Written with spins, the score of a binary pairwise graph is, up to a constant,
 
@@ -26,8 +26,8 @@ class Network(NamedTuple):
     """Scratch of a flow; node ``n_copies * v + copy`` of each variable v.
 
     The arc of pair p from copy b of its first variable to the second variable has residual
-    ``residual[2 * (n_copies * p + b)]``, the way back is the number after it. The copy it arrives
-    at is ``b`` or, if ``repulsive[p]``, the other one.
+    ``residual[2 * (n_copies * p + b)]``, that of the reverse arc is the number after it. The arc
+    ends at copy ``b`` or, if ``repulsive[p]``, at the other one.
     """
 
     excess: np.ndarray  # residual capacity from the source, or minus that to the sink
@@ -66,7 +66,7 @@ def _step(plan, net, first_pair, n_copies, v, copy, p):
 
 @leaf
 def _find_levels(plan, s, net, n_copies):
-    """Distances to the sink, as far as needed to meet the source; returns whether that was met."""
+    """Distances to the sink, until the source is reached; returns whether it was reached."""
     base, first_pair = plan.variables[s], plan.pairs[s]
     n = n_copies * (plan.variables[s + 1] - base)
     tail = 0
@@ -112,7 +112,7 @@ def _advance(plan, s, net, n_copies, node):
 
 @leaf
 def _push(net, source, sink, length):
-    """Send what fits along the path; returns the first arc that is now full, or the length."""
+    """Augment the flow along the path; returns the first saturated arc, or the length."""
     amount = min(net.excess[source], -net.excess[sink])
     for k in range(length):
         amount = min(amount, net.residual[net.path[k]])
@@ -130,7 +130,7 @@ def _push(net, source, sink, length):
 
 @leaf
 def _drain(plan, s, net, n_copies, source):
-    """Send the excess of a node to the sink along shortest paths, until it or they are used up.
+    """Send the excess of a node to the sink along shortest paths, as far as possible.
 
     ``net.queue`` holds the nodes of the path.
     """
@@ -141,7 +141,7 @@ def _drain(plan, s, net, n_copies, source):
             full = length
             if net.excess[node] < 0.0:
                 full = _push(net, source, node, length)
-            if full == length:  # the sink's arc is full, or was before
+            if full == length:  # the arc to the sink is saturated
                 if net.excess[source] <= 0.0 or length == 0:
                     return
                 length -= 1
@@ -166,9 +166,9 @@ def _drain(plan, s, net, n_copies, source):
 
 @leaf
 def run_flow(plan, s, net, n_copies):
-    """Maximum flow; afterwards ``level`` is positive exactly on the sink's side of the cut.
+    """Maximum flow; afterwards ``level`` is positive exactly on the sink side of the cut.
 
-    The sink's side is the smallest possible: nodes from which the sink can be reached.
+    The sink side is the smallest possible: nodes from which the sink can be reached.
     """
     n = n_copies * (plan.variables[s + 1] - plan.variables[s])
     while _find_levels(plan, s, net, n_copies):
@@ -205,7 +205,7 @@ def load_network(plan, s, unary, tables, fixed, net, n_copies):
             net.excess[n_copies * i] += t00 - t10 if fixed[j] == 0 else t01 - t11
         elif fixed[j] < 0:
             net.excess[n_copies * j] += t00 - t01 if fixed[i] == 0 else t10 - t11
-        if n_copies == 1:  # not repulsive, so what is below zero is a rounding error
+        if n_copies == 1:  # not repulsive, so negative values are rounding errors
             strength = max(0.0, strength)
         net.repulsive[local] = strength < 0.0
         attractive = attractive and strength >= 0.0
@@ -231,7 +231,7 @@ def is_attractive(plan, s, tables):
 
 @leaf
 def cut_labels(plan, s, unary, tables, fixed, net, labels):
-    """Best labelling of an example without repulsive plan. ``net`` has one copy, fixed is -1."""
+    """Best labelling of an example without repulsive pairs. ``net`` has one copy, fixed is -1."""
     load_network(plan, s, unary, tables, fixed, net, 1)
     run_flow(plan, s, net, 1)
     for v in range(plan.variables[s + 1] - plan.variables[s]):

@@ -1,9 +1,9 @@
-"""Messages of the dual decomposition: how a variable and its factors share their scores.
+"""Messages of the dual decomposition: how scores are divided between a variable and its factors.
 
     belief_i = unary_i + sum_c message_ci,      rest_c = table_c - sum_i message_ci
     bound    = sum_i max belief_i + sum_c max rest_c
 
-Any messages give a true upper bound of the score of every labelling.
+Any messages give a valid upper bound on the score of every labelling.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Messages(NamedTuple):
     pair_at: np.ndarray
     slot_at: np.ndarray
     belief: np.ndarray
-    share: np.ndarray  # of its belief that a variable gives to each of its factors
+    share: np.ndarray  # share of the belief of a variable that each of its factors receives
     scratch: np.ndarray
-    gains: np.ndarray  # scratch: two rows, one number a variable
+    gains: np.ndarray  # scratch: two rows, one number per variable
     counts: np.ndarray  # of each factor, variables in state 1, and those without a label yet
 
 
@@ -68,7 +68,7 @@ def make_messages(plan, s, n_states):
 
 @leaf
 def _share(plan, s, v):
-    """Part of its belief that v hands to each factor that is still to come in a sweep."""
+    """Share of the belief of v for each factor that is visited later in a sweep."""
     a = plan.variables[s] + v
     after, before, counts = count_wholes(plan, a, v)
     for q in range(plan.near_at[a], plan.near_at[a + 1]):
@@ -101,7 +101,7 @@ def pair_maxima(table, rows, columns, by_row, out):
 
 @leaf
 def pair_best(plan, s, tables, messages, v, p, out):
-    """Maxima of the rest of a pair over the states of the other variable; returns v's messages."""
+    """Maxima of the rest of a pair over the states of the other variable; returns messages to v."""
     base = plan.variables[s]
     n_rows, n_columns = (
         plan.n_states[base + plan.first[p]],
@@ -117,7 +117,7 @@ def pair_best(plan, s, tables, messages, v, p, out):
 
 @leaf
 def _gather_beliefs(plan, s, unary, tables, messages):
-    """Beliefs anew from the scores and the messages, so that no rounding piles up."""
+    """Recompute beliefs from the scores and the messages, so that rounding does not accumulate."""
     base, first_pair = plan.variables[s], plan.pairs[s]
     own_scores(plan, s, unary, tables, messages.belief)
     for p in range(first_pair, plan.pairs[s + 1]):
@@ -139,7 +139,7 @@ def _largest(values, n):
 
 @leaf
 def message_bound(plan, s, unary, tables, messages):
-    """The upper bound that the messages prove."""
+    """The upper bound given by the messages."""
     base = plan.variables[s]
     _gather_beliefs(plan, s, unary, tables, messages)
     total = 0.0

@@ -1,4 +1,4 @@
-"""Parts of binary pairwise graphs that are still open once some variables are decided."""
+"""Connected parts of the undecided variables of binary pairwise graphs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .plan import BINARY, PAIRWISE, Examples, PairPlan, Plan, link
 
 
 class Parts(NamedTuple):
-    """Connected parts as graphs of their own, the decided variables put into their scores."""
+    """Connected parts as separate graphs, with the decided variables included in their scores."""
 
     plan: Plan
     examples: Examples
@@ -23,7 +23,7 @@ class Parts(NamedTuple):
 
 
 def _spread(starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The ranges ``starts[k], ..., starts[k] + counts[k] - 1``, one after another."""
+    """The ranges ``starts[k], ..., starts[k] + counts[k] - 1``, concatenated."""
     before = np.cumsum(counts) - counts
     return np.repeat(starts - before, counts) + np.arange(counts.sum())
 
@@ -68,7 +68,7 @@ def _plan_parts(size: np.ndarray, part: np.ndarray, first: np.ndarray, second: n
         entry=4 * (np.arange(len(part)) - pairs[part]),
         singles=zeros, single=none, single_entry=nowhere, wholes=zeros, whole=none,
         near_at=near_at, near=near, slot_at=np.zeros(start[-1] + 1, np.int64), slots=none,
-        # Neither branch and bound nor the messages look at the spanning forest.
+        # Neither branch and bound nor the messages use the spanning forest.
         order=none, up=none,
     )  # fmt: skip
 
@@ -81,7 +81,7 @@ def open_parts(
     labels: np.ndarray,
     is_open: np.ndarray,
 ) -> Parts | None:
-    """Connected parts of the open variables, all others fixed to their labels; None if none."""
+    """Connected parts of the undecided variables, with fixed labels of the others; or None."""
     opened = np.flatnonzero(is_open)
     if not len(opened):
         return None

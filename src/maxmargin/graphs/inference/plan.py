@@ -1,7 +1,7 @@
-"""What the decoders need to know about the shapes of graphs, found once.
+"""What the decoders need of the shapes of graphs, computed once.
 
-A TREE factor scores the sum of its pair tables, so every decoder sees it as pairs. What is left is
-*whole* factors: tables over three or more variables, and counts.
+The score of a TREE factor is the sum of its pair tables, so every decoder treats it as pairs. The
+other factors are *whole* factors: tables over three or more variables, and counts.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Plan(NamedTuple):
 
 
 class PairPlan(Plan):
-    """A plan of shapes without whole factors: decoders have no code for these then."""
+    """A plan of shapes without whole factors: decoders are compiled without code for these."""
 
 
 class Examples(NamedTuple):
@@ -81,7 +81,7 @@ class Examples(NamedTuple):
 
 
 def list_examples(graphs: Graphs) -> Examples:
-    """Where the examples are."""
+    """Shapes and offsets of the examples."""
     return Examples(graphs.shape, graphs.first_variable, graphs.first_state, graphs.first_entry)
 
 
@@ -145,7 +145,7 @@ def link(first: np.ndarray, second: np.ndarray, n: int) -> tuple[np.ndarray, np.
 
 
 def _traits(graphs: Graphs, pairs: np.ndarray, wholes: np.ndarray, n_trees: np.ndarray):
-    """What kind of graph each shape is."""
+    """Traits of each shape."""
     others = np.concatenate([[0], np.cumsum(graphs.n_states != 2)])[graphs.variables]
     pairwise = np.diff(wholes) == 0
     forest = pairwise & (np.diff(pairs) == np.diff(graphs.variables) - n_trees)
@@ -154,7 +154,7 @@ def _traits(graphs: Graphs, pairs: np.ndarray, wholes: np.ndarray, n_trees: np.n
 
 
 def make_plan(graphs: Graphs) -> Plan:
-    """Find the pairs and whole factors of all shapes, and what kind of graph each shape is."""
+    """Find the pairs and whole factors of all shapes, and the traits of each shape."""
     arity = np.diff(graphs.scope_at)
     factor, first, second, entry = _find_pairs(graphs)
     pairs = np.searchsorted(factor, graphs.factors)

@@ -1,7 +1,7 @@
 """The relaxation of binary pairwise graphs over the local polytope, exactly, by one maximum flow.
 
-Its optimum is half-integral: every variable is in state 1 by 0, 1/2 or 1. Where it is integral some
-best labelling agrees with it.
+Its optimum is half-integral: the marginal of state 1 of every variable is 0, 1/2 or 1. Some best
+labelling is equal to it where it is integral.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Relaxed(NamedTuple):
     """Optimum of the relaxation over the local polytope, of each example.
 
     ``unary`` has a number for each state and ``tables`` for each entry of a table; ``values`` are
-    the scores, upper bounds of the score of any labelling.
+    the scores, upper bounds on the score of any labelling.
     """
 
     unary: np.ndarray
@@ -55,7 +55,7 @@ def half_pair(t00, t01, t10, t11, i, j):
 
 @leaf
 def half_score(plan, s, unary, tables, halves):
-    """Score of half-integral marginals, every pair at its best."""
+    """Score of half-integral marginals, with the best marginals of every pair."""
     base = plan.variables[s]
     total = 0.0
     for v in range(plan.variables[s + 1] - base):

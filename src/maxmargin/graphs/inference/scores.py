@@ -1,6 +1,6 @@
 """Scores of labellings of one example.
 
-Kernels take ``plan, s``, then the example's own ``unary`` and ``tables``.
+Kernels take ``plan, s``, then ``unary`` and ``tables`` of the example.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from .whole_labels import add_wholes, score_wholes
 
 @leaf
 def labelling_score(plan, s, unary, tables, labels):
-    """Score of a labelling; minus infinity if it breaks a count."""
+    """Score of a labelling; minus infinity if it violates a count."""
     base = plan.variables[s]
     total = 0.0
     for a in range(base, plan.variables[s + 1]):

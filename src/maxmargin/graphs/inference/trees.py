@@ -10,7 +10,7 @@ from .scores import own_scores
 
 @leaf
 def _collect(plan, base, tables, belief, v, p):
-    """Add to the states of v's parent, at the other end of pair p, the best that v can do below."""
+    """Add the best scores of the subtree of v to the states of its parent, given by pair p."""
     first = plan.first[p] == v
     parent = base + (plan.second[p] if first else plan.first[p])
     n_columns = plan.n_states[base + plan.second[p]]
@@ -47,7 +47,7 @@ def _choose(plan, base, tables, belief, labels, v, p):
 
 @leaf
 def tree_labels(plan, s, unary, tables, belief, labels):
-    """Best labelling of an example whose pairs have no cycle. ``belief``: scratch, one a state."""
+    """Best labelling of an example whose pairs have no cycle; ``belief`` is scratch per state."""
     base, end = plan.variables[s], plan.variables[s + 1]
     own_scores(plan, s, unary, tables, belief)
     for k in range(end - 1, base - 1, -1):

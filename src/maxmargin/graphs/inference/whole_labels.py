@@ -8,11 +8,11 @@ from ..._kernels.jit import implements, leaf
 from ..graph import COUNT
 from .plan import PairPlan, Plan
 
-# --- what is asked ------------------------------------------------------------------------------
+# --- interface ----------------------------------------------------------------------------------
 
 
 def score_wholes(plan, s, tables, labels):
-    """Score of a labelling in whole factors; minus infinity if it breaks a count."""
+    """Score of a labelling in whole factors; minus infinity if it violates a count."""
 
 
 def add_wholes(plan, s, tables, labels, v, out):
@@ -28,7 +28,7 @@ def excess_change(plan, s, on, v, old, new):
 
 
 def change_counts(plan, s, on, v, change):
-    """Note that the state of v changes by a number."""
+    """Update the counts after a change of the state of v."""
 
 
 def list_related(plan, s, v, others, found):
@@ -73,7 +73,7 @@ def _no_more(plan, s, v, others, found):
 
 @leaf
 def _n_on(plan, s, f, labels):
-    """How many variables of a COUNT are in state 1."""
+    """Number of variables of a COUNT in state 1."""
     found = 0
     for z in range(plan.scope_at[f], plan.scope_at[f + 1]):
         found += labels[plan.scope[z]]
@@ -82,13 +82,13 @@ def _n_on(plan, s, f, labels):
 
 @leaf
 def _excess(plan, f, found):
-    """How far a number of variables in state 1 is from what a COUNT allows."""
+    """Distance of a number of variables in state 1 from the range that a COUNT allows."""
     return max(0, max(plan.low[f] - found, found - plan.high[f]))
 
 
 @leaf
 def _table_entry(plan, s, f, labels):
-    """Number of the entry of a table that a labelling picks, counted from the table's first."""
+    """Index, within its table, of the entry that a labelling selects."""
     base = plan.variables[s]
     entry = 0
     for z in range(plan.scope_at[f], plan.scope_at[f + 1]):

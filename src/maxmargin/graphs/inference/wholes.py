@@ -1,7 +1,7 @@
 """Whole factors (counts, tables over three or more variables) and the messages of decoders.
 
-Most graphs have none. Functions that deal with them depend on the class of the plan, so that the
-code for whole factors is compiled only where a graph has one. What they say of labellings is in
+Most graphs have none. These functions dispatch on the class of the plan, so that the code for whole
+factors is compiled only where a graph has one. Their functions of labellings are in
 :mod:`.whole_labels`.
 
 Kernels take ``plan, s``; messages are those of :mod:`.messages`.
@@ -17,7 +17,7 @@ from ..graph import COUNT
 from .plan import PairPlan, Plan
 from .whole_labels import add_table
 
-# --- what is asked ------------------------------------------------------------------------------
+# --- interface ----------------------------------------------------------------------------------
 
 
 def count_wholes(plan, a, v):
@@ -30,7 +30,7 @@ def take_wholes(plan, s, tables, messages, v):
 
 
 def give_wholes(plan, s, messages, v, forward):
-    """Hand ``messages.scratch`` to the tables of v that a sweep has yet to meet."""
+    """Move ``messages.scratch`` to the tables of v that are visited later in a sweep."""
 
 
 def update_counts(plan, s, messages):
@@ -46,11 +46,11 @@ def bound_wholes(plan, s, tables, messages):
 
 
 def read_wholes(plan, s, tables, messages, labels, scores, v):
-    """Add to the scores of the states of v what whole factors say, given the labels before v."""
+    """Add the scores of whole factors to the states of v, given the labels before v."""
 
 
 def place_in_counts(plan, s, messages, v, label):
-    """Note the label of v in its counts, after :func:`read_wholes` was asked about it."""
+    """Update the counts of v by its label, after :func:`read_wholes`."""
 
 
 # --- graphs of pairs only: nothing to do --------------------------------------------------------
@@ -120,7 +120,8 @@ def _count_wholes(plan, a, v):
 
 @leaf
 def _table_best(plan, s, tables, messages, z, out):
-    """Maxima of the rest of a table over the other variables' states; returns slot z's messages."""
+    """Maxima of the rest of a table over the states of the other variables; returns the messages of
+    slot z."""
     base = plan.variables[s]
     first_slot = plan.scope_at[plan.factors[s]]
     f = plan.slot_factor[z]
@@ -141,7 +142,7 @@ def _table_best(plan, s, tables, messages, z, out):
 
 @leaf
 def take(messages, at, state_at, k):
-    """Move ``messages.scratch``, one number a state, from a factor to its variable."""
+    """Move ``messages.scratch``, one number per state, from a factor to its variable."""
     for state in range(k):
         messages.value[at + state] += messages.scratch[state]
         messages.belief[state_at + state] += messages.scratch[state]
@@ -171,10 +172,10 @@ def _give_wholes(plan, s, messages, v, forward):
 
 @leaf
 def _update_count(plan, s, messages, f):
-    """Gather the beliefs of a COUNT's variables, find its threshold, and hand half of it back.
+    """Collect the beliefs of the variables of a COUNT, find its threshold, and return half of it.
 
     With gains g and the threshold t between those that are on and off, any part of ``g - t`` may
-    stay with the variables: the bound of the count and its variables is then at its minimum.
+    stay with the variables: the bound on the count and its variables is then at its minimum.
     """
     base = plan.variables[s]
     first_slot = plan.scope_at[plan.factors[s]]
@@ -229,14 +230,14 @@ def _gather_wholes(plan, s, messages):
 
 @leaf
 def _count_best(plan, s, messages, f):
-    """Best score of a COUNT by its messages alone."""
+    """Best score of a COUNT, from its messages alone."""
     first_slot = plan.scope_at[plan.factors[s]]
     start, n = plan.scope_at[f], plan.scope_at[f + 1] - plan.scope_at[f]
     at = messages.slot_at[start - first_slot]
     gains = messages.gains[0, :n]
     n_positive = 0
     for k in range(n):
-        gains[k] = -messages.value[at + k]  # a message is what the count gave away
+        gains[k] = -messages.value[at + k]  # messages are subtracted from the count
         n_positive += gains[k] > 0.0
     wanted = min(max(n_positive, plan.low[f]), plan.high[f])
     return sum_of_largest(gains, wanted, messages.gains[1]) if wanted > 0 else 0.0
@@ -262,7 +263,7 @@ def _bound_wholes(plan, s, tables, messages):
 
 @leaf
 def _allowed(plan, s, messages, f, state):
-    """Whether a COUNT can still be met if the next of its variables takes a state."""
+    """Whether a COUNT can still be satisfied if the next of its variables takes a state."""
     k = f - plan.factors[s]
     on, left = messages.counts[0, k], messages.counts[1, k]
     return on + state <= plan.high[f] and on + state + left - 1 >= plan.low[f]

@@ -1,12 +1,13 @@
 """Blocks of local ascent on factor graphs: the exact step of a variable, moves within a table.
 
-The dual of a graph has a distribution for each variable and for each factor. They need not agree:
-for every slot (a variable in a factor) a message
+The dual of a graph has a distribution per variable and per factor. They need not agree: for every
+slot (a variable in a factor) a message
 
     delta = eta + kappa * (implied - belief)
 
-pulls what the factor implies for the variable and the variable's own belief together. All numbers
-are in units of one example: ``scale`` is ``s_i / (alpha W)``, the curvature of a unit feature.
+penalises the difference of the marginal of the factor (implied) and the belief of the variable. All
+numbers are in units of one example: ``scale`` is ``s_i / (alpha W)``, the curvature of a unit
+feature.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..._kernels.jit import leaf
 from ..._kernels.simplex import clipped_difference, project
 
 NEGLIGIBLE = 1e-15
-# Moves within a table end when one gains less than this share of the first, or after so many.
+# Moves within a table end when one gains less than this share of the first, or after this number.
 ENOUGH = 0.3
 MOST_MOVES = 10
 
@@ -28,9 +29,9 @@ class Beliefs(NamedTuple):
     """Dual state of packed graphs."""
 
     variables: np.ndarray  # distribution over the states of each variable
-    tables: np.ndarray  # the same over the entries of each factor's table(s)
-    implied: np.ndarray  # marginals of the factors, one vector a slot
-    eta: np.ndarray  # multipliers of the agreement, one vector a slot
+    tables: np.ndarray  # the same over the entries of the table(s) of each factor
+    implied: np.ndarray  # marginals of the factors, one vector per slot
+    eta: np.ndarray  # multipliers of the agreement, one vector per slot
 
     @property
     def nbytes(self) -> int:
@@ -45,7 +46,7 @@ class Penalty(NamedTuple):
     sigma: float  # smoothing of the maxima
     max_min: bool  # whether the loss of a variable is the max-min one
     exact: bool  # exact and pairwise steps, or those of Frank-Wolfe
-    augmented: bool = True  # whether multipliers move
+    augmented: bool = True  # whether multipliers are updated
     rounds: int = 1  # over the variables and factors of an example in one visit
 
 
@@ -53,7 +54,7 @@ class Room(NamedTuple):
     """Scratch for one visit."""
 
     scores: np.ndarray  # (1, n_columns) of a row of features
-    change: np.ndarray  # (n_columns,) what its distributions moved
+    change: np.ndarray  # (n_columns,) change of its distributions
     values: np.ndarray  # states of a variable, or entries of a factor
     work: np.ndarray  # twice as many
     answer: np.ndarray
@@ -87,7 +88,7 @@ def gather_messages(graphs, beliefs, kappa, m, a, out):
 
 @leaf
 def take_sums(graphs, sums, belief, kappa, a, out):
-    """As :func:`gather_messages`, from sums that were kept while the factors moved."""
+    """As :func:`gather_messages`, from sums that the steps of the factors have updated."""
     held = graphs.held_at[a + 1] - graphs.held_at[a]
     at = graphs.state_at[a]
     for j in range(graphs.n_states[a]):
@@ -210,7 +211,7 @@ def max_min_value(theta, cost, work):
 
 @leaf
 def is_short(graphs, f):
-    """Whether of a factor only the mass on equal states is kept."""
+    """Whether only the mass on equal states is stored for a factor."""
     return graphs.potts[f] and graphs.n_mass[f] == 1
 
 
@@ -223,7 +224,7 @@ def factor_row(graphs, m, f):
 
 @leaf
 def score_factor(graphs, features, weights, m, f, columns, out):
-    """Scores of the entries of a factor's table(s)."""
+    """Scores of the entries of the table(s) of a factor."""
     size, n_tied = graphs.n_entries[f], graphs.n_tied[f]
     first = graphs.factor_column[f]
     row = features[factor_row(graphs, m, f)]
@@ -270,7 +271,7 @@ def add_to_factor(graphs, features, weights, m, f, e, amount):
 
 @leaf
 def factor_messages(graphs, beliefs, kappa, m, f, out):
-    """Messages of all slots of a factor, one after another."""
+    """Messages of all slots of a factor, concatenated."""
     start = graphs.first_message[m]
     states = graphs.first_state[m]
     base = graphs.variables[graphs.shape[m]]
@@ -382,7 +383,7 @@ def _move_between(data, beliefs, weights, penalty, m, f, worst, best, diff, room
 
 @leaf
 def table_step(data, beliefs, weights, penalty, m, f, room):
-    """Moves within a table, from the worst entry with mass to the best; returns the block's gap."""
+    """Moves within a table, from the worst entry with mass to the best; returns the gap."""
     graphs = data.graphs
     features = data.features
     size = graphs.n_entries[f]

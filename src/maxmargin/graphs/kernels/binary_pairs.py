@@ -12,7 +12,7 @@ from ..._kernels.jit import leaf
 from .agreement import ENOUGH, MOST_MOVES, NEGLIGIBLE, entry_weight, tie_of
 from .four_pairs import LANES, move_four, move_four_tied
 
-# What ``graphs.binary_pairs`` says of a shape.
+# Values of ``graphs.binary_pairs``.
 BINARY_PAIRS, IN_ORDER, TIED_IN_ORDER = 1, 2, 3
 
 
@@ -20,8 +20,8 @@ BINARY_PAIRS, IN_ORDER, TIED_IN_ORDER = 1, 2, 3
 def binary_pairs_step(data, beliefs, weights, penalty, m, room):
     """Moves within all factors of an example; returns the sum of gaps and squared disagreement.
 
-    The places of everything follow from the number of the factor, so little is looked up.
-    ``room.sums`` gets what the variables will ask for next: the sum over slots of
+    All offsets follow from the index of the factor, so few arrays are read. The field ``sums`` of
+    the scratch receives what the next steps of the variables need: the sum over slots of
     ``eta + kappa * implied``.
     """
     graphs = data.graphs
@@ -41,7 +41,7 @@ def binary_pairs_step(data, beliefs, weights, penalty, m, room):
     )
     base = graphs.variables[s]
     for a in range(base, graphs.variables[s + 1]):
-        # Messages of a binary variable are opposite: what is missing follows.
+        # The two messages of a binary variable are opposite: one is enough.
         held = graphs.held_at[a + 1] - graphs.held_at[a]
         sums[2 * (a - base)] = held * penalty.kappa - sums[2 * (a - base) + 1]
     return gap + more, residual + further
@@ -163,7 +163,7 @@ def _one_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, begin, end
                 t1 -= sigma * mass[1]
                 t2 -= sigma * mass[2]
                 t3 -= sigma * mass[3]
-            # Choices without branches: which entry is best changes from factor to factor.
+            # Selection without branches, which would be mispredicted: the best entry varies.
             best = 1 if t1 > t0 else 0
             high = t1 if t1 > t0 else t0
             best = 2 if t2 > high else best

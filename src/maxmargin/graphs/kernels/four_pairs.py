@@ -1,9 +1,9 @@
 """Moves within four tables of binary pairs at once, as explicit vector instructions.
 
-Tables that have weights of their own do not see each other while their variables stand still, so
-four of them take the same steps side by side, each in one lane of the vectors. The mass of a table
-is ``m0 .. m3`` on the states 00, 01, 10, 11; the message of a binary variable is ``(-l, l)``, so
-one number says it all.
+Tables with separate weights do not depend on each other while their variables are fixed, so four of
+them take the same steps in parallel, each in one lane of the vectors. The mass of a table is
+``m0 .. m3`` on the states 00, 01, 10, 11; the message of a binary variable is ``(-l, l)``, so one
+number is stored.
 
 Entries may share weights, or have none: ``K[e, f]`` is 1 where entries e and f use the same weight,
 and a move from entry w to entry b changes the score of e by ``scale * step * (K[e, w] - K[e, b])``.
@@ -29,7 +29,7 @@ _TINY = 1e-300
 
 
 class _Lanes:
-    """A vector of the code that is being written, with the operators of numbers."""
+    """A vector in the generated code, with the operators of numbers."""
 
     def __init__(self, builder: Any, value: Any):
         self.builder, self.value = builder, value
@@ -50,7 +50,7 @@ class _Lanes:
         return self._with(self.builder.fdiv(self.value, other.value))
 
     def compare(self, how: str, other: _Lanes) -> _Lanes:
-        """Bits, one a lane."""
+        """Bits, one per lane."""
         return self._with(self.builder.fcmp_ordered(how, self.value, other.value))
 
     def __and__(self, other: _Lanes) -> _Lanes:
@@ -63,7 +63,7 @@ class _Lanes:
         return self._with(self.builder.not_(self.value))
 
     def choose(self, yes: _Lanes, no: _Lanes) -> _Lanes:
-        """Where these bits are set the one, elsewhere the other."""
+        """``yes`` where these bits are set, ``no`` elsewhere."""
         return self._with(self.builder.select(self.value, yes.value, no.value))
 
     def least(self, other: _Lanes) -> _Lanes:
@@ -138,7 +138,7 @@ class _Square:
 
 
 class _State:
-    """What changes from move to move; the compiler keeps it in registers."""
+    """Values that change from move to move; the compiler keeps them in registers."""
 
     def __init__(self, builder: Any, values: list[_Lanes]):
         self.builder = builder
@@ -158,7 +158,7 @@ def _table_values(weights: list[_Lanes], left: _Lanes, right: _Lanes) -> list[_L
 
 
 def _extremes(values: list[_Lanes], mass: list[_Lanes], zero: _Lanes, infinity: _Lanes):
-    """The highest value, those that mass can be taken from, and the lowest of them."""
+    """The highest value, the values of entries with mass, and the lowest of these."""
     high = values[0].most(values[1]).most(values[2].most(values[3]))
     held = [m.compare(">", zero).choose(t, infinity) for t, m in zip(values, mass, strict=True)]
     low = held[0].least(held[1]).least(held[2].least(held[3]))
@@ -166,7 +166,7 @@ def _extremes(values: list[_Lanes], mass: list[_Lanes], zero: _Lanes, infinity: 
 
 
 class _OwnWeights:
-    """Four weights in each table, next to each other."""
+    """Four consecutive weights per table."""
 
     def __init__(self, square: _Square):
         self.read, self.write = square.read, square.write
@@ -181,7 +181,7 @@ class _OwnWeights:
 
 
 class _TiedWeights:
-    """Scores of the entries, in places of their own, and the matrix K behind them."""
+    """Scores of the entries, followed by the matrix K."""
 
     def __init__(self, builder: Any, pointer: Any, first: int):
         self.builder, self.pointer = builder, pointer
@@ -213,9 +213,10 @@ class _TiedWeights:
         return images
 
     def curvature(self, signs: list[_Lanes], two: _Lanes) -> _Lanes:
-        total = None
-        for image, sign in zip(self._images(signs), signs, strict=True):
-            total = image * sign if total is None else total + image * sign
+        images = self._images(signs)
+        total = images[0] * signs[0]
+        for image, sign in zip(images[1:], signs[1:], strict=True):
+            total = total + image * sign
         return total
 
     def moved(self, scores: list[_Lanes], signs: list[_Lanes], change: _Lanes) -> list[_Lanes]:
@@ -227,7 +228,7 @@ def _emit(
     builder: Any, squares: dict[str, _Square], table_weights: Any, pointer: Any,
     numbers: dict[str, Any],
 ):  # fmt: skip
-    """Write the code; returns the sums of gaps and of squared disagreement."""
+    """Generate the code; returns the sums of gaps and of squared disagreement."""
 
     def splat(number: Any) -> _Lanes:
         value = ir.Constant(_DOUBLE, number) if isinstance(number, float) else number
@@ -272,7 +273,7 @@ def _emit(
         ]
         curvature = scale * table_weights.curvature(signs, two)
         curvature = curvature + two * kappa * (to_left * to_left + to_right * to_right)
-        curvature = curvature.most(tiny)  # none where nothing moves
+        curvature = curvature.most(tiny)  # it is 0 where no mass is moved
         step = zero
         for bits, part in zip(worst, mass, strict=True):
             step = bits.choose(part, step)
@@ -310,7 +311,7 @@ def _member(context: Any, builder: Any, kind: Any, value: Any, name: str) -> Any
 
 
 class _Call:
-    """The arguments of a call that is being written."""
+    """The arguments of a call in the generated code."""
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any):
         self.context, self.builder, self.signature, self.args = context, builder, signature, args
@@ -332,7 +333,7 @@ class _Call:
         return _Square(self.builder, array(self.context, self.builder, found).data, place)
 
     def moves(self, table_weights: Any, values: int) -> Any:
-        """Write the moves; the arguments from ``values`` on are those of both functions."""
+        """Generate the moves; the arguments from ``values`` on are those of both functions."""
         kind, penalty = self.signature.args[values + 1], self.args[values + 1]
         squares = {
             "tables": self.square("tables", self.index(1)),
@@ -363,9 +364,9 @@ def move_four(
 ):
     """Moves within four tables; returns their gaps, and ``|new - old multipliers|^2``.
 
-    The four have their mass, messages and weights one after another, 16 numbers each, from
-    ``table_at``, ``message_at`` and ``column``. ``values[:8]`` holds the variables' own beliefs in
-    state 1, of the four left ones and of the four right ones, and gets
+    Mass, messages and weights of the four are stored consecutively, 16 numbers each, from
+    ``table_at``, ``message_at`` and ``column``. ``values[:8]`` holds the beliefs of state 1 of the
+    variables, of the four left ones and of the four right ones, and receives
     ``eta + kappa * implied`` of that state.
     """
     if not _fits(beliefs, weights, values):
@@ -386,8 +387,8 @@ def move_four(
 def move_four_tied(typingctx, beliefs, table_at, message_at, values, penalty, scale, most, enough):
     """As :func:`move_four`, for entries that share weights or have none.
 
-    ``values[8:24]`` holds the scores of the four entries, of all four tables each, and gets the new
-    ones; ``values[24:40]`` is K, row by row.
+    ``values[8:24]`` holds the scores of the four entries, of all four tables each, and receives the
+    new ones; ``values[24:40]`` is K, row by row.
     """
     if not _fits(beliefs, values):
         return None

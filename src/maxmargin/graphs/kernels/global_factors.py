@@ -1,7 +1,7 @@
-"""Factors without a table of their own: counts and trees, and Frank-Wolfe steps on any factor.
+"""Factors without a joint table: counts and trees, and Frank-Wolfe steps on any factor.
 
-Such a factor answers with its best labelling. Of its distribution only marginals are kept: those
-of its variables (``implied``), and those of the pairs of a tree.
+The oracle of such a factor is its best labelling. Of its distribution only marginals are stored:
+those of its variables (``implied``), and those of the pairs of a tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BISECTIONS = 100
 
 @leaf
 def count_step(graphs, beliefs, penalty, m, f, room):
-    """Exact step of a COUNT: what is best for its variables if between low and high are 1."""
+    """Exact step of a COUNT: the best marginals if between low and high variables are 1."""
     kappa = penalty.kappa
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
     n = end - begin
@@ -44,7 +44,7 @@ def count_step(graphs, beliefs, penalty, m, f, room):
                 low = price
             else:
                 high = price
-        # Between the two ends of the last interval the total is linear: meet the goal exactly.
+        # In the last interval the total is linear: interpolate.
         above, below = _count_at(gain, before, kappa, low), _count_at(gain, before, kappa, high)
         share = 0.0 if above == below else (goal - below) / (above - below)
         price = high + share * (low - high)
@@ -82,7 +82,7 @@ def best_count(gain, low, high):
 
 @leaf
 def best_in_tree(graphs, m, f, delta, table, node, pointer, places):
-    """Best labelling of a TREE: states into ``places``; returns its score."""
+    """Write the best labelling of a TREE to ``places``; returns its score."""
     base = graphs.variables[graphs.shape[m]]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
     k = graphs.n_states[base + graphs.scope[begin]]  # the same for all
@@ -120,7 +120,7 @@ def best_in_tree(graphs, m, f, delta, table, node, pointer, places):
 
 @leaf
 def best_entry(graphs, m, f, room):
-    """Best labelling of a table: states into ``places``; returns its score."""
+    """Write the best labelling of a table to ``places``; returns its score."""
     subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
     best = 0
     for e in range(1, graphs.n_entries[f]):
@@ -152,7 +152,7 @@ def chosen_entry(graphs, m, f, places, r):
 
 @leaf
 def frank_wolfe_factor(data, beliefs, weights, penalty, m, f, room):
-    """A Frank-Wolfe step of a table or TREE with the exact length; returns the block's gap."""
+    """A Frank-Wolfe step of a table or TREE with the exact length; returns the gap of the block."""
     graphs = data.graphs
     features = data.features
     scale = data.scales[m]

@@ -1,7 +1,7 @@
-"""Moves within the table of a pair of variables, written for tables with hundreds of entries.
+"""Moves within the table of a pair of variables, optimised for tables with hundreds of entries.
 
-Scores are kept up to date from move to move, rows are searched by vector instructions, and mass is
-looked for only where there is some.
+Scores are updated from move to move, rows are searched by vector instructions, and only entries
+with mass are searched for mass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .agreement import (
 
 @leaf
 def _score_pair(graphs, features, weights, m, f, columns, out):
-    """Scores of the entries; ``columns`` has room for one more, the weight 0 of untied entries."""
+    """Scores of the entries; ``columns`` has one more entry, the weight 0 of untied entries."""
     size, n_tied = graphs.n_entries[f], graphs.n_tied[f]
     first, tie_at = graphs.factor_column[f], graphs.tie_at[f]
     row = features[factor_row(graphs, m, f)]
@@ -42,7 +42,7 @@ def _score_pair(graphs, features, weights, m, f, columns, out):
 
 @leaf
 def _change_tied(graphs, f, best, worst, change, theta):
-    """What a move does to the scores of all entries that share a weight with one of the two."""
+    """Update the scores of all entries that share a weight with one of the two of a move."""
     tie_at = graphs.tie_at[f]
     if tie_at < 0:
         theta[best] -= change
@@ -89,7 +89,7 @@ def _best_of(theta, k, q):
 
 @leaf
 def pair_table_step(graphs, features, beliefs, weights, scale, penalty, m, f, room):
-    """As :func:`table_step`, for two variables and no smoothing; returns the block's gap."""
+    """As :func:`table_step`, for two variables and no smoothing; returns the gap of the block."""
     kappa = penalty.kappa
     base = graphs.variables[graphs.shape[m]]
     z = graphs.scope_at[f]

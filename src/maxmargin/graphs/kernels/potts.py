@@ -4,7 +4,7 @@ A distribution of the pair with marginals p and q can have any mass D on equal s
 
     max(0, max_a p_a + q_a - 1)  <=  D  <=  sum_a min(p_a, q_a),
 
-and neither the weights nor the messages see more of it than p, q and D. The block is
+and weights and messages depend on p, q and D only. The block is
 
     max  score D - c/2 (D - D0)^2 - kappa/2 |p - u|^2 - kappa/2 |q - v|^2 ,
 
@@ -13,12 +13,12 @@ feature. Divided by kappa, with ``ratio = kappa / c`` and ``wish = D0 + score / 
 
     min  1/2 |p - u|^2 + 1/2 |q - v|^2 + (D - wish)^2 / (2 ratio) .
 
-If the wish is within the bounds at the projections of u and v, these are the answer. If it is
+If ``wish`` is within the bounds at the projections of u and v, these are the solution. If it is
 above them, D is ``sum min(p, q)``, which is 1 minus half of ``|p - q|_1``: with a price tau on it,
 p and q are a fused pair within two simplices, ``p, q = (a -+ clip((a - b) / 2, tau / 2))_+`` at
 ``a = u - x``, ``b = v - y``, and the three numbers x, y and tau are found by Newton's method on a
-concave function with pieces of second degree. If it is below, one state at most has
-``p_a + q_a > 1``; its price is the root of a function of one variable.
+concave, piecewise quadratic function. If it is below, at most one state has ``p_a + q_a > 1``; its
+price is the root of a function of one variable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..._kernels.jit import leaf
 from ..._kernels.simplex import project, threshold
 from .agreement import factor_row
 
-# Newton's method takes two or three steps; where rounding keeps it from the end, it is near.
+# Newton's method takes two or three steps; where rounding prevents convergence, it is close.
 _MOST_STEPS = 40
 _TOLERANCE = 1e-12
 # Curvature added to directions that have none.
@@ -75,7 +75,7 @@ def _fuse(u, v, x, y, tau, p, q):
 
 @leaf
 def _normalise(p, q, sum_p, sum_q):
-    """Make two vectors that nearly are distributions exactly that; returns their common mass."""
+    """Normalise two vectors that are nearly distributions; returns their common mass."""
     both = 0.0
     for a in range(p.shape[0]):
         p[a] /= sum_p
@@ -89,7 +89,7 @@ def _attract(u, v, ratio, wish, x, y, tau, p, q):
     """The answer where D is ``sum min(p, q) < 1``, from thresholds and a price near the best ones.
 
     Maximises the dual over X = x + tau/2, Y = y + tau/2 and tau >= 0. Returns D, or -1 if it did
-    not get there.
+    not converge.
     """
     sum_p, sum_q, both, value, equal, p_more, p_less, q_more, q_less = _fuse(u, v, x, y, tau, p, q)
     dual = value + (x + 0.5 * tau) * (sum_p - 1.0) + (y + 0.5 * tau) * (sum_q - 1.0)
@@ -171,7 +171,7 @@ def _sum_at(u, v, price, top, work, p, q):
 def _repel(u, v, ratio, wish, top, work, p, q):
     """The answer where D is ``max(0, p_a + q_a - 1)`` at the state ``top``; returns D.
 
-    Regula falsi for the price at which the wish, raised by it, is what the state still has.
+    Regula falsi for the price at which ``wish``, raised by it, is the mass ``p_a + q_a - 1``.
     """
     low, high = 0.0, 1.0
     at_low = _sum_at(u, v, low, top, work, p, q) - 1.0 - max(wish, 0.0)
@@ -256,7 +256,7 @@ def best_potts(score, left, right):
 
 @leaf
 def potts_step(graphs, features, beliefs, weights, scale, penalty, m, f, wants_gap, room):
-    """The exact step; moves the multipliers too. Returns the block's gap and the disagreement."""
+    """The exact step; also updates the multipliers. Returns gap of the block and disagreement."""
     kappa = penalty.kappa
     base = graphs.variables[graphs.shape[m]]
     z = graphs.scope_at[f]

@@ -14,7 +14,7 @@ from .potts import potts_step
 def visit_factors(graphs, data, beliefs, weights, penalty, m, wants_gap, room):
     """Steps of all factors of an example; returns the sum of gaps and the squared disagreement.
 
-    Gaps may be left out where ``wants_gap`` is false. ``graphs`` are those of the data.
+    Gaps may be omitted where ``wants_gap`` is false. ``graphs`` are those of the data.
     """
 
 

@@ -141,7 +141,7 @@ def worst_paths(chain, references, objective, examples, states, losses):
 
 @leaf
 def _climb_path(unary, pairs, states):
-    """Other states at single positions while the score rises strictly."""
+    """Change states at single positions while the score increases strictly."""
     length, n = unary.shape
     value = path_score(unary, pairs, states)
     while True:
@@ -170,7 +170,7 @@ def _climb_path(unary, pairs, states):
 def sample_paths(chain, references, objective, draws, examples, states, losses):
     """Maximise ``worth`` over random sequences of states (Algorithm 1).
 
-    ``draws`` are their number, whether each climbs to a greedy optimum, and the seed.
+    ``draws`` are their number, whether each is improved to a local optimum, and the seed.
     """
     unary, pairs, indptr, truth, n_sub = chain
     n_samples, greedy, seed = draws

@@ -19,10 +19,10 @@ from .space_moves import below, start_stream
 class MatchData(NamedTuple):
     """Packed features: of pairs (fixed), and of pairs under each choice (moved)."""
 
-    sizes: np.ndarray  # (n,) points a side
-    fixed: np.ndarray  # flat, (size, size, n_fixed) an example
+    sizes: np.ndarray  # (n,) points per side
+    fixed: np.ndarray  # flat, (size, size, n_fixed) per example
     fixed_start: np.ndarray
-    moved: np.ndarray  # flat, (n_choices, size, size, n_moved) an example
+    moved: np.ndarray  # flat, (n_choices, size, size, n_moved) per example
     moved_start: np.ndarray
     n_choices: int
     n_fixed: int
@@ -82,7 +82,8 @@ def complete_matches(data, Y, w, n_allowed, examples, latents):
 
 @compiled
 def best_matches(data, Y, w, n_allowed, margin, examples, outputs, latents, losses):
-    """Best matching and choice, plus the distortion if ``margin``: an assignment a choice."""
+    """Best matching and choice, with the distortion added if ``margin``; solves one assignment
+    problem per choice."""
     largest = data.sizes.max()
     scores = np.empty((data.n_choices, largest, largest))
     table, work = np.empty(largest * largest), np.empty(assignment_work(largest))
@@ -129,7 +130,7 @@ def list_matches(data, table, Y, w, references, objective, n_allowed, examples, 
 
 @leaf
 def _climb(scores, n_allowed, y, h, m):
-    """Exchanges of two partners, and other choices, while the score rises strictly."""
+    """Exchange two partners, or change the choice, while the score increases strictly."""
     value = permutation_score(scores[h], y, m)
     while True:
         before = value
@@ -157,7 +158,7 @@ def _climb(scores, n_allowed, y, h, m):
 def sample_matches(data, Y, w, references, objective, n_allowed, draws, examples, found):
     """Maximise ``worth`` over random matchings and choices (Algorithm 1).
 
-    ``draws`` are their number, whether each climbs to a greedy optimum, and the seed.
+    ``draws`` are their number, whether each is improved to a local optimum, and the seed.
     """
     n_samples, greedy, seed = draws
     outputs, latents, losses = found

@@ -9,7 +9,7 @@ gains ``g_ij = w_ij (1 - 2 x_ij)``, outside nothing, so the best two flips of a 
 are found in O(m^2): in the superset the two largest gains, in H the best element's two largest.
 
 Scores are summed in one order and without re-association: outputs with equal features have equal
-scores, and climbing depends on the weights through the order of the scores only.
+scores, and local search depends on the weights through the order of the scores only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .space_moves import (
     start_stream,
 )
 
-# What an oracle maximises over (y, h) of score s and distortion d.
+# Objectives that an oracle maximises over (y, h), given score s and distortion d.
 SCORE, SLACK, MARGIN, INDICATOR = 0, 1, 2, 3
 
 
@@ -110,9 +110,9 @@ def set_score(active, y):
 
 @leaf
 def best_flips(wide, active, y, relaxed, flips):
-    """Write the best two pairs to flip, -1 for one outside of the set; return what they gain.
+    """Write the best two pairs to flip, -1 for a pair outside the set; return their gain.
 
-    The set must not hold all elements. Nothing is flipped in ``active``.
+    The set must not hold all elements. ``active`` is not changed.
     """
     n, m = wide.shape[0], y[0]
     flips[0] = flips[1] = -1
@@ -121,7 +121,7 @@ def best_flips(wide, active, y, relaxed, flips):
     for a in range(1, m + 1):
         p1 = p2 = -1
         if not relaxed:
-            # Pairs of this element that reach outside gain nothing; there may be one or more.
+            # Pairs of this element with one outside the set gain nothing; there may be several.
             one = 0.0
             two = 0.0 if n - m > 1 else -np.inf
         for b in range(a + 1 if relaxed else 1, m + 1):
@@ -204,7 +204,7 @@ def worst_pairs(space, X, Y, w, references, objective, examples, sets, flips, lo
 
 @compiled
 def worst_pairs_all(space, latents, X, Y, w, references, objective, examples, found):
-    """The same, going through all outputs and all latent variables (rows of pairs) one by one."""
+    """The same by enumeration of all outputs and all latent variables (rows of pairs)."""
     sets, flips, losses = found
     n = space.n_elements
     wide, active = np.empty((n, n)), np.empty((n, n))
@@ -236,7 +236,7 @@ def worst_pairs_all(space, latents, X, Y, w, references, objective, examples, fo
 
 @leaf
 def draw_flips(n, rng, flips):
-    """Two pairs that share an element, uniformly."""
+    """Draw two pairs that share an element, uniformly."""
     centre, one = below(rng, n), below(rng, n - 1)
     two = below(rng, n - 2)
     one += 1 if one >= centre else 0
@@ -260,10 +260,10 @@ def _touch(active, y, contact):
 
 @leaf
 def _climb_sets(space, active, y, value, trial, contact, work):
-    """One sweep over the neighbours of y that takes every strict rise.
+    """One sweep over the neighbours of y that accepts every strict increase.
 
-    What a change gains is known from ``contact`` up to rounding; only where that may be a rise
-    the sum is taken in order, and only real rises are checked for membership.
+    The gain of a change follows from ``contact`` up to rounding. Only where it may be an increase
+    is the sum computed in order, and only true increases are checked for membership.
     """
     n = space.n_elements
     lowest = -1 if space.kind == ACYCLIC else 0
@@ -310,7 +310,7 @@ def _first_outside(n, y, i, j):
 def _climb_flips(wide, active, y, flips, value):
     """One sweep over latent neighbours: one pair changes, and still shares an element.
 
-    Pairs outside of y all score the same, so one stands for all: the first there is.
+    Pairs outside y all have the same score, so that only the first of them is tried.
     """
     n = wide.shape[0]
     for side in range(2):
@@ -343,7 +343,7 @@ def _climb_flips(wide, active, y, flips, value):
 
 @leaf
 def climb_pairs(space, wide, active, y, flips, trial, contact, work):
-    """Local changes of y and h while the score rises strictly; returns the score.
+    """Change y and h locally while the score increases strictly; returns the score.
 
     ``active`` has no flips, before and after.
     """
@@ -370,7 +370,7 @@ def climb_pairs(space, wide, active, y, flips, trial, contact, work):
 def sample_pairs(space, X, Y, w, references, objective, draws, examples, found):
     """Maximise ``worth`` over random structures of each example (Algorithm 1).
 
-    ``draws`` are their number, whether each climbs to a greedy optimum, and the seed.
+    ``draws`` are their number, whether each is improved to a local optimum, and the seed.
     """
     n_samples, greedy, seed = draws
     sets, flips, losses = found

@@ -3,8 +3,8 @@
 A space is a family of sets: subsets of a fixed size, directed spanning trees (of any root), or
 directed acyclic graphs with few parents; the elements of a graph are its edges. A set is an array
 ``[count, e_1 < e_2 < ...]``: in this form equal sets are equal arrays, and sums over them have one
-order. Two sets are neighbours if they differ in one element; acyclic graphs also if one has an
-element more.
+order. Two sets are neighbours if they differ in one element; acyclic graphs also if one of them has
+one additional element.
 
 Random numbers come from a counter (splitmix64), so that every draw has a seed of its own and does
 not depend on threads or on what was drawn before.
@@ -19,15 +19,15 @@ import numpy as np
 from ..._kernels.jit import compiled, leaf
 
 SUBSET, TREE, ACYCLIC = 0, 1, 2
-# Steps of the walk over acyclic graphs, for each ordered pair of nodes.
+# Steps of the random walk over acyclic graphs, per ordered pair of nodes.
 _WALK = 40
 
 
 class ElementSpace(NamedTuple):
     """A family of sets; ``kind`` is a value, so that all kinds share their compiled code.
 
-    ``limit`` is the size of a subset, or the most parents of a node. ``table`` lists all sets if
-    the family is small, otherwise it has no rows.
+    ``limit`` is the size of a subset, or the largest number of parents of a node. ``table`` lists
+    all sets if the family is small, otherwise it has no rows.
     """
 
     kind: int
@@ -168,7 +168,7 @@ def is_member(space, y, work):
             if parents[head] >= 0:
                 return False
             parents[head] = edge_tail(n, y[k])
-        for node in range(n):  # as many steps as nodes end at the root, or there is a cycle
+        for node in range(n):  # n steps end at the root, unless there is a cycle
             at, steps = node, 0
             while at >= 0 and steps <= n:
                 at = parents[at]
@@ -187,7 +187,7 @@ def is_member(space, y, work):
 
 @leaf
 def _is_acyclic(n, y, depth):
-    """Longest paths have at most n - 1 edges, unless there is a cycle."""
+    """Whether no path has more than n - 1 edges."""
     depth[:] = 0
     changed, rounds = True, 0
     while changed:
@@ -211,8 +211,8 @@ def draw_set(space, rng, y, trial, work):
     """Write a uniformly random set of the family.
 
     Subsets: Floyd's algorithm. Trees: a uniform root, then Wilson's algorithm. Acyclic graphs:
-    from the table if there is one; otherwise a long walk that turns edges on and off, whose
-    limit is uniform.
+    from the table if there is one; otherwise a long random walk that adds and removes edges, whose
+    limit distribution is uniform.
     """
     y[0] = 0
     if space.kind == SUBSET:
@@ -237,7 +237,7 @@ def _draw_tree(n, rng, y, work):
     inside[root] = 1
     for node in range(n):
         at = node
-        while inside[at] == 0:  # walk to the tree; going on from a node again forgets the loop
+        while inside[at] == 0:  # walk to the tree; a second visit to a node erases the loop
             step = below(rng, n - 1)
             parents[at] = step + (1 if step >= at else 0)
             at = parents[at]
@@ -269,7 +269,7 @@ def _walk_acyclic(space, rng, y, trial, work):
 
 @compiled
 def draw_sets(space, seed, out):
-    """Uniform draws, one a row."""
+    """Uniform draws, one per row."""
     rng, work = np.empty(1, np.uint64), np.empty(2 * space.n_nodes + 1, np.int32)
     trial = np.empty(space.width + 1, np.int32)
     for t in range(out.shape[0]):
@@ -289,7 +289,7 @@ def are_members(space, sets):
 
 @compiled
 def neighbours(space, y):
-    """All members that are neighbours of y, in the order in which climbing tries them."""
+    """All members that are neighbours of y, in the order in which local search tries them."""
     work = np.empty(2 * space.n_nodes + 1, np.int32)
     trial = np.empty(space.width + 1, np.int32)
     out = np.empty(((y[0] + 1) * (space.n_elements + 1), space.width + 1), np.int32)

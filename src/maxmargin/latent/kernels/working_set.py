@@ -1,15 +1,15 @@
-"""Block-coordinate ascent over remembered structures.
+"""Block-coordinate ascent over a working set of structures.
 
-Example i has a completed truth with features ``phi_i`` and remembered structures k with features
-``psi_ik``, a loss and a factor. The convex problem over what is remembered, and its dual::
+Example i has a completed truth with features ``phi_i`` and stored structures k with features
+``psi_ik``, a loss and a factor. The convex problem over the stored structures, and its dual::
 
     min_w  alpha/2 |w|^2 + 1/W sum_i s_i max(0, max_k [ loss_ik - factor_ik w @ (phi_i - psi_ik) ])
     max_a  1/W sum_i s_i sum_k a_ik loss_ik - alpha/2 |w(a)|^2,   a_i >= 0, sum_k a_ik <= 1
            w(a) = sum_i scales_i sum_k a_ik factor_ik (phi_i - psi_ik),   scales_i = s_i / (alpha W)
 
 ``factor = loss`` is slack re-scaling, ``factor = 1`` margin re-scaling. A step moves mass from the
-worst structure that has some to the best one; the zero of the maximum counts as a structure. Which
-points are feasible does not depend on the truths.
+worst structure with positive mass to the best one; the zero of the maximum counts as a structure.
+The set of feasible points does not depend on the truths.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Rows(NamedTuple):
 
 
 class WorkingSet(NamedTuple):
-    """Remembered structures and their mass: a point of the dual.
+    """Stored structures and their mass: a point of the dual.
 
     At most ``capacity`` structures per example, whose rows have at most ``width`` entries.
     """
@@ -45,11 +45,11 @@ class WorkingSet(NamedTuple):
     losses: np.ndarray
     factors: np.ndarray
     mass: np.ndarray
-    used: np.ndarray  # (n,) int32: how many structures are remembered
+    used: np.ndarray  # (n,) int32: number of stored structures
 
 
 def empty_working_set(n: int, capacity: int, width: int) -> WorkingSet:
-    """Nothing remembered: w = 0."""
+    """A working set without structures: w = 0."""
     shape = (n, capacity)
     return WorkingSet(
         np.zeros((*shape, width), np.int32), np.zeros((*shape, width)), np.zeros(shape, np.int32),
@@ -81,7 +81,7 @@ def _add_structure(store, truths, weights, i, k, scale):
 
 @leaf
 def _drain(indices, count, scratch):
-    """Sum of the squares of ``scratch`` at some entries, which become zero."""
+    """Sum of the squares of ``scratch`` at some entries, which are set to zero."""
     total = 0.0
     for p in range(count):
         j = indices[p]
@@ -107,7 +107,7 @@ def _direction(store, truths, scratch, i, best, away):
 
 @leaf
 def _slacks(store, truths, weights, i, out):
-    """Write ``loss - factor w @ (phi - psi)`` of the remembered structures."""
+    """Write ``loss - factor w @ (phi - psi)`` of the stored structures."""
     truth = _product(weights, truths.indices[i], truths.values[i], truths.counts[i])
     for k in range(store.used[i]):
         score = _product(weights, store.indices[i, k], store.values[i, k], store.counts[i, k])
@@ -116,7 +116,7 @@ def _slacks(store, truths, weights, i, out):
 
 @leaf
 def _choose(store, i, values):
-    """Best structure and the worst that has mass, -1 for the zero, and what a move gains."""
+    """Best structure, worst structure with positive mass (-1: the zero), and the gain of a move."""
     best, away, top, low, rest = -1, -1, 0.0, np.inf, 1.0
     for k in range(store.used[i]):
         rest -= store.mass[i, k]
@@ -131,8 +131,8 @@ def _choose(store, i, values):
 
 @compiled
 def ascend(store, truths, weights, scales, orders, most_steps, goal, scratch, values):
-    """Passes over examples, one for each row of ``orders``, until ``sum_i scales_i gap_i`` with the
-    gaps met on the way of one is at most ``goal``."""
+    """Passes over examples, one per row of ``orders``, until ``sum_i scales_i gap_i`` is at most
+    ``goal``, with the gaps at the visits of a pass."""
     for order in orders:
         if _visit_all(store, truths, weights, scales, order, most_steps, scratch, values) <= goal:
             break
@@ -188,7 +188,7 @@ def _same(store, i, k, indices, values, count, loss):
 
 @leaf
 def _room(store, truths, weights, scales, i, values):
-    """A place for one more structure: a free one, or that of the least useful one."""
+    """Index for a new structure: a free one, or that of the least useful structure."""
     if store.used[i] < store.mass.shape[1]:
         store.used[i] += 1
         return store.used[i] - 1
@@ -198,14 +198,14 @@ def _room(store, truths, weights, scales, i, values):
         value = values[k] + (1e6 * store.mass[i, k])
         if value < low:
             least, low = k, value
-    if store.mass[i, least] > 0.0:  # its mass goes to the zero: still a point of the dual
+    if store.mass[i, least] > 0.0:  # its mass moves to the zero: still a feasible point
         _add_structure(store, truths, weights, i, least, -scales[i] * store.mass[i, least])
     return least
 
 
 @compiled
 def remember(store, truths, weights, scales, examples, rows, losses, margin, work):
-    """Add one structure to each example, unless it is there or costs nothing."""
+    """Add one structure per example, unless it is already stored or has no loss."""
     for i in examples:
         known = losses[i] <= 0.0 and not margin
         indices, values, count = rows.indices[i], rows.values[i], rows.counts[i]
