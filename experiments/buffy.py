@@ -67,11 +67,14 @@ def load_frames(n_points: int) -> Frames:
     return Frames(shares @ points, shares @ descriptors, data["episode"], data["is_train"])
 
 
-def pairs(data: Frames, frames: np.ndarray, n: int, rng: np.random.RandomState, warp: float = 0.0):
+def pairs(
+    data: Frames, frames: np.ndarray, n: int, rng: np.random.RandomState,
+    warps: tuple[float, float] = (0.0, 0.0),
+):  # fmt: skip
     """Pairs of frames from different episodes, the points of the second in random order.
 
-    The coordinates of the second are multiplied by a matrix whose entries differ from those of the
-    identity by up to ``warp``, uniformly.
+    The coordinates of each are multiplied by a matrix whose entries differ from those of the
+    identity by up to its size of ``warps``, uniformly.
     """
     X, y, n_points = [], [], data.points.shape[1]
     while len(X) < n:
@@ -79,13 +82,16 @@ def pairs(data: Frames, frames: np.ndarray, n: int, rng: np.random.RandomState, 
         if data.episode[first] == data.episode[second]:
             continue
         order = rng.permutation(n_points)
-        moved = data.points[second][order]
-        if warp:
-            moved = moved @ (np.eye(2) + rng.uniform(-warp, warp, (2, 2)))
-        left = data.points[first], data.descriptors[first]
-        X.append((left, (moved, data.descriptors[second][order])))
+        left = warped(data.points[first], warps[0], rng), data.descriptors[first]
+        right = warped(data.points[second][order], warps[1], rng), data.descriptors[second][order]
+        X.append((left, right))
         y.append(np.argsort(order))
     return X, y
+
+
+def warped(points: np.ndarray, size: float, rng: np.random.RandomState) -> np.ndarray:
+    """Points under a random linear map; unchanged, and nothing drawn, if the size is 0."""
+    return points @ (np.eye(2) + rng.uniform(-size, size, (2, 2))) if size else points
 
 
 def without_latent(X: list) -> list[np.ndarray]:
