@@ -166,8 +166,8 @@ def labelled_report(row: dict[str, Any]) -> str:
     return (
         f"Siblings, grandparents and labels (`order=2, labels=True, hash_bits={row['bits']}`, "
         f"max-margin, alpha = {row['strength']:g} times that of C = 1): "
-        f"{row['sentences']} sentences, {row['passes']} passes, {row['seconds']:.0f} s for everything, "
-        f"{row['test seconds']:.0f} s to parse the test part. The relative gap of the parser is "
+        f"{row['sentences']} sentences, {row['passes']} passes, "
+        f"{row['seconds']:.0f} s for everything, {row['test seconds']:.0f} s to parse the test part. The relative gap of the parser is "
         f"{row['gap']:.2g}; that of the classifier of labels, which is trained on true trees after "
         f"the parser, {row['label gap']:.2g} after {row['label passes']} passes. The number of "
         "passes was chosen among 2, 4, 6 and 8 on the development part, which was also looked at "
@@ -260,8 +260,8 @@ def hidden_report(results: dict[str, Any]) -> str:
     about = (
         f"Hidden heads (max-margin, UAS test): {plan['sentences']} sentences, alpha = "
         f"{plan['strengths'][0]:g} times that of C = 1, at most {plan['passes']} passes a round, "
-        f"which ends at a relative gap of {ROUNDS['tol']}. Missing heads are completed by the best tree that "
-        "agrees with the others. Sentences that stay complete are few and short."
+        f"which ends at a relative gap of {ROUNDS['tol']}. Missing heads are completed by the best "
+        "tree that agrees with the others. Sentences that stay complete are few and short."
     )
     return f"{about}\n\n{curve}"
 
