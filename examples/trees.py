@@ -22,7 +22,8 @@ print(f"certified relative gap: {model.gap_ / model.primal_:.4f}")
 # Half of the heads were never annotated: None. They are trained as hidden variables.
 
 rng = np.random.RandomState(0)
-partial = [[None if rng.rand() < 0.5 else int(head) for head in heads] for heads in train.y]
+partial = [[int(head) if k == 0 or rng.rand() < 0.5 else None for k, head in enumerate(heads)]
+           for heads in train.y]  # fmt: skip
 half = TreeParser(hash_bits=14, random_state=0).fit(train.X, partial)
 print(f"from half of the heads: {half.score(test.X, test.y):.3f}")
 

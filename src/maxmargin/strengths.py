@@ -29,7 +29,7 @@ __all__ = ["CrossValidated", "Fixed", "Strength", "TimesAuto", "strengths_of"]
 # Strengths that an integer grid spans, as multiples of what alpha="auto" means.
 _STRONGEST, _WEAKEST = 1e2, 1e-2
 # alpha W as a share of the mean squared norm of the features, and the largest norm that counts.
-_SHARE, _SHARE_OF_LIKELIHOOD = 1 / 5, 1 / 20
+SHARE, _SHARE_OF_LIKELIHOOD = 1 / 5, 1 / 20
 _SMALLEST_SQUARE, _LARGEST_SQUARE = 1e-100, 20.0
 
 
@@ -173,7 +173,7 @@ def usual_strength(
     if indptr is not None:
         sizes = np.add.reduceat(sizes, indptr[:-1]) / np.diff(indptr)
     usual = float(np.average(sizes if likelihood else sizes * positions, weights=weights))
-    share = _SHARE_OF_LIKELIHOOD if likelihood else _SHARE
+    share = _SHARE_OF_LIKELIHOOD if likelihood else SHARE
     return share * usual if usual > _SMALLEST_SQUARE else 1.0  # there are hardly any features
 
 

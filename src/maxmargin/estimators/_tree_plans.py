@@ -31,7 +31,7 @@ _PRUNING = (
     "xpos-1 xpos | xpos xpos+1",
 )  # fmt: skip
 # Its table of weights, its passes, and its strength as a multiple of "auto".
-_PRUNING_BITS, _PRUNING_PASSES, _PRUNING_STRENGTH = 20, 4, 20.0
+_PRUNING_BITS, _PRUNING_PASSES, _PRUNING_STRENGTH = 20, 4, 7.7
 _NO_TRUTH = np.empty(0, np.int32)
 
 

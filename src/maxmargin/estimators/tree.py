@@ -16,8 +16,10 @@ from .._validation import (
     is_text,
 )
 from ..features.arcs import parse_template
+from ..features.rows import HASHED
 from ..solvers.groups import for_groups
 from ..solvers.problem import Problem
+from ..strengths import SHARE
 from ..structures.arborescence import Arborescence, arc_marginals, arc_scores
 from ..structures.second_order import SecondOrder
 from ..structures.take import ragged
@@ -39,8 +41,9 @@ _MOST_BITS = 30
     auto="""\"accelerated\" on
         arrays and "bcfw" on words""",
     solver_note=" A CRF of trees has no other than the last.",
-    alpha_note="""C = 1 for the loss summed over the words: the mean number of words of a sentence
-        over the total weight, or 1 over it for a CRF.""",
+    alpha_note="""with arrays of features C = 1 for the loss summed over the words: the mean number
+        of words of a sentence over the total weight; with words a fifth of the number of features
+        of an arc times that. For a CRF 1 over the total weight.""",
     hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
         ``log sum_z exp(score(x, z)) - log sum_h exp(score(x, y, h))``, by gradients, one start""",
     extra="""\
@@ -226,7 +229,9 @@ class TreeParser(HiddenHeads):
         mean_length = float(np.average(part.lengths, weights=shares))
         costs = word_costs(truth, mean_length)
         structure, rows = plan.pack(part, np.maximum(truth, 0), costs)
-        alpha = self._alpha_for(shares, None, part.lengths)
+        # Features that are hashed are indicators: every arc has about the same number of them.
+        size = SHARE * rows.squares[0] if rows.weighs == HASHED else 1.0
+        alpha = self._alpha_for(shares, None, size * part.lengths)
         problem = Problem(structure, self._surrogate, rows, alpha, shares, settings.n_threads)
         validate = self._validation(plan, *held_out) if len(held_out[1]) else None
         if (truth == HIDDEN).any():
