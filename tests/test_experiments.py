@@ -140,3 +140,22 @@ def test_the_grid_of_the_authors_scripts():
     assert len(strengths) == 9 and strengths[-1] == pytest.approx(8.6e-5, rel=5e-3)
     assert len(protocol.exponents_of(BY_NAME["glass (ranking)"], "authors")) == 4
     assert protocol.authors_settings(row, "CRF")["max_iter"] == 101
+
+
+def test_pairs_of_warped_frames_keep_their_truth():
+    rng = np.random.RandomState(0)
+    frame = rng.randn(5, 2), rng.randn(5, 3)
+    same = (np.tile(part, (4, 1, 1)) for part in frame)
+    data = buffy.Frames(*same, np.array([1, 1, 2, 2]), np.zeros(4, bool))
+    for warps in ((0.0, 0.0), (0.0, 0.3), (0.3, 0.3)):
+        X, y = buffy.pairs(data, np.arange(4), 6, np.random.RandomState(1), warps)
+        for (left, right), partners in zip(X, y, strict=True):
+            assert np.array_equal(right[1][partners], left[1])
+            for (points, _), order, size in (
+                (left, slice(None), warps[0]),
+                (right, partners, warps[1]),
+            ):
+                matrix = np.linalg.lstsq(frame[0], points[order], rcond=None)[0]
+                np.testing.assert_allclose(frame[0] @ matrix, points[order], atol=1e-12)
+                change = np.abs(matrix - np.eye(2)).max()
+                assert change <= size + 1e-12 and (change > 0.01) == (size > 0)
