@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from experiments import noise, protocol, saddle, summary, table1
+from experiments import buffy, noise, protocol, saddle, summary, table1
 from experiments.rows import BY_NAME, ROWS, Examples, equal_width
 from experiments.store import read_cells
 
