@@ -57,6 +57,11 @@ class Sentences:
             _check_widths(self.examples)
         self.lengths = np.array(lengths, np.int64)
 
+    @classmethod
+    def of(cls, X: Any) -> Sentences:
+        """The same if it was read already."""
+        return X if isinstance(X, cls) else cls(X)
+
     @property
     def indptr(self) -> np.ndarray:
         """Where the words of each sentence start."""

@@ -40,6 +40,8 @@ class FirstOrderPlan(NamedTuple):
 
     spec: FeatureSpec
     single_root: bool
+    second: tuple[()] = ()
+    pruner: None = None
 
     def pack(
         self, sentences: Sentences, truth: np.ndarray = _NO_TRUTH, costs: Any = None,

@@ -195,7 +195,7 @@ class TreeParser(HiddenHeads):
             Weights of the sentences; 2 is the same as having a sentence twice.
         """
         settings = self._check_settings()
-        sentences = X if isinstance(X, Sentences) else Sentences(X)
+        sentences = Sentences.of(X)
         has_labels = bool(self.labels)
         heads, labels = split_arcs(y, has_labels)
         truth = take_heads(heads, sentences.lengths, self.single_root, may_hide=bool(self.hidden))
@@ -241,12 +241,11 @@ class TreeParser(HiddenHeads):
         self.coef_ = result.weights
 
     def _keep_plan(self, plan: Any) -> None:
-        second = isinstance(plan, SecondOrderPlan)
         self.templates_ = list(plan.spec.templates)
         self.between_ = plan.spec.between
         self.n_features_in_ = plan.spec.n_features
-        self.pruner_ = plan.pruner if second else None
-        self.second_templates_: Any = [list(each) for each in plan.second] if second else None
+        self.pruner_ = plan.pruner
+        self.second_templates_: Any = [list(each) for each in plan.second] or None
 
     def _keep_labels(self, model: LabelModel | None) -> None:
         self.label_model_ = model.classifier if model else None
@@ -279,7 +278,7 @@ class TreeParser(HiddenHeads):
     def _read(self, X: Any) -> Sentences:
         """Sentences for prediction, of the kind of the training."""
         check_is_fitted(self, "coef_")
-        sentences = X if isinstance(X, Sentences) else Sentences(X)
+        sentences = Sentences.of(X)
         if sentences.are_words != bool(self.templates_):
             wanted = "sentences of words" if self.templates_ else "arrays of arc features"
             raise ValueError(f"X must hold {wanted}, as in training.")
@@ -290,7 +289,7 @@ class TreeParser(HiddenHeads):
     def _open(self, X: Any, asked: str, partial_y: Any = None) -> tuple[Arborescence, Any]:
         """The structure of sentences and the features of their arcs, where these are all parts."""
         sentences, plan = self._read(X), self._plan()
-        if not isinstance(plan, FirstOrderPlan):
+        if plan.pruner is not None:
             raise ValueError(
                 f"{asked} needs a model of single arcs; this one was trained with order=2."
             )
