@@ -129,7 +129,7 @@ SETTINGS = {
     EXACT: Setting(partial(letter_parts, "pixels"), _PIXELS, (0.4,), 1, 1e-4),
     "letters, Nyström": Setting(partial(letter_parts, "nystroem"), _NYSTROEM, _OF_WORDS, 1),
     "words, pixels": Setting(partial(word_parts, "pixels"), _PIXELS, (1.0, 0.6, 0.4), 1),
-    "words, Nyström": Setting(partial(word_parts, "nystroem"), _NYSTROEM[1:], (0.4,), 1, 0.03),
+    "words, Nyström": Setting(partial(word_parts, "nystroem"), _NYSTROEM[1:], (1.0, 0.6, 0.4), 1, 0.03),
 }
 
 
@@ -225,7 +225,7 @@ def table(content: dict) -> str:
     """Clean test errors in per cent: a table for each set."""
     made = []
     for name, found in content.items():
-        shares = list(next(iter(found.values())))
+        shares = sorted(next(iter(found.values())), key=float, reverse=True)
         rows = [
             [share, *(entry(found[method].get(share, [])) for method in found)] for share in shares
         ]
@@ -253,7 +253,7 @@ def plot(content: dict, path: Path) -> None:
         for method, by_share in found.items():
             points = [
                 (float(share), *mean_and_error([100.0 * one["error"] for one in cells]))
-                for share, cells in by_share.items()
+                for share, cells in sorted(by_share.items(), key=lambda item: float(item[0]))
                 if cells
             ]
             places, centres, spreads = zip(*points, strict=True)
