@@ -129,7 +129,9 @@ SETTINGS = {
     EXACT: Setting(partial(letter_parts, "pixels"), _PIXELS, (0.4,), 1, 1e-4),
     "letters, Nyström": Setting(partial(letter_parts, "nystroem"), _NYSTROEM, _OF_WORDS, 1),
     "words, pixels": Setting(partial(word_parts, "pixels"), _PIXELS, (1.0, 0.6, 0.4), 1),
-    "words, Nyström": Setting(partial(word_parts, "nystroem"), _NYSTROEM[1:], (1.0, 0.6, 0.4), 1, 0.03),
+    "words, Nyström": Setting(
+        partial(word_parts, "nystroem"), _NYSTROEM[1:], (1.0, 0.6, 0.4), 1, 0.03
+    ),
 }
 
 
