@@ -75,6 +75,7 @@ def copied(tmp_path):
     return tmp_path / "source"
 
 
+@pytest.mark.more
 def test_a_second_process_compiles_nothing_wherever_the_sources_are(copied, tmp_path):
     tmp_path = tmp_path / "cache"
     *first, value = run(FEW, tmp_path)

@@ -37,6 +37,7 @@ def in_terminal(words, folder):
     return b"".join(pieces).decode(), process.wait()
 
 
+@pytest.mark.more
 def test_a_bar_in_a_terminal(tmp_path):
     shown, code = in_terminal([*COMMAND, "a.mm", "--holdout", "0.3"], tmp_path)
     assert code == 0, shown

@@ -12,7 +12,6 @@ import sys
 import numpy as np
 import pytest
 
-from marks import more
 from maxmargin import _progress
 from maxmargin._progress import ReadingReporter
 from maxmargin.files import FileError, delimited, read
@@ -85,11 +84,12 @@ def sentences(rng, n):
     return found
 
 
+@pytest.mark.more
 @pytest.mark.parametrize(
     ("suffix", "task", "make", "what"),
     [
-        more("csv", "multiclass", table, "train"),
-        more("svm", "multiclass", svmlight, "train"),
+        ("csv", "multiclass", table, "train"),
+        ("svm", "multiclass", svmlight, "train"),
         # A model of words has weights for all pairs of words and does not fit into this bound.
         ("conll", "sequence", sentences, "prepare"),
     ],

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from marks import more
 from maxmargin import (
     RBF,
     Accelerated,
@@ -253,7 +254,7 @@ def test_a_precomputed_linear_kernel_is_linear():
 # --- real data ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["yeast", "scene"])
+@pytest.mark.parametrize("name", ["yeast", more("scene")])
 def test_defaults_get_more_sets_right_than_one_svm_a_label(name):
     data = load_npz(name)
     train = data["is_train"]
