@@ -34,8 +34,9 @@ _NEWTON_TOL = 1e-3
 # The same for joint corrections of all mixtures of trees.
 _CORRECTED_TOL = 1e-4
 # Tolerance below which flows of sequences are faster, and the number of weights above which a round
-# of an acceleration reads far more weights than the examples have. On CoNLL-2000 flows are two to
-# three times as fast as pairwise steps to a gap of 0.1 %, and slower to 10 %.
+# of an acceleration reads far more weights than the examples have. On 3000 sentences of CoNLL-2000
+# to a gap of 0.1 %, flows against pairwise steps take 7 s and 4 s at the default strength, 9 s and
+# 7 s at a quarter of it, 12 s and far more than 53 s at a fortieth.
 _FLOW_TOL, _MANY_WEIGHTS = 5e-3, 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
 _PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
