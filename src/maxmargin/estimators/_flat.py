@@ -60,7 +60,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     def _make_loss(self, n_classes: int) -> LabelLoss:
         """The loss of the estimator for a number of classes."""
         if not is_text(self.loss):
-            if self.surrogate == "smooth-max-min":
+            if self._is_smooth_max_min:
                 raise ValueError(
                     f"surrogate='smooth-max-min' has a formula for loss={self._loss_name!r} only; "
                     "use surrogate='max-min' with a matrix of losses."
@@ -129,7 +129,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
 
     def _preferences(self, scores: np.ndarray) -> np.ndarray:
         """What ranks the classes: the scores, or minus the expected losses that go with them."""
-        if self.surrogate != "smooth-max-min":
+        if not self._is_smooth_max_min:
             return scores
         found = self._smooth_response(scores)
         losses = self._make_loss(scores.shape[1]).dense(scores.shape[1])
@@ -137,7 +137,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         return found.predictions - softmax(found.logits, axis=1) @ losses.T
 
     def _logits(self, scores: np.ndarray) -> np.ndarray:
-        if self.surrogate != "smooth-max-min":
+        if not self._is_smooth_max_min:
             return scores
         return self._smooth_response(scores).logits
 

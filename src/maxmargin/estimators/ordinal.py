@@ -39,6 +39,7 @@ class OrdinalClassifier(FlatClassifier):
     Parameters
     ----------
     surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-min"
+        Or :class:`SmoothMaxMin`.
     loss : "absolute" or array of shape (n_classes, n_classes), default="absolute"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
         ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF is
@@ -88,7 +89,7 @@ class OrdinalClassifier(FlatClassifier):
         return AbsoluteLoss(np.ones(n_classes), True)
 
     def _smooth_response(self, scores: np.ndarray) -> Response:
-        return absolute_response(scores)
+        return absolute_response(scores, self._surrogate.strength)
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         distance = np.abs(self._best(X) - codes)

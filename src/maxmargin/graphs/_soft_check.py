@@ -200,7 +200,7 @@ def _any_value(graphs, data, weights, messages, sigma, m, room):
     total = 0.0
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
         begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
-        at = _copy_messages(graphs, messages, m, f, room.delta)
+        at = copy_messages(graphs, messages, m, f, room.delta)
         if graphs.kind[f] == COUNT:
             gain = room.node[: stop - begin]
             for r in range(stop - begin):
@@ -231,7 +231,7 @@ def _any_value(graphs, data, weights, messages, sigma, m, room):
 
 
 @leaf
-def _copy_messages(graphs, messages, m, f, out):
+def copy_messages(graphs, messages, m, f, out):
     """Copy the messages of a factor, one variable after another; returns their number."""
     base = graphs.variables[graphs.shape[m]]
     at = 0
@@ -275,8 +275,6 @@ def _binary_pairs_maxima(graphs, truth, messages, factor_weights, m):
         right = truth[variables + graphs.scope[slots + 2 * number + 1]]
         total += best - entry_weight(graphs, w, f, 2 * left + right)
     return total
-
-
 
 
 @leaf

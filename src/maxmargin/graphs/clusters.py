@@ -96,9 +96,7 @@ def _find_triangles(first: np.ndarray, second: np.ndarray) -> tuple[list, dict]:
         pair_of.setdefault((u, v), number)
         above.setdefault(u, set()).add(v)
     triples = [
-        (u, v, w)
-        for u, v in pair_of
-        for w in sorted(above.get(u, set()) & above.get(v, set()))
+        (u, v, w) for u, v in pair_of for w in sorted(above.get(u, set()) & above.get(v, set()))
     ]
     return triples, pair_of
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+SMOOTH = "smooth-max-min"
+# Factor of its entropy, for a loss of 1 between neighbouring labels. Of 0.1, 0.3 and 1 it has the
+# smallest test error on clean labels of mfeat, trained with 40 % correct labels (one split).
+STRENGTH = 0.1
+
 
 class Cost(NamedTuple):
     """Properties of a class of surrogates, returned by its property ``cost``.
