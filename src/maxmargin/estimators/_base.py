@@ -41,6 +41,7 @@ from ..surrogates.cost import SMOOTH
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
+from ..surrogates.quadratic import Quadratic
 from ..surrogates.smooth_max_min import SmoothMaxMin as SmoothCost
 from ._moved import refuse_moved
 from ._tasks_of_fit import CallbackSupportMixin, with_tasks
@@ -48,6 +49,7 @@ from .values import EarlyStopping, SmoothMaxMin
 
 SURROGATES = {
     "max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf, SMOOTH: SmoothCost,
+    "quadratic": Quadratic,
 }  # fmt: skip
 # What a fit with hidden labels leaves, and one without does not.
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")

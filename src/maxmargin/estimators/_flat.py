@@ -38,7 +38,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     classes: Any
     _loss_name: str
     _traits: ClassVar[Traits | None] = Multiclass.traits()
-    _surrogates = ("max-margin", "max-min", "crf", "smooth-max-min")
+    _surrogates = ("max-margin", "max-min", "crf", "smooth-max-min", "quadratic")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -127,12 +127,19 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
             [self._preferences(self._scores(X[i : i + step])).argmax(axis=1) for i in starts]
         )
 
+    @property
+    def _expects_losses(self) -> bool:
+        """Whether the prediction is that of the smallest expected loss, not of the best score."""
+        return self._surrogate.cost.smooth and not self._surrogate.cost.likelihood
+
     def _preferences(self, scores: np.ndarray) -> np.ndarray:
         """What ranks the classes: the scores, or minus the expected losses that go with them."""
-        if not self._is_smooth_max_min:
+        if not self._expects_losses:
             return scores
-        found = self._smooth_response(scores)
         losses = self._make_loss(scores.shape[1]).dense(scores.shape[1])
+        if not self._is_smooth_max_min:  # scores of least squares are the expected embedding
+            return -scores @ losses.T
+        found = self._smooth_response(scores)
         # Predictions in the mixture have the same, smallest loss: the largest share decides.
         return found.predictions - softmax(found.logits, axis=1) @ losses.T
 

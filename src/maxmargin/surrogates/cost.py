@@ -21,14 +21,20 @@ class Cost(NamedTuple):
         Whether H is linear, so that answers of oracles are single outputs.
     smooth : bool
         Whether the surrogate has gradients.
+    probabilities : bool
+        Whether best responses estimate the probabilities of outputs.
     likelihood : bool
         Whether it is the likelihood of the truth, which does not depend on the task loss.
     fills_blocks : bool
         Whether no part of a best response is zero, so that the dual is stored densely.
+    no_blocks : str
+        Why solvers that visit the blocks of examples cannot be used, if so.
     """
 
     name: str
     linear: bool = False
     smooth: bool = False
+    probabilities: bool = False
     likelihood: bool = False
     fills_blocks: bool = False
+    no_blocks: str = ""

@@ -42,7 +42,7 @@ class SmoothMaxMin(NamedTuple):
     @property
     def cost(self) -> Cost:
         """Properties that solvers need."""
-        return Cost(SMOOTH, smooth=True, fills_blocks=True)
+        return Cost(SMOOTH, smooth=True, probabilities=True, fills_blocks=True)
 
 
 @implements(generic.best_response, SmoothMaxMin)
