@@ -37,11 +37,12 @@ from ..solvers.outline import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
 from ..strengths import Strength, usual_strength
 from ..structures.traits import Traits
-from ..surrogates.cost import SMOOTH
+from ..surrogates.cost import RESTRICTED, SMOOTH
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
 from ..surrogates.quadratic import Quadratic
+from ..surrogates.restricted import Restricted
 from ..surrogates.smooth_max_min import SmoothMaxMin as SmoothCost
 from ._moved import refuse_moved
 from ._tasks_of_fit import CallbackSupportMixin, with_tasks
@@ -49,7 +50,7 @@ from .values import EarlyStopping, SmoothMaxMin
 
 SURROGATES = {
     "max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf, SMOOTH: SmoothCost,
-    "quadratic": Quadratic,
+    "quadratic": Quadratic, RESTRICTED: Restricted,
 }  # fmt: skip
 # What a fit with hidden labels leaves, and one without does not.
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")

@@ -19,6 +19,7 @@ from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss, MatrixLoss
 from ..structures.multiclass import Multiclass
 from ..structures.traits import Traits
+from ..surrogates.cost import RESTRICTED, SMOOTH
 from ..surrogates.smooth_max_min import Response
 from ..tasks import task_of
 from ..tasks.flat import take_labels
@@ -38,7 +39,9 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     classes: Any
     _loss_name: str
     _traits: ClassVar[Traits | None] = Multiclass.traits()
-    _surrogates = ("max-margin", "max-min", "crf", "smooth-max-min", "quadratic")
+    _surrogates = (
+        "max-margin", "max-min", "crf", "smooth-max-min", "quadratic", "restricted-max-margin",
+    )  # fmt: skip
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -60,9 +63,10 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     def _make_loss(self, n_classes: int) -> LabelLoss:
         """The loss of the estimator for a number of classes."""
         if not is_text(self.loss):
-            if self._is_smooth_max_min:
+            name = self._surrogate.cost.name
+            if name in (SMOOTH, RESTRICTED):
                 raise ValueError(
-                    f"surrogate='smooth-max-min' has a formula for loss={self._loss_name!r} only; "
+                    f"surrogate={name!r} has a formula for loss={self._loss_name!r} only; "
                     "use surrogate='max-min' with a matrix of losses."
                 )
             return MatrixLoss(check_loss_matrix(self.loss, n_classes))

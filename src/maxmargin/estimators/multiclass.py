@@ -27,6 +27,7 @@ class MulticlassClassifier(FlatClassifier):
         crf:         S(v, y) = log sum_j exp(v_j) - v_y
         smooth-max-min: S(v, y) = max_mu [ min_j sum_z mu_z L(j, z) + s H(mu) + mu @ v ] - v_y
         quadratic:   S(v, y) = 1/2 |v - e_y|^2
+        restricted-max-margin: S(v, y) = max_{mu in P(y)} [ sum_z mu_z L(y, z) + mu @ v ] - v_y
 
     over distributions mu on the classes, H their entropy. With the 0-1 loss, max-margin is the SVM
     of Crammer and Singer, ``alpha = 1/(n C)``. Max-min is its consistent correction: with enough
@@ -34,12 +35,14 @@ class MulticlassClassifier(FlatClassifier):
     multinomial logistic regression, and gives probabilities. Smooth max-min is consistent for the
     loss and gives probabilities; it is for the 0-1 loss, with s = 0.1, or
     ``SmoothMaxMin(strength=s)``. "quadratic" is least squares of the indicators e_y of the classes,
-    which predicts ``argmin_j sum_z L(j, z) v_z``: consistent too, and not for kernels.
+    which predicts ``argmin_j sum_z L(j, z) v_z``: consistent too, and not for kernels. Restricted
+    max-margin is max-margin over P(y), the distributions under which y is a best prediction, for
+    the 0-1 loss.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min", "quadratic"}, \
-default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min", "quadratic", \
+"restricted-max-margin"}, default="max-margin"
         Or :class:`SmoothMaxMin`.
     loss : "0-1" or array of shape (n_classes, n_classes), default="0-1"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of

@@ -39,8 +39,8 @@ class OrdinalClassifier(FlatClassifier):
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min", "quadratic"}, \
-default="max-min"
+    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min", "quadratic", \
+"restricted-max-margin"}, default="max-min"
         Or :class:`SmoothMaxMin`.
     loss : "absolute" or array of shape (n_classes, n_classes), default="absolute"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of

@@ -15,7 +15,14 @@ from ..estimators._base import surrogate_name
 from ._charts import Series, line_chart
 from ._markup import Html, count, escape, join, number, shorten, table, tag
 
-_SURROGATES = ("max-margin", "max-min", "crf", "smooth-max-min", "quadratic")
+_SURROGATES = (
+    "max-margin",
+    "max-min",
+    "crf",
+    "smooth-max-min",
+    "quadratic",
+    "restricted-max-margin",
+)
 _LONGEST_VALUE = 120
 
 
