@@ -68,7 +68,13 @@ def write_tables(
 ) -> str:
     """Put the tables into the report; returns them."""
     every = tuple(rows) + tuple(variants)
-    kinds = {"kernel": KERNEL, "wide": ("wide",), "columns": ("columns",), "authors": ("authors",)}
+    kinds = {
+        "kernel": KERNEL,
+        "wide": ("wide",),
+        "columns": ("columns",),
+        "authors": ("authors",),
+        "averaged": ("averaged",),
+    }
     blocks = {name: table(cells, every, kind) for name, kind in kinds.items()}
     for name, block in blocks.items():
         write_block(path, name, block)
