@@ -74,6 +74,7 @@ def write_tables(
         "columns": ("columns",),
         "authors": ("authors",),
         "averaged": ("averaged",),
+        "solved": ("solved",),
     }
     blocks = {name: table(cells, every, kind) for name, kind in kinds.items()}
     for name, block in blocks.items():
