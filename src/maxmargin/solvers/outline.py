@@ -30,6 +30,7 @@ class Outline:
     engine: Any = None  # that runs the parts; threads by default
     penalised = True  # whether values have the penalty
     keeps_dual = True  # whether the dual point is wanted at the end, also from workers
+    tied_pairs = False  # whether a graph has binary pairs that share weights or have none
 
     def __init__(self, surrogate: Any, traits: Traits, in_kernel_space: bool = False):
         self.surrogate = surrogate
