@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from .._validation import LARGEST
 from .kernels import POLY, RBF, KernelRows
-from .rows import FeatureRows, dense_rows, pack_rows
+from .rows import FeatureRows, dense_rows, pack_rows, widened
 
 # Numbers of a kernel matrix that are computed at a time: 64 MB.
 AT_ONCE = 1 << 23
@@ -194,7 +194,7 @@ def pack_kernel_rows(
     n_inputs = n_rows + int(fit_intercept)
     budget = int(cache_size * 2**20) // 8
     if kernel.name == "precomputed":
-        gram = np.ascontiguousarray(X)
+        gram = np.ascontiguousarray(widened(X))
         return dense_rows(gram, np.diagonal(gram) + bias, bias, n_inputs, in_kernel_space=True)
     if kernel.name == "poly":
         check_polynomial(kernel, pack_rows(X, fit_intercept=False, compress=False).squares)

@@ -44,6 +44,8 @@ _CACHED = 1 << 16
 # Stored values that are squared at a time: a few MB of intermediate results.
 _SQUARES_AT_ONCE = 1 << 17
 _ROUNDING = 1e-14
+# Bytes of single precision numbers that are worth kernels of their own. Fewer are converted.
+NARROW_FROM = 1 << 26
 
 
 class FeatureRows(NamedTuple):
@@ -103,6 +105,7 @@ def pack_rows(
     Parameters
     ----------
     X : ndarray or sparse matrix of shape (n_rows, n_features)
+        Less than 64 MB in single precision are converted to double.
     fit_intercept : bool
         Whether every row gets a constant 1 behind its features.
     compress : bool
@@ -113,6 +116,7 @@ def pack_rows(
     """
     bias = 1.0 if fit_intercept else 0.0
     n_inputs = X.shape[1] + int(fit_intercept)
+    X = widened(X)
     if not sp.issparse(X):
         X = np.ascontiguousarray(X)
         if compress and X.size and np.count_nonzero(X) < SPARSE_BELOW * X.size:
@@ -144,6 +148,12 @@ def dense_rows(
 def _csr_rows(data, indices, indptr, squares, bias: float, n_inputs: int) -> FeatureRows:
     nothing = _read_only(np.empty((0, 0), data.dtype))
     return FeatureRows(nothing, _read_only(data), indices, indptr, squares, bias, n_inputs)
+
+
+def widened(X: Any) -> Any:
+    """Features in double precision, for which kernels are prebuilt, unless they are many."""
+    stored = X.data if sp.issparse(X) else X
+    return X if stored.nbytes >= NARROW_FROM else X.astype(np.float64, copy=False)
 
 
 def _squared_norms(X) -> np.ndarray:
