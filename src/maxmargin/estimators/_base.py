@@ -67,6 +67,15 @@ class Settings(NamedTuple):
     verbose: int
 
 
+class Packed(NamedTuple):
+    """A problem, how it is solved, and what is done with its weights."""
+
+    problem: Any
+    settings: Settings
+    keep: Callable[[np.ndarray], Any]
+    auto: float  # what alpha="auto" means
+
+
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit that is refused or fails leaves the model as it was: an old one stays whole."""
 
@@ -167,6 +176,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _n_partitions: Any = field(default=None, init=False)
     _hand_over: Any = field(default=None, init=False)
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
+    _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
+    _packed: Any = field(default=None, init=False)
 
     predict_proba = Missing()
     predict_log_proba = Missing()
@@ -276,7 +287,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             usual = float(np.average(per_example, weights=weights))
         else:
             usual = usual_strength(squares, indptr, positions, weights, likelihood)
-        return self._strength.alpha_for(usual / weights.sum())
+        self._auto_alpha = float(usual / weights.sum())
+        return self._strength.alpha_for(self._auto_alpha)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Training and held-out examples among those that are used."""
@@ -299,6 +311,27 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 f"X has {width} {noun}, but {type(self).__name__} was fitted with {expected}."
             )
+
+    def _train(
+        self,
+        problem: Any,
+        settings: Settings,
+        keep: Callable[[np.ndarray], Any],
+        validate: Callable[[np.ndarray], float] | None = None,
+    ) -> None:
+        """Solve a problem, and call ``keep`` with the weights."""
+        keep(self._solve(problem, settings, validate).weights)
+        if self._keeps_packed:
+            self._packed = Packed(problem, settings, keep, self._auto_alpha)
+
+    def _fit_again(self, strength: Any) -> bool:
+        """Fit the data of the last fit with another alpha, if they were kept: see paths.py."""
+        if self._packed is None:
+            return False
+        problem, settings, keep, auto = self._packed
+        alpha = Strength.of(strength).alpha_for(auto)
+        self._train(problem.with_strength(alpha * problem.total_weight), settings, keep)
+        return True
 
     def _solve(
         self,
