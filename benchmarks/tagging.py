@@ -42,7 +42,9 @@ class Fitted(NamedTuple):
 
 
 def _shape(word: str) -> str:
-    kinds = ["X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word]
+    kinds = [
+        "X" if c.isupper() else "x" if c.islower() else "d" if c.isdigit() else c for c in word
+    ]
     return "".join(c for i, c in enumerate(kinds) if i == 0 or c != kinds[i - 1])
 
 

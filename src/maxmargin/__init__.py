@@ -65,8 +65,8 @@ __all__ = [
     "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
     "Result", "SequenceLabeler", "SharedPairs", "SoftAgreement", "StructuredPredictor",
     "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser", "UnseenLabelWarning",
-    "__version__", "certificates", "certified_path", "datasets", "datasets_made", "distributed", "estimate_memory",
-    "load", "metrics", "path", "plot", "read_conllu", "report", "save",
+    "__version__", "certificates", "certified_path", "datasets", "datasets_made", "distributed",
+    "estimate_memory", "load", "metrics", "path", "plot", "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ and the dual point may be mixed with the true outputs, which leaves a share t of
 
 with the best s for ``a > alpha`` (t = 1), and the best t for ``a < alpha`` (s = 1), in closed form.
 ``D - (1 - epsilon) P`` is concave in a below alpha, and also above it until s falls below 1; from
-there on it is monotone, up to zero weights at infinite strength. So the relative gap is at most epsilon in a whole interval if it is at its
-ends, at alpha, and where s falls below 1. Intervals of several fits cover the path.
+there on it is monotone, up to zero weights at infinite strength. So the relative gap is at most
+epsilon in a whole interval if it is at its ends, at alpha, and where s falls below 1. Intervals of
+several fits cover the path.
 
 References
 ----------

@@ -29,9 +29,10 @@ __all__ = ["Path", "path"]
 
 # A mean score is better if it rises by this share of its standard error over the folds.
 _NOTICEABLE = 0.25
-# Passes between two checks of a fit of a search, and the most passes of one. A check costs about as
-# much as a pass, and strengths that are too weak would take most of the time.
-_CHECKED, _MOST_PASSES = 2, 4
+# Passes between two checks of a fit of a search, and the most passes of one: from the solution at a
+# much stronger regularisation, and from that of the best point. Without limits, most of the time is
+# spent on strengths that are too weak; a check costs about as much as a pass.
+_CHECKED, _FAR_PASSES, _NEAR_PASSES = 2, 4, 2
 
 
 class Path(NamedTuple):
@@ -106,16 +107,17 @@ class _Fold:
         """Remember the dual solution of the last fit."""
         self._best_dual = copy.deepcopy(self._model._dual)
 
-    def restore_dual(self) -> None:
-        """Start the next fit from the dual solution that is remembered."""
+    def fit_near_best(self, strength: Any) -> _Fit:
+        """Fit from the dual solution that is remembered."""
         self._model._dual = copy.deepcopy(self._best_dual)
+        return self.fit(strength, _NEAR_PASSES)
 
-    def fit(self, strength: Any) -> _Fit:
-        """Fit from the dual solution before, with data that the first fit has packed."""
+    def fit(self, strength: Any, max_iter: int | None = None) -> _Fit:
+        """Fit from the last dual solution, with data that the first fit has packed."""
         model, began = self._model, time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # certificates and rare labels are in the results
-            if not model._fit_again(strength):
+            if not model._fit_again(strength, max_iter):
                 model.set_params(alpha=strength).fit(*self._train, **self._params)
             score = float(self._score(model, *self._test))
         gap = model.gap_ / abs(model.primal_) if model.primal_ else 0.0
@@ -176,7 +178,7 @@ def path(
     changes = {"warm_start": True, "tol": max(tol, own["tol"]), "verbose": 0, "callbacks": None,
                "early_stopping": False, "n_jobs": None}  # fmt: skip
     if patience is not None:
-        changes |= {"solver": Checked(own["solver"], _CHECKED), "max_iter": _MOST_PASSES}
+        changes |= {"solver": Checked(own["solver"], _CHECKED), "max_iter": _FAR_PASSES}
     model.set_params(**{name: value for name, value in changes.items() if name in own})
     score = _own_score if scoring is None else get_scorer(scoring)
     splits = _splits(cv, X, y, own.get("random_state"))
@@ -199,10 +201,11 @@ class _Walk:
         self._run = run
         self._fits: dict[int, list[_Fit]] = {}
 
-    def compute(self, index: int) -> np.ndarray:
-        """Fit all folds at a strength, from their last dual solutions; returns their scores."""
+    def compute(self, index: int, near_best: bool = False) -> np.ndarray:
+        """Fit all folds at a strength, from their last or best dual solutions; their scores."""
         strength = self._strengths[index]
-        self._fits[index] = self._run(delayed(fold.fit)(strength) for fold in self._folds)
+        calls = [fold.fit_near_best if near_best else fold.fit for fold in self._folds]
+        self._fits[index] = self._run(delayed(call)(strength) for call in calls)
         return self._scores(index)
 
     def search(self, patience: int) -> None:
@@ -223,9 +226,7 @@ class _Walk:
             centre = self._best()
             for index in (centre - stride, centre + stride):
                 if 0 <= index < n and index not in self._fits:
-                    for fold in self._folds:
-                        fold.restore_dual()
-                    self.compute(index)
+                    self.compute(index, near_best=True)
                     if self._best() == index:
                         self._keep_duals()
 
@@ -236,7 +237,7 @@ class _Walk:
         alphas, *columns = np.moveaxis(fits, 2, 0)
         skipped = [each for k, each in enumerate(self._strengths) if k not in self._fits]
         strengths = [self._strengths[index] for index in indices]
-        return Path(strengths, alphas.mean(axis=1), *columns, skipped)
+        return Path(strengths, alphas.mean(axis=1), *columns, skipped=skipped)
 
     def _scores(self, index: int) -> np.ndarray:
         return np.array([fit.score for fit in self._fits[index]])

@@ -312,7 +312,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
                 f"X has {width} {noun}, but {type(self).__name__} was fitted with {expected}."
             )
 
-    def _train(
+    def _solve_and_keep(
         self,
         problem: Any,
         settings: Settings,
@@ -321,16 +321,17 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     ) -> None:
         """Solve a problem, and call ``keep`` with the weights."""
         keep(self._solve(problem, settings, validate).weights)
-        if self._keeps_packed:
+        if self._keeps_packed and self._packed is None:
             self._packed = Packed(problem, settings, keep, self._auto_alpha)
 
-    def _fit_again(self, strength: Any) -> bool:
+    def _fit_again(self, strength: Any, max_iter: int | None = None) -> bool:
         """Fit the data of the last fit with another alpha, if they were kept: see paths.py."""
         if self._packed is None:
             return False
         problem, settings, keep, auto = self._packed
+        settings = settings._replace(max_iter=settings.max_iter if max_iter is None else max_iter)
         alpha = Strength.of(strength).alpha_for(auto)
-        self._train(problem.with_strength(alpha * problem.total_weight), settings, keep)
+        self._solve_and_keep(problem.with_strength(alpha * problem.total_weight), settings, keep)
         return True
 
     def _solve(

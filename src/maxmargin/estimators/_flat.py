@@ -119,7 +119,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
                 keep(weights_now)
                 return self._score_codes(X[held_out], known[held_out], weights[held_out])
 
-        self._train(problem, settings, keep, validate)
+        self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     def _best(self, X: Any) -> np.ndarray:

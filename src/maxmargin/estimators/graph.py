@@ -232,7 +232,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
             found = self._solve_hidden(data, train, problem, where, start, settings, validate)
             keep(found.weights)
         else:
-            self._train(problem, settings, keep, validate)
+            self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     def _check_graph_settings(self) -> None:

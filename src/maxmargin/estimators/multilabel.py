@@ -223,7 +223,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
             found = self._solve_hidden(problem, alone, part, X, train, settings, validate)
             keep(found.weights)
         else:
-            self._train(problem, settings, keep, validate)
+            self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     def _check_max_iter(self) -> int:

@@ -148,7 +148,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
                 keep(weights_now)
                 return self._right(X[held_out], positions[held_out], weights[held_out])
 
-        self._train(problem, settings, keep, validate)
+        self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     # --- prediction -------------------------------------------------------------------------

@@ -216,7 +216,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         if part.hidden.any():
             keep(self._solve_hidden(problem, part, settings, validate).weights)
         else:
-            self._train(problem, settings, keep, validate)
+            self._solve_and_keep(problem, settings, keep, validate)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
 
