@@ -38,6 +38,7 @@ def run(repeats: int) -> list[Line]:
         what = f"CoNLL-2000, max-margin, alpha = {alpha:g}: to a certified relative gap of 0.1 %"
         note = f"{model.n_iter_} passes, relative gap {gap:.2g}, {model.status_}"
         found = Sample(spent)
+        print(f"    {what}: {spent} s, {note}", flush=True)
         lines.append(
             Line("chunk_gaps", what, "s", found, target=Target("at most", target), note=note)
         )

@@ -2,7 +2,8 @@
 
 CPU time to the test accuracy that LinearSVC and SGDClassifier end with, each with the better of
 two strengths (chosen by its test accuracy, which favours it). For us ``surrogate="crf"`` with
-default parameters; the number of passes after which the accuracy is first as high is found beforehand.
+default parameters; the number of passes after which the accuracy is first as high is found
+beforehand.
 """
 
 from __future__ import annotations

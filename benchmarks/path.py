@@ -52,6 +52,7 @@ def _measure(task: Task, repeats: int) -> Line:
         ended = time.process_time()
         ratios.append((walked - began) / (ended - walked))
     points, gap = len(found.strengths), found.relative_gaps.max()
+    print(f"    {task.name}: {ratios}, {points} strengths", flush=True)
     return Line(
         "path", f"{task.name}: a path of 20 strengths and 5 folds", "fits", Sample(ratios),
         target=Target("at most", _TARGET),
