@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
-from ._validation import check_integer, is_integer
+from ._validation import check_integer, is_integer, is_text
 from .solvers.checked import Checked
 from .strengths import strengths_of
 
@@ -107,13 +107,13 @@ class _Fold:
         """Remember the dual solution of the last fit."""
         self._best_dual = copy.deepcopy(self._model._dual)
 
-    def fit_near_best(self, strength: Any) -> _Fit:
-        """Fit from the dual solution that is remembered."""
+    def restore_dual(self) -> None:
+        """Start the next fit from the dual solution that is remembered."""
         self._model._dual = copy.deepcopy(self._best_dual)
-        return self.fit(strength, _NEAR_PASSES)
 
-    def fit(self, strength: Any, max_iter: int | None = None) -> _Fit:
-        """Fit from the last dual solution, with data that the first fit has packed."""
+    def fit(self, strength: Any, max_iter: int | None) -> _Fit:
+        """Fit from the last dual solution, with data that the first fit has packed; ``max_iter``
+        is for the fits that follow the first."""
         model, began = self._model, time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # certificates and rare labels are in the results
@@ -151,8 +151,8 @@ def path(
         first, from strong to weak, until the score is a standard error below the best one, or
         ``patience`` strengths (at least two fits) did not raise it by a quarter of that; then those
         around the best, in half the distance each time, unless all scores there are within a
-        standard error. A fit ends after four passes at the latest, and its gap says how far it
-        is. By default all strengths are computed, each to ``tol``.
+        standard error. All fits but the first end after four passes at the latest, and their
+        gaps say how far they are. By default all strengths are computed, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
@@ -177,8 +177,8 @@ def path(
     own = model.get_params(deep=False)
     changes = {"warm_start": True, "tol": max(tol, own["tol"]), "verbose": 0, "callbacks": None,
                "early_stopping": False, "n_jobs": None}  # fmt: skip
-    if patience is not None:
-        changes |= {"solver": Checked(own["solver"], _CHECKED), "max_iter": _FAR_PASSES}
+    if patience is not None and is_text(own.get("solver")):
+        changes["solver"] = Checked(own["solver"], _CHECKED)
     model.set_params(**{name: value for name, value in changes.items() if name in own})
     score = _own_score if scoring is None else get_scorer(scoring)
     splits = _splits(cv, X, y, own.get("random_state"))
@@ -186,7 +186,7 @@ def path(
     walk = _Walk(strengths, folds, Parallel(n_jobs=n_jobs, prefer="threads"))
     if patience is None:
         for index in range(len(strengths)):
-            walk.compute(index)
+            walk.compute(index, None)
     else:
         walk.search(patience)
     return walk.result()
@@ -201,11 +201,10 @@ class _Walk:
         self._run = run
         self._fits: dict[int, list[_Fit]] = {}
 
-    def compute(self, index: int, near_best: bool = False) -> np.ndarray:
-        """Fit all folds at a strength, from their last or best dual solutions; their scores."""
+    def compute(self, index: int, max_iter: int | None) -> np.ndarray:
+        """Fit all folds at a strength, from their last dual solutions; returns their scores."""
         strength = self._strengths[index]
-        calls = [fold.fit_near_best if near_best else fold.fit for fold in self._folds]
-        self._fits[index] = self._run(delayed(call)(strength) for call in calls)
+        self._fits[index] = self._run(delayed(fold.fit)(strength, max_iter) for fold in self._folds)
         return self._scores(index)
 
     def search(self, patience: int) -> None:
@@ -216,7 +215,7 @@ class _Walk:
             stride *= 2
         progress = _Progress(max(2, math.ceil(patience / stride)))
         for index in range(stride // 2, n, stride):
-            over = progress.is_over(self.compute(index))
+            over = progress.is_over(self.compute(index, _FAR_PASSES))
             if self._best() == index:
                 self._keep_duals()
             if over:
@@ -226,7 +225,9 @@ class _Walk:
             centre = self._best()
             for index in (centre - stride, centre + stride):
                 if 0 <= index < n and index not in self._fits:
-                    self.compute(index, near_best=True)
+                    for fold in self._folds:
+                        fold.restore_dual()
+                    self.compute(index, _NEAR_PASSES)
                     if self._best() == index:
                         self._keep_duals()
 

@@ -178,6 +178,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
     _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
     _packed: Any = field(default=None, init=False)
+    _auto_alpha: float = field(default=0.0, init=False)  # what alpha="auto" means in the last fit
 
     predict_proba = Missing()
     predict_log_proba = Missing()
@@ -329,7 +330,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         if self._packed is None:
             return False
         problem, settings, keep, auto = self._packed
-        settings = settings._replace(max_iter=settings.max_iter if max_iter is None else max_iter)
+        if max_iter is not None:
+            settings = settings._replace(max_iter=min(max_iter, settings.max_iter))
         alpha = Strength.of(strength).alpha_for(auto)
         self._solve_and_keep(problem.with_strength(alpha * problem.total_weight), settings, keep)
         return True
