@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
-from maxmargin import Partitioned, SequenceLabeler, distributed
+from maxmargin import Partitioned, SequenceLabeler, TreeParser, datasets_made, distributed
 from maxmargin.distributed import Shards, worker
 from maxmargin.distributed.dask import DaskEngine
 from maxmargin.distributed.engines import VersionError
@@ -246,6 +246,23 @@ def test_shards_of_sparse_rows_and_of_tables(tmp_path):
     for suffix in ("svm", "npz"):
         shards = Shards(str(tmp_path / f"*.{suffix}"), "multiclass")
         assert_brackets(distributed.fit(flat(), shards, engine="disk"), whole)
+
+
+def test_shards_of_trees(tmp_path):
+    """All have weights of the same number, however few sentences one of them has."""
+    made = datasets_made.make_sentences(6)
+    for name, part in (("a", slice(0, 5)), ("b", slice(5, 6))):
+        lines = []
+        for words, heads in zip(made.X[part], made.y[part], strict=True):
+            for k, ((form, tag), head) in enumerate(zip(words, heads, strict=True), 1):
+                lines.append(f"{k}\t{form}\t_\t{tag}\t_\t_\t{head}\tdep\t_\t_")
+            lines.append("")
+        (tmp_path / f"{name}.conllu").write_text("\n".join([*lines, ""]))
+    shards = Shards(str(tmp_path / "*.conllu"), "tree")
+    found = distributed.fit(TreeParser(random_state=0), shards, engine="disk")
+    sentences = [s for shard in shards.shards for s in shard.load()[0]]
+    whole = TreeParser(hash_bits=20, random_state=0)
+    assert_brackets(found, whole.fit(sentences, [s.heads for s in sentences]))
 
 
 def test_more_shards_continue_the_dual(tmp_path):

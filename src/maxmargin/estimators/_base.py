@@ -166,6 +166,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
 
     _surrogates: ClassVar[tuple[str, ...]] = ("max-margin", "max-min", "crf")
     _switches: ClassVar[tuple[str, ...]] = ("warm_start", "fit_intercept")
+    # What "auto" means for partitions, where it would differ from one to another.
+    _of_partitions: ClassVar[dict[str, Any]] = {}
     _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
@@ -175,6 +177,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _engine: Any = field(default=None, init=False)
     _n_partitions: Any = field(default=None, init=False)
     _hand_over: Any = field(default=None, init=False)
+    _mean_length: Any = field(default=None, init=False)  # of the examples of all partitions
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
     _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
     _packed: Any = field(default=None, init=False)
