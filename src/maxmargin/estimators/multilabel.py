@@ -206,20 +206,24 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         self.classes_ = classes
         self.y_format_ = sets.format
         self.edges_ = edges
+
+        def keep(weights_now: np.ndarray) -> None:
+            self._keep_weights(problem, weights_now, X, train)
+
         validate = None
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._keep_weights(problem, weights_now, X, train)
+                keep(weights_now)
                 return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
         part = indicator[train]
         if len(edges) and (part == HIDDEN).any():
             alone = self._separable_problem(edges, part, costs / len(classes), *common)
-            result = self._solve_hidden(problem, alone, part, X, train, settings, validate)
+            found = self._solve_hidden(problem, alone, part, X, train, settings, validate)
+            keep(found.weights)
         else:
-            result = self._solve(problem, settings, validate)
-        self._keep_weights(problem, result.weights, X, train)
+            self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     def _check_max_iter(self) -> int:
