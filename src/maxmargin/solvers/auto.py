@@ -13,7 +13,7 @@ from typing import Any
 from sklearn.base import clone
 
 from .._validation import is_text
-from ..features.rows import DenseRows
+from ..features.rows import FeatureRows
 from ..graphs.soft import SoftAgreement
 from .acceleration import Accelerated
 from .averaging import Averaged
@@ -109,8 +109,12 @@ def partitions_for(problem: Any) -> int:
     With sparse features two parts need more than twice the passes of one, as measured, and L-BFGS
     uses threads within its passes.
     """
-    dense = not problem.in_python and type(problem.rows) is DenseRows
-    if not dense or problem.n_examples < _FEWEST_IN_PARTS:
+    rows = None if problem.in_python or problem.in_kernel_space else problem.rows
+    if (
+        not isinstance(rows, FeatureRows)
+        or not rows.is_dense
+        or problem.n_examples < _FEWEST_IN_PARTS
+    ):
         return 1
     return 1 if choose(problem).sums_gradients else _PARTITIONS
 

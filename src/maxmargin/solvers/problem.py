@@ -20,8 +20,8 @@ from .._kernels import passes
 from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
 from .._kernels.passes import Objective, Sums
-from ..features.kernels import GramRows, KernelRows, squared_combination
-from ..features.rows import COEFFICIENTS, FEATURES, HASHED, Rows
+from ..features.kernels import KernelRows, squared_combination
+from ..features.rows import COEFFICIENTS, FEATURES, HASHED, FeatureRows
 from ..oracles.values import make_oracle
 from ..structures.entropy_chain import entropy_chain
 from ..structures.take import take_problem
@@ -234,7 +234,7 @@ class Problem(TrainingProblem):
         self.structure = structure
         self.surrogate = surrogate
         self.traits = getattr(structure, "traits", Traits)()
-        self.rows: Rows | GramRows | KernelRows = rows
+        self.rows: FeatureRows | KernelRows = rows
         # For passes in threads: rows with a cache must not change there.
         self.shared_rows = rows.for_reading
         self.n_threads = n_threads
