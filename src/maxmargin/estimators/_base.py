@@ -399,6 +399,11 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             return name
         return f"{name} ({self._n_partitions} partitions, {self._engine.n_workers} workers)"
 
+    def _needs_all_data(self) -> list[str]:
+        """Parameters that partitions of data, each on its own, would turn into different models,
+        and what to do."""
+        return []
+
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Climb:
         """The solver, ready to start: from a dual state, or afresh from None."""
         problem.tolerance = settings.tol

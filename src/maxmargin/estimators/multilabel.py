@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import class_costs
-from .._validation import check_choice, check_n_jobs, check_sample_weight, is_name
+from .._validation import check_choice, check_n_jobs, check_sample_weight, is_name, is_text
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.inference.plan import make_plan
 from ..graphs.label_graph import BOTH_ON, INTERACTIONS, effect_of_presence, label_graphs
@@ -159,6 +159,11 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     _traits = None  # labels that interact are another structure
     _switches = HiddenLabelSets._switches
+
+    def _needs_all_data(self) -> list[str]:
+        if not is_text(self.edges) or self.edges in ("none", "full"):
+            return []
+        return [f"edges={self.edges!r} chooses pairs of labels: use 'none', 'full' or a list"]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -143,6 +143,11 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
 
     # --- training ---------------------------------------------------------------------------
 
+    def _needs_all_data(self) -> list[str]:
+        if self.feature_min_count == 1:
+            return []
+        return [f"feature_min_count={self.feature_min_count!r} counts all positions: use 1"]
+
     def fit(
         self,
         X: Sequence[Any],

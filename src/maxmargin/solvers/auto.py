@@ -131,6 +131,11 @@ def _layers(solver: Any) -> Iterator[Solver]:
         solver = solver.inner
 
 
+def asks_for_parts(solver: Any) -> bool:
+    """Whether a solver trains in several parts."""
+    return any(layer.partitioned and layer.n_partitions != 1 for layer in _layers(solver))
+
+
 def in_parts(solver: Any, n_parts: int) -> Any:
     """A solver in parts, unless it is partitioned itself."""
     layers = list(_layers(solver))
