@@ -21,7 +21,7 @@ from .._validation import (
 )
 from ..conllu import Sentence
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
-from ..features.rows import Rows, pack_rows
+from ..features.rows import FeatureRows, pack_rows
 from ..solvers.groups import for_groups
 from ..tasks.trees import HIDDEN
 
@@ -113,7 +113,7 @@ class Sentences:
         n_features = 2 * n_templates * int(self.parts_indptr[-1])
         return min(DEFAULT_BITS, (_ROOM * n_features).bit_length())
 
-    def rows(self, spec: FeatureSpec) -> Rows | ArcRows:
+    def rows(self, spec: FeatureSpec) -> FeatureRows | ArcRows:
         """The feature store of all arcs."""
         if not self.are_words:
             sparse = any(sp.issparse(table) for table in self.examples)
