@@ -30,7 +30,6 @@ class Outline:
     engine: Any = None  # that runs the parts; threads by default
     penalised = True  # whether values have the penalty
     keeps_dual = True  # whether the dual point is wanted at the end, also from workers
-    tied_pairs = False  # whether a graph has binary pairs that share weights or have none
 
     def __init__(self, surrogate: Any, traits: Traits, in_kernel_space: bool = False):
         self.surrogate = surrogate
@@ -57,6 +56,11 @@ class Outline:
     def order(self) -> str:
         """The order in which examples are visited best."""
         return self.traits.order
+
+    @property
+    def tied_pairs(self) -> bool:
+        """Whether outputs are graphs of binary pairs whose entries share weights or have none."""
+        return False
 
     @property
     def suits_gradients(self) -> bool:
