@@ -235,10 +235,11 @@ class _Walk:
         """What was computed, from strong to weak."""
         indices = sorted(self._fits)
         fits = np.array([self._fits[index] for index in indices], float)
-        alphas, *columns = np.moveaxis(fits, 2, 0)
+        alphas, scores, gaps, passes, seconds = np.moveaxis(fits, 2, 0)
         skipped = [each for k, each in enumerate(self._strengths) if k not in self._fits]
         strengths = [self._strengths[index] for index in indices]
-        return Path(strengths, alphas.mean(axis=1), *columns, skipped=skipped)
+        mean = alphas.mean(axis=1)
+        return Path(strengths, mean, scores, gaps, passes, seconds, skipped)
 
     def _scores(self, index: int) -> np.ndarray:
         return np.array([fit.score for fit in self._fits[index]])
