@@ -211,7 +211,7 @@ def test_values_are_searched_printed_and_cloned():
         (CrossValidated(tol=-1), "alpha.tol must be a finite number >= 0"),
         (CrossValidated(patience=0), "alpha.patience must be an integer >= 1"),
         (TimesAuto(0), "alpha.factor must be a finite number > 0"),
-        ("best", "alpha must be a finite number > 0"),
+        ("best", "alpha must be a finite number > 0, 'auto' or 'cv'; received 'best'"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(alpha, message):

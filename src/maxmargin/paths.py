@@ -61,7 +61,7 @@ class Path(NamedTuple):
     @property
     def best_index(self) -> int:
         """Index of the best mean score; of equal ones the strongest regularisation."""
-        return int(np.argmax(self.scores.mean(axis=1)))
+        return int(np.argmax(self.scores.mean(axis=1).round(12)))  # equal but for rounding
 
     @property
     def best_strength(self) -> Any:
@@ -235,11 +235,10 @@ class _Walk:
         """What was computed, from strong to weak."""
         indices = sorted(self._fits)
         fits = np.array([self._fits[index] for index in indices], float)
-        alphas, scores, gaps, passes, seconds = np.moveaxis(fits, 2, 0)
+        alphas, scores, gaps, n_iter, seconds = np.moveaxis(fits, 2, 0)
         skipped = [each for k, each in enumerate(self._strengths) if k not in self._fits]
         strengths = [self._strengths[index] for index in indices]
-        mean = alphas.mean(axis=1)
-        return Path(strengths, mean, scores, gaps, passes, seconds, skipped)
+        return Path(strengths, alphas.mean(axis=1), scores, gaps, n_iter, seconds, skipped)
 
     def _scores(self, index: int) -> np.ndarray:
         return np.array([fit.score for fit in self._fits[index]])

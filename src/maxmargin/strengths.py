@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._validation import check_integer, check_number, is_integer, is_name
+from ._validation import check_integer, check_number, is_integer, is_name, is_text
 from ._values import Value
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ class Fixed(Strength):
         self.alpha = alpha
 
     def validate(self) -> None:
+        if is_text(self.alpha):
+            raise ValueError(
+                f"alpha must be a finite number > 0, 'auto' or 'cv'; received {self.alpha!r}."
+            )
         check_number("alpha", self.alpha, above=0)
 
     def alpha_for(self, auto: float) -> float:

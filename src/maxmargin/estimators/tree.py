@@ -18,6 +18,7 @@ from .._validation import (
 )
 from ..features.arcs import parse_template
 from ..features.rows import HASHED
+from ..solvers.auto import asks_for_parts
 from ..solvers.groups import for_groups
 from ..solvers.problem import Problem
 from ..strengths import SHARE
@@ -164,6 +165,10 @@ class TreeParser(HiddenHeads):
             raise ValueError(f"order must be 1 or 2; received {self.order!r}.")
         if self.order == 2:
             self._check_solver(SecondOrder.traits())
+            if self._n_partitions not in (None, 1) or asks_for_parts(self.solver):
+                raise ValueError(
+                    "order=2 does not train in partitions; use order=1, or n_partitions=1."
+                )
         check_integer("n_candidates", self.n_candidates, 1)
         check_labels(self.labels)
         if self.between is not None and not is_text(self.between):
@@ -178,6 +183,14 @@ class TreeParser(HiddenHeads):
         for template in listed:
             parse_template(template)
         return settings
+
+    def _needs_all_data(self) -> list[str]:
+        found = []
+        if self.order == 2:
+            found.append("order=2 chooses candidate heads by a first model: use order=1")
+        if self.labels:
+            found.append("labels are trained after the heads: use labels=False")
+        return found
 
     # --- training ---------------------------------------------------------------------------
 
