@@ -12,6 +12,8 @@ from .._validation import check_loss_matrix, is_text
 from ..oracles.closed_form import Formula
 from ..structures.losses import AbsoluteLoss, LabelLoss, MatrixLoss, ZeroOneLoss
 from ..surrogates.crf import Crf
+from ..surrogates.max_margin import MaxMargin
+from ..surrogates.max_min import MaxMin
 from ._autograd import Entropy, LogPartition, Marginals, loss_values
 from ._batch import Batch
 
@@ -83,6 +85,17 @@ class Structure:
     def crf(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Negative log likelihoods, as :func:`loss_values` returns them."""
         return loss_values(batch, batch.surrogates(Formula(False), Crf()), factors, smooth=True)
+
+    def max_margin(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Structured hinge losses, as :func:`loss_values` returns them."""
+        return loss_values(batch, batch.surrogates(Formula(False), MaxMargin()), factors)
+
+    def max_min(
+        self, batch: Batch, factors: Tensor | None, iterations: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Max-min losses, as :func:`loss_values` returns them."""
+        oracle = self.max_min_oracle(batch.structure, iterations)
+        return loss_values(batch, batch.surrogates(oracle, MaxMin()), factors)
 
     def log_partition(self, batch: Batch) -> Tensor:
         """Log partition function of each example."""

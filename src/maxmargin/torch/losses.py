@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .._validation import check_choice, check_integer
-from ..oracles.closed_form import Formula
-from ..surrogates.max_margin import MaxMargin
-from ..surrogates.max_min import MaxMin
-from ._autograd import loss_values
 from ._batch import Batch
 from ._forms import check_device, check_shape
 from .structures import Structure, structure_of
@@ -44,7 +41,7 @@ def factors_of(weights: Tensor | None, n: int, reduction: str) -> Tensor | None:
     if reduction == "none":
         return None
     if weights is None:
-        return torch.full((n,), 1.0 / n if reduction == "mean" else 1.0, dtype=torch.float64)
+        return torch.from_numpy(np.full(n, 1.0 / n if reduction == "mean" else 1.0))
     factors = weights.cpu().double()
     return factors / factors.sum() if reduction == "mean" else factors
 
@@ -105,6 +102,8 @@ class StructuredLoss(nn.Module):
         tensor, or tensor and Bracket
         """
         batch = self.structure.batch(scores, targets, mask, offsets)
+        if return_bracket:
+            batch = batch._replace(bracket=True)
         weights = None
         if sample_weight is not None:
             weights = check_weights(sample_weight, batch.n, batch.device, batch.scores.dtype)
@@ -112,7 +111,9 @@ class StructuredLoss(nn.Module):
         loss, upper, lower = self.values(batch, factors)
         if factors is None and weights is not None:
             loss = loss * weights
-        return (loss, Bracket(lower, upper)) if return_bracket else loss
+        if not return_bracket:
+            return loss
+        return loss, Bracket(lower.detach().to(batch.scores), upper.detach().to(batch.scores))
 
 
 class CRFLoss(StructuredLoss):
@@ -157,7 +158,7 @@ class MaxMarginLoss(StructuredLoss):
 
     def values(self, batch, factors):
         """Structured hinge losses."""
-        return loss_values(batch, batch.surrogates(Formula(False), MaxMargin()), factors)
+        return self.structure.max_margin(batch, factors)
 
 
 class MaxMinLoss(StructuredLoss):
@@ -191,5 +192,4 @@ class MaxMinLoss(StructuredLoss):
 
     def values(self, batch, factors):
         """Bounds on the losses."""
-        oracle = self.structure.max_min_oracle(batch.structure, self.iterations)
-        return loss_values(batch, batch.surrogates(oracle, MaxMin()), factors)
+        return self.structure.max_min(batch, factors, self.iterations)
