@@ -58,9 +58,7 @@ class Sizes:
 
 
 def n_entries(graph):
-    return sum(
-        0 if b.tie is None else len(b.variables) * len(b.tie) for b in graph.blocks
-    )
+    return sum(0 if b.tie is None else len(b.variables) * len(b.tie) for b in graph.blocks)
 
 
 def allowed(graph):
@@ -111,15 +109,15 @@ def test_brackets_contain_the_enumerated_value(scale):
 def test_kept_messages_tighten_the_bound():
     data = Sizes(cycles()[:2])
     scores, truth = data.flat()
-    kind = FactorGraphs(data.graphs, rounds=2)
+    kind = FactorGraphs(data.graphs, rounds=10)
     loss = MaxMarginLoss(kind, reduction="none")
     first = loss(scores, truth)
-    for _ in range(200):
+    for _ in range(40):
         last = loss(scores, truth)
     assert (last < first - 1e-3).any()
     kind.forget()
     torch.testing.assert_close(loss(scores, truth), first)
-    many = MaxMarginLoss(FactorGraphs(data.graphs, rounds=402), reduction="none")(scores, truth)
+    many = MaxMarginLoss(FactorGraphs(data.graphs, rounds=410), reduction="none")(scores, truth)
     torch.testing.assert_close(last, many, atol=1e-6, rtol=0.0)
 
 
@@ -183,14 +181,12 @@ def test_forms_and_subsets_of_a_batch_agree():
     weight = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     kind.forget()
     mean = MaxMarginLoss(kind)(part, [data.truth[i] for i in chosen], sample_weight=weight)
-    # the penalty depends on the deviation of the scores of a batch
-    assert mean.item() == pytest.approx((whole[chosen] @ weight / 6.0).item(), abs=0.05)
-    best = [max(map(lambda y: score(g, s, t, y), ys)) for g, s, t, ys in
-            zip(data.graphs, data.states, data.tables, data.labels)]  # fmt: skip
+    torch.testing.assert_close(mean, whole[chosen] @ weight / 6.0)
     listed = decode(GraphScores(data.states, data.tables), kind)
     for k, graph in enumerate(data.graphs):
+        values = [score(graph, data.states[k], data.tables[k], y) for y in data.labels[k]]
         found = score(graph, data.states[k], data.tables[k], listed[k].tolist())
-        assert found == pytest.approx(best[k])
+        assert found == pytest.approx(max(values))
 
 
 def test_errors_name_what_is_wrong():

@@ -46,7 +46,10 @@ def write_rows(rows, first, values, scale):
             for k in range(n):
                 into[k] = scale * values[r, k]
     else:
-        flat, into = values.reshape(count * n), rows.values[first : first + count].reshape(count * n)
+        flat, into = (
+            values.reshape(count * n),
+            rows.values[first : first + count].reshape(count * n),
+        )
         for k in range(count * n):
             into[k] = scale * flat[k]
 

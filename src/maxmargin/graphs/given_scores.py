@@ -19,7 +19,7 @@ import numpy as np
 from .._kernels.jit import compiled, leaf
 from ._soft_check import factors_value, variable_value
 from ._soft_kernel import mix_example
-from .kernels.agreement import gather_messages, variable_step
+from .kernels.agreement import Penalty, gather_messages, variable_step
 from .kernels.visits import visit_factors
 
 
@@ -66,18 +66,40 @@ def _variables_value(data, states, messages, max_min, m, room):
     return total
 
 
+@leaf
+def _deviation(values):
+    """Standard deviation; 0 if there are no values."""
+    n, total, square = values.shape[0], 0.0, 0.0
+    for k in range(n):
+        total += values[k] / n
+    for k in range(n):
+        square += (values[k] - total) ** 2 / n
+    return np.sqrt(square)
+
+
 @compiled
-def agree(data, states, tables, beliefs, penalty, messages, upper, first, last, room):
+def agree(data, states, tables, beliefs, stiffness, messages, upper, first, last, room):
     """Rounds of steps on the examples from first to last; ``upper`` receives S at their messages.
 
-    ``states`` and ``tables`` are the scores of all examples, ``messages`` scratch for all.
+    ``states`` and ``tables`` are the scores of all examples, ``messages`` scratch for all. The
+    kappa of an example is that of ``stiffness`` times a cost plus the deviation of the scores.
     """
     graphs = data.graphs
     for m in range(first, last):
         own = states[graphs.first_state[m] : graphs.first_state[m + 1]]
         begin, end = graphs.first_entry[m], graphs.first_entry[m + 1]
         entries = tables[begin:end].reshape(1, end - begin)
-        for _ in range(penalty.rounds):
+        spread = _deviation(own) + _deviation(tables[begin:end])
+        kappa = stiffness.kappa * (data.costs[graphs.first_variable[m]] + spread)
+        penalty = Penalty(
+            kappa,
+            stiffness.sigma,
+            stiffness.max_min,
+            stiffness.exact,
+            stiffness.augmented,
+            stiffness.rounds,
+        )
+        for _ in range(stiffness.rounds):
             _visit_variables(data, own, beliefs, penalty, m, room)
             visit_factors(graphs, data, beliefs, entries, penalty, m, False, room)
         mix_example(graphs, beliefs, penalty.kappa, 1.0, m, messages)

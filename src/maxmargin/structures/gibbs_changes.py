@@ -16,12 +16,14 @@ from .._kernels.matrix_tree import (
     read_marginals,
     scaled_arcs,
 )
+from .._kernels.permanent import permanent_work, permutation_marginals
 from .._kernels.subsets import subset_marginals
 from .._kernels.sum_product import forward_step, normalise_last
 from .._kernels.vector import add_scaled, copy, dot
 from .arborescence import Arborescence, masked_table, words_of
 from .chain import Chain
 from .chain_sums import apply_masks
+from .permutation import Matching
 from .subset import Subset
 
 # --- subsets ----------------------------------------------------------------------------------
@@ -50,6 +52,45 @@ def _subset(structure, i, scores, direction, work, out):
             for f in range(v - 1):
                 expected += given[f] * direction[f if f < e else f + 1]
         out[e] = mu[e] * (expected - mean)
+    return True
+
+
+# --- permutations -----------------------------------------------------------------------------
+
+
+@implements(generic.change_work, Matching)
+def _work_matching(structure):
+    return permanent_work(structure.n_items) + 3 * structure.n_items**2
+
+
+@leaf
+def without(table, row, column, out):
+    """Copy a square table without a row and a column."""
+    n = table.shape[0]
+    for r in range(n - 1):
+        for c in range(n - 1):
+            out[r, c] = table[r if r < row else r + 1, c if c < column else c + 1]
+
+
+@implements(generic.gibbs_change, Matching)
+def _matching(structure, i, scores, direction, work, out):
+    # Given that a row has a column, the others are a permutation of the rest.
+    n = structure.indptr[i + 1] - structure.indptr[i]
+    size, left = n * n, (n - 1) * (n - 1)
+    mu, rest = work[:size], work[3 * size :]
+    others, given = work[size : size + left], work[2 * size : 2 * size + left]
+    table, along = scores.reshape(n, n), direction.reshape(n, n)
+    permutation_marginals(table, rest, mu.reshape(n, n))
+    mean = dot(mu, direction)
+    for part in range(size):
+        expected = direction[part]
+        if n > 1:
+            square = others.reshape(n - 1, n - 1)
+            without(table, part // n, part % n, square)
+            permutation_marginals(square, rest, given.reshape(n - 1, n - 1))
+            without(along, part // n, part % n, square)
+            expected += dot(given, others)
+        out[part] = mu[part] * (expected - mean)
     return True
 
 
@@ -154,7 +195,7 @@ def _multiply(left, right, out):
 
 @leaf
 def _moved_laplacian(arcs, moves, single_root, matrix):
-    """Derivative of the transposed Laplacian; replaces relative changes of the arcs by absolute ones."""
+    """Derivative of the transposed Laplacian; makes relative changes of the arcs absolute."""
     for d in range(arcs.shape[0]):
         for h in range(arcs.shape[1]):
             moves[d, h] *= arcs[d, h]

@@ -56,6 +56,9 @@ class Structure:
                 f"{self.name!r}."
             )
 
+    def check_sums(self, batch: Batch) -> None:
+        """Refuse a batch with more outputs than can be summed over."""
+
     def batch(self, scores: Any, targets: Any, mask: Any, offsets: Any) -> Batch:
         """Read scores, and targets unless they are None."""
         raise NotImplementedError
@@ -121,7 +124,10 @@ class Structure:
 
     def topk(self, batch: Batch, k: int) -> tuple[list[Any], Tensor]:
         """The k best outputs of each example, and their scores."""
-        raise ValueError(f"topk supports chains and classes; received structure {self.name!r}.")
+        raise ValueError(
+            "topk takes 'multiclass', 'ordinal', 'multilabel' and 'chain'; received structure "
+            f"{self.name!r}."
+        )
 
     def transitions(self, batch: Batch, weights: Tensor) -> Tensor:
         """Marginals of pairs of neighbours, among those of the weights of each example."""

@@ -27,9 +27,9 @@ from ._threads import over_examples
 
 # Default number of rounds over the variables and factors of a graph per visit.
 _ROUNDS = 20
-# Penalty on disagreement, in units of the mean cost plus the deviation of the scores.
+# Penalty on disagreement, in units of the cost of a variable plus the deviation of the scores.
 _STIFFNESS = 0.3
-_OFFSETS = ("first_state", "first_mass", "first_message", "first_message")  # of Beliefs
+_OFFSETS = ("first_state", "first_mass", "first_message", "first_message")  # of Beliefs, by field
 _NO_ROWS, _CONSTANT = np.empty(0), np.ones((1, 1))
 
 
@@ -63,17 +63,18 @@ class Store:
     """Beliefs and multipliers of all graphs, kept between visits."""
 
     def __init__(self, graphs: Graphs):
-        self.beliefs = Beliefs(*(np.zeros(int(getattr(graphs, name)[-1])) for name in _OFFSETS))
+        ends = graphs._asdict()
+        self.beliefs = Beliefs(*(np.zeros(int(ends[name][-1])) for name in _OFFSETS))
         self.seen = np.zeros(graphs.n_examples, bool)
 
     def take(
         self, graphs: Graphs, places: dict[str, np.ndarray], examples: np.ndarray, truth: np.ndarray
     ) -> Beliefs:
         """Copies of the beliefs of some graphs; at the truth where a graph was not visited yet."""
-        start, seen = start_beliefs(graphs, truth), self.seen[examples]
+        start, seen, ends = start_beliefs(graphs, truth), self.seen[examples], graphs._asdict()
         found = []
         for kept, fresh, name in zip(self.beliefs, start, _OFFSETS):
-            own = np.repeat(seen, np.diff(getattr(graphs, name)))
+            own = np.repeat(seen, np.diff(ends[name]))
             found.append(np.where(own, kept[places[name]], fresh))
         return Beliefs(*found)
 
@@ -185,9 +186,7 @@ class FactorGraphs(Structure):
         if targets is not None:
             form = "list" if isinstance(targets, Sequence) else "flat"
             most = self._n_states[places["first_variable"]]
-            truth = read_labels(
-                "targets", targets, Layout(form, lengths), joined.device, 0, most
-            )
+            truth = read_labels("targets", targets, Layout(form, lengths), joined.device, 0, most)
             self._check_counts(graphs, truth)
         costs = np.repeat(1.0 / lengths, lengths)
         packed = PackedBatch(graphs, examples, truth, costs, at_states, at_tables)
@@ -249,9 +248,7 @@ class FactorGraphs(Structure):
         """Other graphs: rounds of soft agreement from the beliefs of the last visit."""
         store = self._stores.setdefault(max_min, Store(self.graphs))
         beliefs = store.take(part.graphs, part.places, part.examples, part.truth)
-        deviation = float(part.states.std() + (part.tables.std() if len(part.tables) else 0.0))
-        kappa = _STIFFNESS * (float(part.costs.mean()) + deviation)
-        penalty = Penalty(kappa, 0.0, max_min, True, True, rounds or self.rounds)
+        penalty = Penalty(_STIFFNESS, 0.0, max_min, True, True, rounds or self.rounds)
         n = len(part.examples)
         upper, messages = np.empty(n), np.zeros(len(beliefs.eta))
         data = GraphData(
@@ -281,9 +278,7 @@ class FactorGraphs(Structure):
     def best(self, batch):
         """Labels of the best labelling found: exact where the graph allows it."""
         packed, scores = batch.structure, batch.values.reshape(-1).astype(np.float64)
-        found = decode(
-            packed.graphs, scores[packed.states], scores[packed.tables], plan=self._plan
-        )
+        found = decode(packed.graphs, scores[packed.states], scores[packed.tables], plan=self._plan)
         if found.values.min() == -np.inf:
             bad = int(np.flatnonzero(found.values == -np.inf)[0])
             raise ValueError(f"No labelling of example {bad} was found that satisfies its counts.")

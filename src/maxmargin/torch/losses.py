@@ -122,7 +122,8 @@ class CRFLoss(StructuredLoss):
     Parameters
     ----------
     structure : Structure or str
-        "multiclass", "ordinal", "multilabel", "chain", "arborescence" or "subset", or such a value.
+        "multiclass", "ordinal", "multilabel", "chain", "permutation" (of at most 12 items),
+        "arborescence" or "subset", or such a value.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Examples
@@ -140,6 +141,7 @@ class CRFLoss(StructuredLoss):
 
     def values(self, batch, factors):
         """Negative log likelihoods."""
+        self.structure.check_sums(batch)
         return self.structure.crf(batch, factors)
 
 
@@ -150,7 +152,7 @@ class MaxMarginLoss(StructuredLoss):
     ----------
     structure : Structure or str
         "multiclass", "ordinal", "multilabel", "chain", "permutation", "arborescence" or "subset",
-        or such a value, which holds the task loss.
+        or such a value, which holds the task loss; or :class:`FactorGraphs`.
     reduction : {"mean", "sum", "none"}, default="mean"
     """
 
@@ -174,8 +176,8 @@ class MaxMinLoss(StructuredLoss):
         As for :class:`MaxMarginLoss`.
     reduction : {"mean", "sum", "none"}, default="mean"
     iterations : int, optional
-        Iterations of an iterative oracle. Default: 10 per position on chains, at most 100
-        otherwise.
+        Iterations of an iterative oracle. Default: 10 per position on chains, the ``rounds`` of
+        factor graphs, at most 100 otherwise.
     """
 
     surrogate = "max-min"

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._kernels.permanent import MOST_ITEMS
 from .._kernels.saddle import Proximal
 from .._validation import check_integer, check_switch
 from ..oracles.double_oracle import TreeGame
@@ -92,12 +93,21 @@ def _check_table(name: str, table: Tensor, n: int, extra: int) -> None:
 class Permutation(Structure):
     """Permutations (rankings, matchings): scores ``[row, column]``, targets the column of each row.
 
-    The loss is the share of rows with a wrong column. There is no CRF: its partition function is
-    the permanent of a matrix.
+    The loss is the share of rows with a wrong column. Sums over all permutations, which a CRF
+    needs, are permanents: 12 rows at most.
     """
 
     name = "permutation"
-    surrogates = ("max-margin", "max-min")
+
+    def check_sums(self, batch):
+        """Refuse sums over permutations of many rows."""
+        large = batch.layout.lengths > MOST_ITEMS
+        if large.any():
+            bad = int(np.flatnonzero(large)[0])
+            raise ValueError(
+                f"sums over permutations are permanents, of at most {MOST_ITEMS} rows; example "
+                f"{bad} has {batch.layout.lengths[bad]}. Use MaxMarginLoss or MaxMinLoss."
+            )
 
     def batch(self, scores, targets, mask, offsets):
         """Read a batch."""
