@@ -7,6 +7,10 @@ says ``Z = det T``, and, with S the inverse of T,
 
 *A single root*: T without the arcs rho of the root is singular, and ``Z = det(T + rho 1'/n)``.
 
+Elimination needs no pivoting: the leading minors of T are positive, and with a single root that of
+a set J of words is ``det(T_J) (1 + 1' inverse(T_J) rho_J / n)``, where no term is negative; rows of
+the factors are at most n times their diagonals.
+
 Rows are scaled by their largest entry. The differences above lose digits where the arcs of cycles
 have large scores; then (this is checked) marginals are computed without any subtraction, in
 logarithms: ``P(h is the head of d)`` is proportional to ``A[d, h] u_h``, where u_h is the

@@ -256,7 +256,7 @@ def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
 
 @compiled
 def first_no_tree(structure):
-    """The first example whose heads are no tree, or -1; and the number of its roots."""
+    """The first example whose heads are no tree, or -1; and its number of roots, 0 for a cycle."""
     seen = np.empty(structure.longest, np.int64)
     for i in range(structure.indptr.shape[0] - 1):
         heads = structure.truth[structure.indptr[i] : structure.indptr[i + 1]]
@@ -269,8 +269,8 @@ def first_no_tree(structure):
                 seen[node] = d
                 node = heads[node] - 1
                 if node >= 0 and seen[node] == d:
-                    return i, roots  # a cycle
-        if roots == 0 or (structure.single_root and roots > 1):
+                    return i, 0
+        if structure.single_root and roots > 1:
             return i, roots
     return -1, 0
 

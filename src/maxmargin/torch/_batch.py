@@ -133,12 +133,12 @@ class Batch(NamedTuple):
 
         Groups do not depend on the number of threads; hence the sums do not either.
         """
-        fill = np.empty if is_written and not len(self.places) else np.zeros
-        rows = fill(self.values.shape, _FLOATS[self.scores.dtype])
+        fill = torch.empty if is_written and not len(self.places) else torch.zeros
+        rows = fill(self.values.shape, dtype=self.scores.dtype)
         group = GROUP if len(factors) else 1
         weights = np.zeros((-(-self.n // group), self.weights.shape[1]))
-        slopes = Slopes(ScoreRows(rows, self.places), weights, factors, group)
-        return slopes, torch.from_numpy(rows), torch.from_numpy(weights)
+        slopes = Slopes(ScoreRows(rows.numpy(), self.places), weights, factors, group)
+        return slopes, rows, torch.from_numpy(weights)
 
     def surrogates(self, oracle: Any, surrogate: Any) -> Losses:
         """Losses, computed by an oracle."""

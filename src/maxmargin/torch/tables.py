@@ -195,7 +195,7 @@ def _check_trees(packed: PackedTrees) -> None:
     bad, roots = first_no_tree(packed)
     if bad < 0:
         return
-    if packed.single_root and roots > 1:
+    if roots > 1:
         raise ValueError(
             f"targets of example {bad} have {roots} words with head 0; expected one, or use "
             "Arborescence(single_root=False)."
