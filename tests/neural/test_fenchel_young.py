@@ -26,10 +26,11 @@ def _conjugate(case, regularizer, s):
         objective += cp.min(case.losses @ p) + s * cp.sum(cp.entr(mu))
         if len(case.outputs) != table.shape[1]:  # label sets: entropy of both states
             objective += s * cp.sum(cp.entr(1 - mu))
-    problem = cp.Problem(cp.Maximize(objective), [p >= 0, cp.sum(p) == 1])
+    # in units of s: otherwise the solver may end at probabilities just below 0
+    problem = cp.Problem(cp.Maximize(objective / s), [p >= 0, cp.sum(p) == 1])
     problem.solve(cp.CLARABEL)
     at_truth = s / 2 * table[case.truth].sum() if regularizer == "quadratic" else 0.0
-    return problem.value - scores @ table[case.truth] + at_truth
+    return s * problem.value - scores @ table[case.truth] + at_truth
 
 
 @pytest.mark.parametrize("strength", (0.1, 1.5))

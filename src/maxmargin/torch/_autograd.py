@@ -93,7 +93,7 @@ def loss_values(
     if factors is not None and batch.shares_all:
         found: list[Tensor] = []
         value = TotalLoss.apply(batch, losses, smooth, factors, found, batch.scores, *batch.shared)
-        return value, *found
+        return value, found[0], found[1]
     upper, lower = LossValues.apply(batch, losses, smooth, batch.scores, *batch.shared)
     value = upper if factors is None else upper @ factors.to(upper)
     return value, upper.detach(), lower
