@@ -117,7 +117,7 @@ class FactorGraphs(Structure):
     name = "graph"
     surrogates = ("max-margin", "max-min")
 
-    def __init__(self, graphs: Sequence[FactorGraph], rounds: int = _ROUNDS):
+    def __init__(self, graphs: Any, rounds: int = _ROUNDS):
         if is_text(graphs) or not isinstance(graphs, Sequence) or not len(graphs):
             raise TypeError(
                 f"graphs must be a list of FactorGraph, not empty; received {graphs!r}."
