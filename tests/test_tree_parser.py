@@ -390,6 +390,16 @@ def test_words_in_all_forms(tmp_path):
     assert forms.between_ is None and all("upos" not in t for t in forms.templates_)
 
 
+def test_few_sentences_have_a_small_table_of_weights():
+    X, y = sentences()
+    model = TreeParser(random_state=0).fit(X, y)
+    n_arcs = sum(len(words) * (len(words) + 1) for words in X)
+    n_features = 2 * len(model.templates_) * n_arcs
+    assert 4 * n_features <= model.n_features_in_ < 8 * n_features
+    spec = Sentences([WORDS * 20] * 4).spec("auto", "upos", "auto")
+    assert spec.bits == 20  # at most
+
+
 def test_search_over_parameters():
     X, y = sentences()
     search = GridSearchCV(

@@ -280,6 +280,8 @@ def _engine(request: Request, run: Run) -> Iterator[Any]:
             raise click.UsageError("--partitions is for --workers and --cluster")
         yield None
         return
+    if run.workers is not None and (run.cluster or "").startswith("tcp://"):
+        raise click.UsageError("--workers starts processes here; a cluster of Dask has its own")
     from ..distributed.engines import opened
 
     with opened(run.cluster, run.workers) as engine:
