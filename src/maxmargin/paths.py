@@ -238,13 +238,13 @@ class _Walk:
         alphas, *columns = np.moveaxis(fits, 2, 0)
         skipped = [each for k, each in enumerate(self._strengths) if k not in self._fits]
         strengths = [self._strengths[index] for index in indices]
-        return Path(strengths, alphas.mean(axis=1), *columns, skipped=skipped)
+        return Path(strengths, alphas.mean(axis=1), *columns, skipped)
 
     def _scores(self, index: int) -> np.ndarray:
         return np.array([fit.score for fit in self._fits[index]])
 
     def _best(self) -> int:
-        return max(sorted(self._fits), key=lambda index: self._scores(index).mean())
+        return max(sorted(self._fits), key=lambda index: round(self._scores(index).mean(), 12))
 
     def _is_flat(self, stride: int) -> bool:
         """Whether the neighbours of the best point are within a standard error of its score."""
