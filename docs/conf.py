@@ -117,7 +117,7 @@ def _write_mathml(translator, node, as_block, end=""):
 
 # What is no prose: code, and formulas that are marked as such.
 _LITERAL = re.compile(r"(```.*?```|`[^`]*`|\$\$.*?\$\$|^ {4}.*?$)", re.DOTALL | re.MULTILINE)
-_NAME = r"(?<![^\W_])((?:arg)?(?:min|max)|[^\W\d_])"
+_NAME = r"(?<!\w)((?:arg)?(?:min|max)|[^\W\d_])"
 _INDEX = re.compile(_NAME + r"_(?:\{([^{}]*)\}|([^\W_]{1,2})(?![^\W_]))")
 
 
