@@ -103,7 +103,8 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     Parameters
     ----------
     surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-margin"
-        The last two are for ``edges="none"``, and "auto" means that with them.
+        The last two are for ``edges="none"``, and "auto" means that with them. Or
+        :class:`SmoothMaxMin`.
     edges : {"auto", "none", "full", "tree"} or list of pairs, default="auto"
         Which labels interact: every pair has a table of four weights, by the presence of both.
         "full" is all pairs; "tree" the spanning tree of the labels with the largest mutual
@@ -237,7 +238,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     def _separable_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         structure = Multilabel(indicator.ravel(), indicator.shape[1], costs)
         surrogate = self._surrogate
-        if self.surrogate == "smooth-max-min":  # of the size of the loss of a label
+        if self._is_smooth_max_min:  # of the size of the loss of a label
             surrogate = surrogate._replace(strength=surrogate.strength / indicator.shape[1])
         return Problem(structure, surrogate, rows, alpha, weights, n_threads)
 
@@ -270,7 +271,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
-        if self.surrogate == "smooth-max-min" and self.class_weight is not None:
+        if self._is_smooth_max_min and self.class_weight is not None:
             raise ValueError(
                 "surrogate='smooth-max-min' of label sets needs class_weight=None; received "
                 f"{self.class_weight!r}. Use surrogate='max-min' with weights."
@@ -352,7 +353,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _logits(self, scores: np.ndarray) -> np.ndarray:
         """Log odds of presence."""
-        if self.surrogate != "smooth-max-min":
+        if not self._is_smooth_max_min:
             return scores
         cost = 1.0 / scores.shape[1]
         return label_logits(scores, cost, self._surrogate.strength * cost)
