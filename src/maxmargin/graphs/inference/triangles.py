@@ -20,11 +20,11 @@ from ..graph import TABLE, Graphs
 from ..kernels.agreement import make_room, subtract_messages
 
 _CHECK_EVERY = 5  # sweeps between two checks of the bound
-_PROGRESS = 1e-7  # of a check, relative to the bound
+_PROGRESS = 1e-7  # from one check to the next, relative to the bound
 
 
 class Tightened(NamedTuple):
-    """Upper bounds of all examples, and scores of all states at which they hold."""
+    """Upper bounds on the scores of all examples, and scores of all states at which they hold."""
 
     values: np.ndarray
     unary: np.ndarray
