@@ -30,9 +30,9 @@ def _is_triangle(graphs, base, f):
 @leaf
 def _fit_triangle(graphs, beliefs, m, f, agreed, ends, room):
     """Write a distribution of a triangle with the marginals of its three variables, near its
-    belief, to ``room.table``.
+    belief, to the field ``table`` of the scratch.
 
-    ``ends[:3]`` become the variables, in ascending order, and ``room.delta`` their beliefs.
+    ``ends[:3]`` become the variables, in ascending order, and the field ``delta`` their beliefs.
     """
     base, begin = graphs.variables[graphs.shape[m]], graphs.scope_at[f]
     z = _pair_of(graphs, base + graphs.scope[begin])
@@ -105,8 +105,8 @@ def _fit_joint(graphs, base, a, agreed, room):
 @leaf
 def _share_of_product(graphs, m, f, agreed, ends, room):
     """Least share of the product of the variables with which a triangle has the marginals of its
-    pairs; its fitted distribution is in ``room.table``, beliefs of the variables in ``room.delta``.
-    """
+    pairs; the scratch has its fitted distribution (``table``) and the beliefs of the variables
+    (``delta``)."""
     base, begin = graphs.variables[graphs.shape[m]], graphs.scope_at[f]
     off, table, places = room.node, room.table, room.places
     n = 0

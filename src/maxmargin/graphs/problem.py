@@ -29,6 +29,7 @@ from ._tighten_kernel import make_answers, tighten_messages
 from .clusters import joint_states, with_triangles
 from .graph import TABLE, GraphData, Graphs, GraphWeights
 from .kernels.agreement import Beliefs, make_room
+from .kernels.binary_pairs import TIED_IN_ORDER
 from .packing import for_exact_steps, take_graphs
 
 
@@ -84,6 +85,13 @@ class GraphProblem(TrainingProblem):
         rows = np.diff(self.graphs.first_row)
         shared = bool((rows < self.graphs.n_scored[self.graphs.shape]).any())
         return "active" if shared else "permutation"
+
+    @property
+    def tied_pairs(self) -> bool:
+        """Whether all factors are tables of binary pairs with the same tie, each with weights of
+        its own: few entries have a weight, so that examples are less coupled than by full tables.
+        """
+        return bool((self.graphs.binary_pairs == TIED_IN_ORDER).all())
 
     def for_exact_steps(self) -> GraphProblem:
         """The same problem for exact steps: beliefs have one number per Potts table, and kernels

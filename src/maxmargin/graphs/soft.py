@@ -36,8 +36,8 @@ from .soft_bounds import blocks_per_visit, default_kappa, known_in_advance
 AGREEMENTS = ("multipliers", "soft", "annealed")
 STEPS = ("exact", "frank-wolfe")
 CLUSTERS = ("triangles",)
-# Inertia in units of the curvature of an example.
-_INERTIA = 0.8
+# Inertia in units of the curvature of an example; of tied pairs, see :mod:`.soft_bounds`.
+_INERTIA, _TIED_INERTIA = 0.8, 0.08
 # Disagreement is small below this share of its largest value, and grows if it is this multiple of
 # its smallest one. With fewer examples than this it varies too much.
 _NEARLY_AGREED, _DRIFT, _ENOUGH_EXAMPLES = 0.03, 10.0, 10
@@ -199,7 +199,8 @@ class SoftAgreement(BlockAscent):
         """Inertia in proportion to the curvature of an example, features of all its parts."""
         if problem.in_kernel_space:
             return 0.0  # a centre would keep all rows that were ever used
-        return _INERTIA * problem.mean_square() * float(problem.scales.mean())
+        factor = _TIED_INERTIA if problem.tied_pairs else _INERTIA
+        return factor * problem.mean_square() * float(problem.scales.mean())
 
     def init(self, problem, start, rng):
         graphs = problem.graphs
@@ -281,6 +282,7 @@ class SoftAgreement(BlockAscent):
         # Frank-Wolfe steps, which trees always take, are slow for any penalty: their disagreement
         # is no reason to change it.
         lags = self.steps != "exact" or bool((problem.graphs.kind == TREE).any())
+        lags |= problem.tied_pairs
         balances = is_text(self.rho) and self.agreement == "multipliers" and not lags
         return self._balanced(state) if balances else state
 

@@ -29,8 +29,10 @@ import numpy as np
 from .graph import COUNT, TREE, Graphs
 from .problem import GraphProblem
 
-# Penalty in units of the curvature of a variable.
-_STIFFNESS = 4.5
+# Penalty in units of the curvature of a variable. For tied pairs it is in units of the loss, and
+# does not change: on the label sets of Meshi et al. (one weight per pair) this, little inertia and
+# six rounds in a visit come within 1 % of the optimum in half of the time of the other settings.
+_STIFFNESS, _TIED_STIFFNESS = 4.5, 4.0
 
 
 def default_kappa(problem: GraphProblem, scales: np.ndarray, exact: bool = True) -> float:
@@ -39,6 +41,8 @@ def default_kappa(problem: GraphProblem, scales: np.ndarray, exact: bool = True)
     slots = np.diff(graphs.held_at)
     held = float(slots[slots > 0].mean()) if np.any(slots > 0) else 1.0
     cost = float(problem.costs.sum()) / int(graphs.n_scored[graphs.shape].sum())
+    if exact and problem.tied_pairs:
+        return _TIED_STIFFNESS * cost / held
     curvature = float(scales.mean()) * float(problem.rows.squares.mean())
     kappa = (cost + _STIFFNESS * curvature) / held
     # Frank-Wolfe steps go towards single labellings: a smaller kappa allows longer steps. A table

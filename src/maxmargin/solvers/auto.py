@@ -27,6 +27,8 @@ from .lbfgs import LBFGS
 from .partitions import Partitioned, PartitionedAscent, PartitionedGradients
 from .subgradient import Subgradient
 
+# Rounds over the variables and factors of a graph in a visit; where pairs share weights, more.
+_ROUNDS, _TIED_ROUNDS = 2, 6
 # Weights of the iterates in averages: of steps, and of rounds.
 _STEP_POWER, _ROUND_POWER = 3.0, 8.0
 # Tolerance below which a few Newton steps are faster than many passes.
@@ -99,7 +101,8 @@ def _plain(problem: Any, steps: str = "plain") -> Solver:
 
 def _soft(problem: Any) -> Solver:
     power = None if problem.in_kernel_space else _STEP_POWER
-    return Accelerated(SoftAgreement(order=problem.order, average=power))
+    rounds = _TIED_ROUNDS if problem.tied_pairs else _ROUNDS
+    return Accelerated(SoftAgreement(rounds=rounds, order=problem.order, average=power))
 
 
 def choose_for_parts(problem: Any) -> Solver:

@@ -58,6 +58,11 @@ class Outline:
         return self.traits.order
 
     @property
+    def tied_pairs(self) -> bool:
+        """Whether outputs are graphs of binary pairs whose entries share weights or have none."""
+        return False
+
+    @property
     def suits_gradients(self) -> bool:
         """Whether L-BFGS is the faster solver for a CRF, or the only one."""
         return not self.in_kernel_space
