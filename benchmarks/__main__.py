@@ -30,6 +30,11 @@ NAMES = (
     "scale",
     "torch",
     "alpha",
+    "path",
+    "tagging",
+    "chunk_gaps",
+    "label_sets",
+    "deprel",
 )
 
 

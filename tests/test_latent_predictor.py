@@ -1,4 +1,4 @@
-"""The front door of latent variables: manners, files, promises, and errors that name the place."""
+"""The estimator of latent variables: interface, files, promises, and errors that name the place."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_outputs_are_not_all_alike():
     assert len({tuple(y) for y in Y}) >= 3 and len({tuple(z) for z in Z}) >= 3
 
 
-# --- manners -------------------------------------------------------------------------------------
+# --- interface -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trainer", ["random", "all", "lssvm"])
@@ -556,6 +556,8 @@ def test_bad_data(latent, inputs, outputs, message):
         ({"inference": "best"}, "inference must be one of"),
         ({"n_restarts": 0}, "n_restarts must be an integer >= 1"),
         ({"trainer": "all", "solver": "subgradient"}, "is for trainer='random'"),
+        ({"n_explanations": 0}, "n_explanations must be an integer >= 1"),
+        ({"trainer": "all", "n_explanations": 3}, "n_explanations is for trainer='random'"),
     ],
 )
 def test_bad_parameters(parameters, message):

@@ -1,4 +1,4 @@
-"""Trees as a structure and as an estimator: enumeration, a convex solver, manners, real
+"""Trees as a structure and as an estimator: enumeration, a convex solver, interface, real
 sentences."""
 
 from __future__ import annotations
@@ -346,7 +346,7 @@ def test_known_heads_are_kept(crf):
     assert model.predict(X, partial_y=y)[2].tolist() == y[2].tolist()
 
 
-# --- manners ----------------------------------------------------------------------------------
+# --- interface --------------------------------------------------------------------------------
 
 
 def test_sparse_and_dense_arrays_are_the_same():

@@ -18,6 +18,7 @@ import numpy as np
 from ..cli import INTERRUPTED, NOT_CONVERGED, OK
 from ..datasets import take
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
+from ..report._markup import count
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY
 from ._fit import N_PARTITIONS, Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
@@ -168,7 +169,8 @@ def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
 @click.argument("data")
 @click.option("-o", "--output", "model_path", required=True, metavar="MODEL",
               help="Where to write.")
-@click.option("--surrogate", type=click.Choice(["max-margin", "max-min", "crf", "smooth-max-min"]),
+@click.option("--surrogate", type=click.Choice(["max-margin", "max-min", "crf", "smooth-max-min",
+                                                 "quadratic", "restricted-max-margin"]),
               help="What a mistake costs in training; by default that of the estimator.")
 @click.option("--alpha", default="auto", show_default=True, callback=_alpha,
               help="Regularisation: a number, 'auto' (C = 1), or 'cv' (cross-validation).")
@@ -386,11 +388,11 @@ def _write_report(
 
 def _tell_data(prepared: Prepared, quiet: bool) -> None:
     recipe = prepared.recipe
-    said = f"{len(prepared.y)} examples"
+    said = count(len(prepared.y), "example")
     if "feature_names" in recipe and recipe["feature_names"]:
-        said += f", {len(recipe['feature_names'])} features"
+        said += f", {count(len(recipe['feature_names']), 'feature')}"
     elif "n_features" in recipe:
-        said += f", {recipe['n_features']} features"
+        said += f", {count(recipe['n_features'], 'feature')}"
     if "targets" in recipe:
         said += f"; labels: {', '.join(recipe['targets'][:4])}"
         said += " ..." if len(recipe["targets"]) > 4 else ""
@@ -429,7 +431,7 @@ def _tell(
         print_scores(scores, baseline)
     click.echo(
         f"{certified(certificate)} (alpha {certificate['alpha']:.3g}, "
-        f"{certificate['passes']} passes, {seconds:.1f} s)"
+        f"{count(certificate['passes'], 'pass')}, {seconds:.1f} s)"
     )
     click.echo(f"wrote {run.model_path}")
 
@@ -437,7 +439,7 @@ def _tell(
 def print_scores(scores: list[Score], baseline: dict[str, Any]) -> None:
     """A table of scores beside those of the baseline."""
     rows = [
-        (s.measure, s.value, s.baseline, "larger is better" if s.larger_is_better else "smaller")
+        (s.measure, s.value, s.baseline, f"{'large' if s.larger_is_better else 'small'} is good")
         for s in scores
     ]
     print_table(("measure", "model", "baseline", ""), rows)

@@ -37,16 +37,20 @@ from ..solvers.outline import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
 from ..strengths import Strength, usual_strength
 from ..structures.traits import Traits
+from ..surrogates.cost import RESTRICTED, SMOOTH
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
-from ..surrogates.smooth_max_min import SmoothMaxMin
+from ..surrogates.quadratic import Quadratic
+from ..surrogates.restricted import Restricted
+from ..surrogates.smooth_max_min import SmoothMaxMin as SmoothCost
 from ._moved import refuse_moved
 from ._tasks_of_fit import CallbackSupportMixin, with_tasks
-from .values import EarlyStopping
+from .values import EarlyStopping, SmoothMaxMin
 
 SURROGATES = {
-    "max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf, "smooth-max-min": SmoothMaxMin,
+    "max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf, SMOOTH: SmoothCost,
+    "quadratic": Quadratic, RESTRICTED: Restricted,
 }  # fmt: skip
 # What a fit with hidden labels leaves, and one without does not.
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")
@@ -54,6 +58,11 @@ _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completion
 PREVIOUS: Any = object()
 
 T = TypeVar("T")
+
+
+def surrogate_name(surrogate: Any) -> Any:
+    """The name of a surrogate that is given by name or as a value."""
+    return SMOOTH if isinstance(surrogate, SmoothMaxMin) else surrogate
 
 
 class Settings(NamedTuple):
@@ -65,6 +74,15 @@ class Settings(NamedTuple):
     callbacks: tuple
     rng: np.random.RandomState
     verbose: int
+
+
+class Packed(NamedTuple):
+    """A problem, how it is solved, and what is done with its weights."""
+
+    problem: Any
+    settings: Settings
+    keep: Callable[[np.ndarray], Any]
+    auto: float  # what alpha="auto" means
 
 
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
@@ -143,7 +161,7 @@ class Missing:
 class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators, with the parameters that all have."""
 
-    surrogate: str = field(default="max-margin", kw_only=False)
+    surrogate: Any = field(default="max-margin", kw_only=False)
     alpha: Any = "auto"
     tol: float = 1e-2
     max_iter: int = 1000
@@ -170,6 +188,9 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _hand_over: Any = field(default=None, init=False)
     _mean_length: Any = field(default=None, init=False)  # of the examples of all partitions
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
+    _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
+    _packed: Any = field(default=None, init=False)
+    _auto_alpha: float = field(default=0.0, init=False)  # what alpha="auto" means in the last fit
 
     predict_proba = Missing()
     predict_log_proba = Missing()
@@ -211,7 +232,9 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
-        check_choice("surrogate", self.surrogate, self._surrogates)
+        check_choice("surrogate", surrogate_name(self.surrogate), self._surrogates)
+        if surrogate_name(self.surrogate) == SMOOTH:
+            SmoothMaxMin.of(self.surrogate).validate()
         check_inner(self.solver)
         given = self.get_params(deep=False)
         for name in self._switches:
@@ -242,7 +265,14 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     @property
     def _surrogate(self) -> Any:
         """The surrogate."""
-        return SURROGATES[self.surrogate]()
+        name = surrogate_name(self.surrogate)
+        if name == SMOOTH:
+            return SmoothCost(float(SmoothMaxMin.of(self.surrogate).strength))
+        return SURROGATES[name]()
+
+    @property
+    def _is_smooth_max_min(self) -> bool:
+        return surrogate_name(self.surrogate) == SMOOTH
 
     def _check_kernel(self) -> None:
         """Refuse parameters of a kernel that no fit could use; most estimators have none."""
@@ -279,7 +309,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             usual = float(np.average(per_example, weights=weights))
         else:
             usual = usual_strength(squares, indptr, positions, weights, likelihood)
-        return self._strength.alpha_for(usual / weights.sum())
+        self._auto_alpha = float(usual / weights.sum())
+        return self._strength.alpha_for(self._auto_alpha)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Training and held-out examples among those that are used."""
@@ -302,6 +333,29 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 f"X has {width} {noun}, but {type(self).__name__} was fitted with {expected}."
             )
+
+    def _solve_and_keep(
+        self,
+        problem: Any,
+        settings: Settings,
+        keep: Callable[[np.ndarray], Any],
+        validate: Callable[[np.ndarray], float] | None = None,
+    ) -> None:
+        """Solve a problem, and call ``keep`` with the weights."""
+        keep(self._solve(problem, settings, validate).weights)
+        if self._keeps_packed and self._packed is None:
+            self._packed = Packed(problem, settings, keep, self._auto_alpha)
+
+    def _fit_again(self, strength: Any, max_iter: int | None = None) -> bool:
+        """Fit the data of the last fit with another alpha, if they were kept: see paths.py."""
+        if self._packed is None:
+            return False
+        problem, settings, keep, auto = self._packed
+        if max_iter is not None:
+            settings = settings._replace(max_iter=min(max_iter, settings.max_iter))
+        alpha = Strength.of(strength).alpha_for(auto)
+        self._solve_and_keep(problem.with_strength(alpha * problem.total_weight), settings, keep)
+        return True
 
     def _solve(
         self,

@@ -103,7 +103,8 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     Parameters
     ----------
     surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-margin"
-        The last two are for ``edges="none"``, and "auto" means that with them.
+        The last two are for ``edges="none"``, and "auto" means that with them. Or
+        :class:`SmoothMaxMin`.
     edges : {"auto", "none", "full", "tree"} or list of pairs, default="auto"
         Which labels interact: every pair has a table of four weights, by the presence of both.
         "full" is all pairs; "tree" the spanning tree of the labels with the largest mutual
@@ -211,20 +212,24 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         self.classes_ = classes
         self.y_format_ = sets.format
         self.edges_ = edges
+
+        def keep(weights_now: np.ndarray) -> None:
+            self._keep_weights(problem, weights_now, X, train)
+
         validate = None
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._keep_weights(problem, weights_now, X, train)
+                keep(weights_now)
                 return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
         part = indicator[train]
         if len(edges) and (part == HIDDEN).any():
             alone = self._separable_problem(edges, part, costs / len(classes), *common)
-            result = self._solve_hidden(problem, alone, part, X, train, settings, validate)
+            found = self._solve_hidden(problem, alone, part, X, train, settings, validate)
+            keep(found.weights)
         else:
-            result = self._solve(problem, settings, validate)
-        self._keep_weights(problem, result.weights, X, train)
+            self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     def _check_max_iter(self) -> int:
@@ -233,7 +238,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     def _separable_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         structure = Multilabel(indicator.ravel(), indicator.shape[1], costs)
         surrogate = self._surrogate
-        if self.surrogate == "smooth-max-min":  # of the size of the loss of a label
+        if self._is_smooth_max_min:  # of the size of the loss of a label
             surrogate = surrogate._replace(strength=surrogate.strength / indicator.shape[1])
         return Problem(structure, surrogate, rows, alpha, weights, n_threads)
 
@@ -266,7 +271,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
-        if self.surrogate == "smooth-max-min" and self.class_weight is not None:
+        if self._is_smooth_max_min and self.class_weight is not None:
             raise ValueError(
                 "surrogate='smooth-max-min' of label sets needs class_weight=None; received "
                 f"{self.class_weight!r}. Use surrogate='max-min' with weights."
@@ -348,7 +353,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _logits(self, scores: np.ndarray) -> np.ndarray:
         """Log odds of presence."""
-        if self.surrogate != "smooth-max-min":
+        if not self._is_smooth_max_min:
             return scores
         cost = 1.0 / scores.shape[1]
         return label_logits(scores, cost, self._surrogate.strength * cost)

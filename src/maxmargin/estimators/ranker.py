@@ -48,7 +48,8 @@ class LabelRanker(KernelModel, StructuredEstimator):
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf", "quadratic"}, default="max-margin"
+        "quadratic" is least squares of the matrix of items and positions.
     y_format : {"ranks", "orderings", "auto"}, default="auto"
         How rankings are written, in ``fit``, ``predict`` and ``score`` alike. "auto" means ranks,
         with a warning if the rows of ``y`` could as well be orderings. "ranks":
@@ -92,6 +93,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
     items: Any = None
 
     _traits = Ranking.traits()
+    _surrogates = ("max-margin", "max-min", "crf", "quadratic")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -137,15 +139,18 @@ class LabelRanker(KernelModel, StructuredEstimator):
             weights[train],
             settings.n_threads,
         )
+
+        def keep(weights_now: np.ndarray) -> None:
+            self._keep_columns(weights_now.reshape(-1, M * M), X, train)
+
         validate = None
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._keep_columns(weights_now.reshape(-1, M * M), X, train)
+                keep(weights_now)
                 return self._right(X[held_out], positions[held_out], weights[held_out])
 
-        result = self._solve(problem, settings, validate)
-        self._keep_columns(result.weights.reshape(-1, M * M), X, train)
+        self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     # --- prediction -------------------------------------------------------------------------

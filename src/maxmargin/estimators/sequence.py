@@ -23,6 +23,7 @@ from ..structures.masks import (
     known_positions,
     transition_masks,
 )
+from ..surrogates.cost import SMOOTH
 from ..tasks import task_of
 from ._base import StructuredEstimator, with_parameters
 from ._chain_probability import ChainProbabilities
@@ -37,6 +38,12 @@ from ._sequence_data import (
     take_labelled,
 )
 from .values import HammingLoss
+
+_NO_SMOOTH = (
+    "label sequences: its value has no closed form there (the best predictions at all positions "
+    "depend on each other through the transitions), and no iterative oracle is implemented. Use "
+    "surrogate='crf' for probabilities, or 'max-min'."
+)
 
 
 @documented(
@@ -139,7 +146,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     feature_min_count: int = 1
 
     _switches = (*StructuredEstimator._switches, "boundary_weights")
-    _traits = Chain.traits()
+    _traits = Chain.traits()._replace(refuses={SMOOTH: _NO_SMOOTH})
+    _surrogates = ("max-margin", "max-min", "crf", SMOOTH)
 
     # --- training ---------------------------------------------------------------------------
 
@@ -205,20 +213,23 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             part.weights,
             settings.n_threads,
         )
+
+        def keep(weights: np.ndarray) -> None:
+            self._set_weights(weights, data.X, positions)
+
         validate = None
         if len(held_out):
             kept_out = data.take(held_out)
             right = self._validation(kept_out, masks, settings.n_threads)
 
             def validate(weights: np.ndarray) -> float:
-                self._set_weights(weights, data.X, positions)
+                keep(weights)
                 return right()
 
         if part.hidden.any():
-            result = self._solve_hidden(problem, part, settings, validate)
+            keep(self._solve_hidden(problem, part, settings, validate).weights)
         else:
-            result = self._solve(problem, settings, validate)
-        self._set_weights(result.weights, data.X, positions)
+            self._solve_and_keep(problem, settings, keep, validate)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
 
