@@ -35,7 +35,7 @@ from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.outline import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
-from ..strengths import Strength, usual_strength
+from ..strengths import SHARE, Strength, usual_strength
 from ..structures.traits import Traits
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
@@ -158,6 +158,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _surrogates: ClassVar[tuple[str, ...]] = ("max-margin", "max-min", "crf")
     _switches: ClassVar[tuple[str, ...]] = ("warm_start", "fit_intercept")
     _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
+    _share: ClassVar[float] = SHARE  # of the squared norm of the features in alpha="auto"
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
@@ -275,7 +276,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             per_example = np.broadcast_to(1.0 if likelihood else positions, weights.shape)
             usual = float(np.average(per_example, weights=weights))
         else:
-            usual = usual_strength(squares, indptr, positions, weights, likelihood)
+            usual = usual_strength(squares, indptr, positions, weights, likelihood, self._share)
         return self._strength.alpha_for(usual / weights.sum())
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
