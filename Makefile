@@ -1,5 +1,5 @@
 # Everything here needs only make and Python 3.11 or newer; the rest goes into .venv.
-#   make PYTHON=python3.12 test     uses another interpreter
+#   make PYTHON=python3.13 VENV=.venv-313 test     uses another interpreter
 
 PYTHON ?= python3
 VENV := .venv

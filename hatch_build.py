@@ -1,13 +1,17 @@
 """What goes into a wheel: the prebuilt kernels, if a checkout has built them from these sources,
-and the README with links that work on a package index.
+small data sets whose licences allow it, if the folder with data is there, and the README with links
+that work on a package index.
 
 A wheel with compiled code is for one version of Python and one kind of machine; without, for all.
 """
 
 from __future__ import annotations
 
+import csv
+import hashlib
 import importlib.util
 import json
+import os
 import re
 import sysconfig
 from pathlib import Path
@@ -18,6 +22,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 PREBUILT = "src/maxmargin/_prebuilt"
+DATASETS = "src/maxmargin/datasets"
 # Nothing in the code is bound to a version of glibc; numba's own wheels need at least this one.
 MANYLINUX = "manylinux_2_17"
 
@@ -37,6 +42,24 @@ def tag_of(record: dict[str, Any], machine: str) -> str:
     version = record["python"].removeprefix("cpython-")
     where = machine.replace("-", "_").replace(".", "_").replace("linux", MANYLINUX, 1)
     return f"cp{version}-cp{version}-{where}"
+
+
+def shared_data(root: Path, folder: Path) -> dict[str, str]:
+    """Files of data sets that a wheel may hold, and their places in it.
+
+    The data folder is not part of the sources: without it a wheel holds no data.
+    """
+    found = {}
+    with open(root / DATASETS / "registry.tsv", encoding="utf-8", newline="") as file:
+        chosen = [row for row in csv.DictReader(file, delimiter="\t") if row["wheel"] == "yes"]
+    for name, expected in (item.split(":") for row in chosen for item in row["files"].split()):
+        path = folder / name
+        if not path.is_file():
+            continue
+        if hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+            raise ValueError(f"{path} is not the file that {DATASETS}/registry.tsv describes.")
+        found[str(path)] = f"maxmargin/datasets/files/{name}"
+    return found
 
 
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?!https?://|#)([^)\s]+)\)")
@@ -71,14 +94,18 @@ class ReadmeHook(MetadataHookInterface):
         }
 
 
-class PrebuiltHook(BuildHookInterface):
-    """Adds the folder of prebuilt kernels and the tag of their platform."""
+class WheelHook(BuildHookInterface):
+    """Adds data sets, the folder of prebuilt kernels and the tag of their platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Called before a wheel is built; an editable installation has the folder anyway."""
+        """Called before a wheel is built; an editable installation has the folders anyway."""
+        if version == "editable":
+            return
         root = Path(self.root)
+        data = os.environ.get("MAXMARGIN_DATA") or root.parent / "shared" / "data"
+        build_data["force_include"] |= shared_data(root, Path(data))
         path = root / PREBUILT / "record.json"
-        if version == "editable" or not path.exists():
+        if not path.exists():
             return
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["sources"] != _sources(root).content_hash():

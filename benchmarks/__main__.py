@@ -31,6 +31,11 @@ NAMES = (
     "torch",
     "alpha",
     "text",
+    "path",
+    "tagging",
+    "chunk_gaps",
+    "label_sets",
+    "deprel",
 )
 
 

@@ -1,4 +1,4 @@
-"""The best path through 26 states alone: tokens a second for sequences of 1000."""
+"""The best path through 26 states alone: tokens per second for sequences of 1000."""
 
 from __future__ import annotations
 

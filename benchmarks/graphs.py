@@ -4,7 +4,7 @@ Both sides minimise the same hard problem (the relaxation to the local polytope)
 data, and are measured by the same function. Only the steps count, in CPU seconds of one thread;
 checks (for either side) and compilation do not.
 
-``OPTIMA`` are certified bounds of the optimum: primal and dual values of long runs, found once by
+``OPTIMA`` are certified bounds on the optimum: primal and dual values of long runs, found once by
 ``python -m benchmarks.graphs`` (minutes). Where they are within 0.5 %, the goal is 1.01 times the
 lower bound, so reaching it certifies the 1 %; otherwise it is 1.01 times the lowest value known.
 
@@ -30,7 +30,7 @@ from .graph_trace import Point, trace, warm_up
 from .harness import Line, Sample, Target
 from .problems import soft_agreement
 
-# Lower and upper bounds of the optimum: see the module's description.
+# Lower and upper bounds on the optimum: see the module's description.
 OPTIMA = {"yeast": (0.40311, 0.40313), "rcv1": (0.03411, 0.03418), "msrc21": (0.25696, 0.25713)}
 TARGETS = {"yeast": (10.0, 50.0), "rcv1": (50.0, 200.0), "msrc21": (100.0, 200.0)}
 ORACLES = {"yeast": "roof-duality", "rcv1": "roof-duality", "msrc21": "potts"}
@@ -167,7 +167,7 @@ def run(repeats: int) -> Iterator[Line]:
 
 
 def find_optimum(name: str, seconds: float) -> tuple[float, float]:
-    """Bounds of the optimum, each side the best of both methods."""
+    """Bounds on the optimum, each side the best of both methods."""
     problem = TASKS[name]().problem
     found = []
     for stepper in (ours(problem), LPBlockFrankWolfe(problem, rng=np.random.RandomState(0))):

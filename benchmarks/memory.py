@@ -4,7 +4,7 @@ All processes load the same words. One fits them all; one fits 20 of them, and s
 imports and the compiled code too. The difference is what grows with the data:
 
     features as CSR       12 bytes a non-zero, 16 a row, and the array they were packed from
-    Gram matrices          8 bytes a pair of positions of a word, each pair once
+    Gram matrices          8 bytes per pair of positions of a word, each pair once
     dual                  the non-zeros of the blocks, or the outputs remembered
     weights                8 bytes each, a few copies
 """

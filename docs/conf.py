@@ -29,8 +29,8 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-# No network is needed to build or to read: formulas stand as they are written.
-html_math_renderer = "as_written"
+# Formulas are MathML, which browsers draw: no network is needed to build or to read.
+html_math_renderer = "mathml"
 templates_path = ["_templates"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 exclude_patterns = ["_build", "_templates", "results/quick", "**/README.txt", "generated/*.txt"]
@@ -91,21 +91,41 @@ html_theme_options = {
     "footer_end": [],
 }
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["style.css"]
 suppress_warnings = ["config.cache"]
 
 
 def _inline_formula(translator, node):
-    from docutils import nodes
-
-    translator.body.append(f"<code>{translator.encode(node.astext())}</code>")
-    raise nodes.SkipNode
+    """A formula in a line of text."""
+    _write_mathml(translator, node, as_block=False)
 
 
 def _formula(translator, node):
-    from docutils import nodes
+    """A formula in a line of its own, which scrolls where it is too wide."""
+    translator.body.append('<div class="formula">')
+    _write_mathml(translator, node, as_block=True, end="</div>")
 
-    translator.body.append(f"<pre>{translator.encode(node.astext())}</pre>")
+
+def _write_mathml(translator, node, as_block, end=""):
+    from docutils import nodes
+    from docutils.utils.math.latex2mathml import tex2mathml
+
+    translator.body.append(tex2mathml(node.astext(), as_block=as_block) + end)
     raise nodes.SkipNode
+
+
+# What is no prose: code, and formulas that are marked as such.
+_LITERAL = re.compile(r"(```.*?```|`[^`]*`|\$\$.*?\$\$|^ {4}.*?$)", re.DOTALL | re.MULTILINE)
+_INDEX = re.compile(r"(?<![^\W_])([^\W\d_])_(?:\{([^{}]*)\}|([^\W_]{1,2})(?![^\W_]))")
+
+
+def _lower_indices(app, docname, source):
+    """Indices in the text of the page on mathematics, x_i, are set lower."""
+    if docname == "mathematics":
+        parts = _LITERAL.split(source[0])
+        parts[::2] = [_INDEX.sub(r"\1<sub>\2\3</sub>", part) for part in parts[::2]]
+        source[0] = "".join(parts)
 
 
 def _skip_routing(app, what, name, member, skip, options):
@@ -126,7 +146,8 @@ def _link_gallery(app, docname, source):
 
 
 def setup(app):
-    """Formulas as text, no methods that route metadata, links to the gallery."""
+    """Formulas as MathML, no methods that route metadata, links to the gallery."""
     app.connect("source-read", _link_gallery)
+    app.connect("source-read", _lower_indices)
     app.connect("autodoc-skip-member", _skip_routing)
-    app.add_html_math_renderer("as_written", (_inline_formula, None), (_formula, None))
+    app.add_html_math_renderer("mathml", (_inline_formula, None), (_formula, None))

@@ -27,7 +27,7 @@ from .store import RESULTS
 class Plan(NamedTuple):
     """How much training a surrogate gets."""
 
-    sentences: int | None  # the first so many; None: all
+    sentences: int | None  # how many of the first ones; None: all
     passes: int
     strengths: tuple[float, ...]  # multiples of C = 1 for the summed loss
 
@@ -56,7 +56,7 @@ def load(split: str, most: int | None = None) -> tuple[list, list]:
 def train(
     X: list, y: list, passes: int, strength: float, surrogate: str, every: int = 0, **options: Any
 ):
-    """A model after so many passes, and the CPU seconds they took."""
+    """A model after a number of passes, and the CPU seconds they took."""
     words = sum(map(len, X)) if surrogate != "crf" else len(X)
     alpha = strength * words / len(X) ** 2
     solver = Checked("auto", every=every or passes)

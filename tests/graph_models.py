@@ -83,8 +83,7 @@ def small_problem(kind="pairs", *, seed=0, n=5, alpha=0.1, max_min=False, **opti
 def dense_rows(problem):
     rows = problem.rows
     n = len(rows.squares)
-    values = rows.values if hasattr(rows, "values") else None
-    return np.hstack([values, np.full((n, 1), rows.bias)])
+    return np.hstack([rows.values, np.full((n, 1), rows.bias)])
 
 
 class PlainModel:

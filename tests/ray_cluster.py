@@ -9,7 +9,7 @@ import pytest
 
 from maxmargin import Partitioned, distributed
 from maxmargin.distributed.ray import RayEngine
-from test_distributed import assert_brackets
+from test_distributed import assert_brackets, assert_survives_ctrl_c
 from test_partitions import KINDS, X, Y, bits, flat, optimum
 
 ray = pytest.importorskip("ray")
@@ -71,3 +71,7 @@ def test_a_killed_actor_leaves_the_certificate_true(at):
 def test_an_address_that_nobody_answers():
     with pytest.raises(ConnectionError, match="nobody answers at ray://"):
         distributed.fit(flat(), (X, Y), engine="ray://127.0.0.1:1")
+
+
+def test_ctrl_c_returns_the_best_model_and_leaves_no_process(tmp_path):
+    assert_survives_ctrl_c("ray", tmp_path)

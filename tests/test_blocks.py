@@ -29,7 +29,7 @@ parts = st.one_of(
 
 @st.composite
 def histories(draw):
-    """Sizes of the blocks, room at the start, and a sequence of (block, new value)."""
+    """Sizes of the blocks, capacity at the start, and a sequence of (block, new value)."""
     sizes = draw(st.lists(st.integers(1, 40), min_size=1, max_size=6))
     expected = draw(st.integers(0, 60))
     stores = []
@@ -98,7 +98,7 @@ def test_the_pool_grows_and_stays_near_what_it_holds():
     assert_holds(blocks, model, [size] * n)
     assert_sound(blocks)
     assert len(blocks.index) > first_length
-    # Every block has room for at most 3/2 of the most it ever held, plus 2; the pool, 3/2 of that.
+    # A block has capacity for at most 3/2 of the most it ever held, plus 2; the pool, 3/2 of that.
     assert len(blocks.index) <= 1.5 * n * (1.5 * size + 2) + 1.5 * size + 2
 
 

@@ -1,4 +1,4 @@
-"""Max-min margin on sequences: values against a convex solver, certificates, manners."""
+"""Max-min margin on sequences: values against a convex solver, certificates, interface."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ def test_the_step_along_a_direction_is_the_best(constrained, seed):
     assert value >= max(values) - 1e-12
 
 
-# --- manners --------------------------------------------------------------------------------
+# --- interface ------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

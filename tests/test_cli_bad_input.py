@@ -6,9 +6,11 @@ import errno
 import gzip
 import os
 import re
+import socket
 import subprocess
 import sys
 import zipfile
+from unittest import mock
 
 import pytest
 
@@ -116,6 +118,42 @@ def test_a_large_file_is_refused_with_its_size(refused, folder):
 )  # fmt: skip
 def test_bad_options(refused, options, said):
     assert said in refused("train", "multiclass", "a.csv", "-o", "m.mm", *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--partitions", "3"], "--partitions is for --workers and --cluster"),
+        (["--workers", "0"], "--workers"),
+        (["--workers", "2", "--cluster", "tcp://host:1"], "a cluster of Dask has its own"),
+        (["--workers", "2", "--partitions", "0"], "--partitions"),
+        (["--cluster", "here"], "scheme://host:port"),
+        (["--cluster", "ray://host"], "scheme://host:port"),
+        (["--cluster", "tcp://127.0.0.1:{port}"], "nobody answers at tcp://127.0.0.1"),
+        (["--cluster", "ray://127.0.0.1:{port}"], "nobody answers at ray://127.0.0.1"),
+    ],
+)
+def test_bad_clusters(refused, monkeypatch, options, said):
+    fakes = dict.fromkeys(("ray", "distributed"), mock.MagicMock())
+    fakes["ray"].is_initialized.return_value = False
+    for name, fake in fakes.items():  # nothing is started
+        monkeypatch.setitem(sys.modules, name, fake)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+    options = [option.format(port=port) for option in options]
+    code = 1 if "nobody" in said else 2
+    assert said in refused("train", "multiclass", "a.csv", "-o", "m.mm", *options, code=code)
+
+
+@pytest.mark.parametrize(
+    ("options", "extra"), [(["--workers", "2"], "dask"), (["--cluster", "ray"], "ray")]
+)
+def test_clusters_name_their_extras(refused, monkeypatch, options, extra):
+    for name in ("ray", "distributed"):
+        monkeypatch.setitem(sys.modules, name, None)
+    said = refused("train", "multiclass", "a.csv", "-o", "m.mm", *options, code=1)
+    assert f"maxmargin[{extra}]" in said
 
 
 def test_unknown_tasks_and_commands(refused):

@@ -165,4 +165,4 @@ def test_ordered_texts_need_an_order(run, tmp_path):
     rows = [f"{k},{('low', 'medium', 'high')[k // 4]}" for k in range(12)]
     (tmp_path / "o.csv").write_text("\n".join(["u,label", *rows]))
     code, _, err = run("train", "ordinal", "o.csv", "-o", "o.mm")
-    assert code == 2 and "--order high,low,medium" in err
+    assert code == 2 and "with --order A,B,C; they are high, low, medium" in err

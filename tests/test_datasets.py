@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import importlib.util
+import json
 import re
 import urllib.error
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -139,25 +143,28 @@ def test_what_was_fetched_stays(tmp_path, monkeypatch):
     import sklearn.datasets
     from sklearn.utils import Bunch
 
-    calls = []
+    calls, name = [], "birds"
 
-    def answer(name, version, **options):
-        calls.append((name, version))
+    def answer(data_id, **options):
+        calls.append(data_id)
         target = np.array([["TRUE", "FALSE"], ["FALSE", "TRUE"]], object)
         return Bunch(
             data=np.array([[1.0], [2.0]]), target=target, feature_names=["x"],
-            target_names=["calm", "angry"],
+            target_names=["calm", "angry"], details={"name": name},
         )  # fmt: skip
 
     monkeypatch.setattr(sklearn.datasets, "fetch_openml", answer)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("MAXMARGIN_DATA", str(tmp_path))
     entry = datasets.entry_of("emotions")
+    with pytest.raises(DatasetError, match="40589 of OpenML is 'birds'; expected 'emotions'"):
+        datasets.load("emotions")
     assert not datasets.is_available(entry)
+    name = "emotions"
     for _ in range(2):
         data = datasets.load("emotions")
         assert data.y.tolist() == [[1, 0], [0, 1]] and data.label_names == ["calm", "angry"]
-    assert calls == [("emotions", 4)] and datasets.is_available(entry)
+    assert calls == [40589] * 2 and datasets.is_available(entry)
 
 
 @pytest.mark.parametrize(("name", "suffix"), [("iris", ".csv"), ("diabetes", ".npz")])
@@ -189,12 +196,51 @@ def test_export_of_sequences_and_graphs(tmp_path):
 def test_every_data_set_says_where_it_is_from():
     for name in datasets.names():
         entry = datasets.entry_of(name)
-        assert entry.licence and entry.origin and entry.how, name
-        assert (entry.n_bytes is not None) == bool(entry.files), name
+        assert entry.licence and entry.origin and entry.how and entry.n_bytes > 0, name
     yeast = datasets.entry_of("yeast")
     assert yeast.how == (
-        "maxmargin datasets fetch yeast (OpenML) or put yeast.npz into the folder MAXMARGIN_DATA"
+        "maxmargin datasets fetch yeast (OpenML: yeast, 40597), or put yeast.npz into the folder "
+        "MAXMARGIN_DATA"
     )
+
+
+def test_numbers_at_openml_are_those_that_scikit_learn_knows():
+    """One of them is among the answers of OpenML that scikit-learn keeps for its own tests."""
+    import sklearn.datasets
+
+    name, number = datasets.entry_of("emotions").openml
+    kept = Path(sklearn.datasets.__file__).parent / f"tests/data/openml/id_{number}"
+    if not kept.is_dir():
+        pytest.skip("scikit-learn is installed without its tests")
+    with gzip.open(kept / f"api-v1-jd-{number}.json.gz", "rt", encoding="utf-8") as file:
+        about = json.load(file)["data_set_description"]
+    assert (about["id"], about["name"], about["licence"]) == (str(number), name, "Public")
+
+
+def test_wheels_hold_what_is_free_and_small(tmp_path, monkeypatch):
+    shipped = [name for name in datasets.names() if datasets.entry_of(name).in_wheel]
+    assert shipped == ["segment", "mfeat_fac", "snakes"]
+    notice = (Path(datasets.__file__).parent / "NOTICE.txt").read_text(encoding="utf-8")
+    places = load_hook().shared_data(realdata.REPOSITORY, realdata.data_folder())
+    assert len(places) == 3 and load_hook().shared_data(realdata.REPOSITORY, tmp_path) == {}
+    for path, place in places.items():
+        assert place.startswith("maxmargin/datasets/files/") and f"{Path(path).name}:" in notice
+    # Where there is no other folder, the files of the package are read.
+    monkeypatch.setattr(datasets, "SHIPPED", realdata.data_folder())
+    monkeypatch.setenv("MAXMARGIN_DATA", str(tmp_path / "none"))
+    assert datasets.load("segment").X.shape == (2310, 19)
+    (tmp_path / "snakes.npz").write_bytes(b"something else")
+    with pytest.raises(ValueError, match="is not the file that"):
+        load_hook().shared_data(realdata.REPOSITORY, tmp_path)
+
+
+def load_hook():
+    """What builds the wheel."""
+    pytest.importorskip("hatchling")
+    spec = importlib.util.spec_from_file_location("hatch", realdata.REPOSITORY / "hatch_build.py")
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    return hook
 
 
 def test_sizes_are_those_of_the_files():

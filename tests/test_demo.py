@@ -202,7 +202,9 @@ def test_demo_certifies_and_beats_its_baselines(tour):
         assert gap <= (5.0 if re.match("Sets|Grids|Graphs|Trees", title) else 1.0), "its tolerance"
     assert gains["Words"] > 3, "transitions help"
     assert gains["Ordered classes"] < -0.1, "a distance"
-    for name, least in {"Sets of labels": 3, "Grids": 8, "Graphs": 5, "Matchings": 1}.items():
+    least_gains = {"Sets of labels": 3, "Grids": 8, "Graphs": 5, "Rankings": 5, "Matchings": 1,
+                   "Trees": 3}  # fmt: skip
+    for name, least in least_gains.items():
         assert gains[name] > least, "what is near, or excluded, or taken, helps"
 
 

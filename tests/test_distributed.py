@@ -5,17 +5,28 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
+from contextlib import suppress
 from unittest import mock
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 
-from maxmargin import Partitioned, SequenceLabeler, distributed
-from maxmargin.distributed import Shards, worker
+from maxmargin import (
+    MultiLabelClassifier,
+    Partitioned,
+    SequenceLabeler,
+    TreeParser,
+    datasets_made,
+    distributed,
+)
+from maxmargin.distributed import Shards, hashed, worker
 from maxmargin.distributed.dask import DaskEngine
 from maxmargin.distributed.engines import VersionError
 from maxmargin.files import FileError
@@ -163,6 +174,60 @@ def test_a_killed_worker_leaves_the_certificate_true_and_no_process_behind():
     assert not any(map(alive, pids))
 
 
+INTERRUPTED = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started this may ignore it
+from maxmargin import distributed
+from test_partitions import X, Y, flat
+if __name__ == "__main__":
+    model = flat(tol=1e-15, max_iter=10**9, callbacks=lambda check: print("check", flush=True))
+    distributed.fit(model, (X, Y), engine=eval(sys.argv[1]), n_workers=2)
+    print(model.status_, model.primal_, model.dual_)
+"""
+
+
+def below(pid):
+    """Processes that a process has started, and that these have started."""
+    parents = {}
+    for other in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError), open(f"/proc/{other}/stat") as file:  # unless it has ended
+            parents[int(other)] = int(file.read().rsplit(")", 1)[1].split()[1])
+    found, new = set(), {pid}
+    while new:
+        new = {other for other, parent in parents.items() if parent in new} - found
+        found |= new
+    return found
+
+
+def assert_survives_ctrl_c(engine, tmp_path):
+    """Interrupt a fit as a terminal does, all of its processes: it returns the best model."""
+    script = tmp_path / "interrupted.py"
+    script.write_text(INTERRUPTED)
+    run = subprocess.Popen(
+        [sys.executable, str(script), repr(engine)], stdout=subprocess.PIPE, text=True,
+        start_new_session=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    for _ in range(3):
+        assert run.stdout.readline() == "check\n"
+    pids = below(run.pid)
+    os.killpg(run.pid, signal.SIGINT)
+    last = run.communicate(timeout=120)[0].splitlines()[-1].split()
+    assert run.returncode == 0 and last[0] == "interrupted"
+    best = optimum()
+    assert float(last[2]) <= best + 1e-9 and best <= float(last[1]) + 1e-9
+    deadline = time.monotonic() + 20
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.more
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="looks at processes in /proc")
+@pytest.mark.parametrize("engine", [None, "threads", "disk"])
+def test_ctrl_c_returns_the_best_model_and_leaves_no_process(engine, tmp_path):
+    assert_survives_ctrl_c(engine, tmp_path)
+
+
 def test_a_client_that_is_closed_in_the_middle(client):
     other = cluster_of.Client(client.scheduler.address, set_as_default=False)
     model = flat(tol=1e-6, callbacks=lambda check: other.close() if check.passes >= 2 else None)
@@ -248,6 +313,55 @@ def test_shards_of_sparse_rows_and_of_tables(tmp_path):
         assert_brackets(distributed.fit(flat(), shards, engine="disk"), whole)
 
 
+def test_shards_of_trees(tmp_path):
+    """All have weights of the same number, however few sentences one of them has."""
+    made = datasets_made.make_sentences(6)
+    for name, part in (("a", slice(0, 5)), ("b", slice(5, 6))):
+        lines = []
+        for words, heads in zip(made.X[part], made.y[part], strict=True):
+            for k, ((form, tag), head) in enumerate(zip(words, heads, strict=True), 1):
+                lines.append(f"{k}\t{form}\t_\t{tag}\t_\t_\t{head}\tdep\t_\t_")
+            lines.append("")
+        (tmp_path / f"{name}.conllu").write_text("\n".join([*lines, ""]))
+    shards = Shards(str(tmp_path / "*.conllu"), "tree")
+    found = distributed.fit(TreeParser(random_state=0), shards, engine="disk")
+    sentences = [s for shard in shards.shards for s in shard.load()[0]]
+    whole = TreeParser(hash_bits=20, random_state=0)
+    assert_brackets(found, whole.fit(sentences, [s.heads for s in sentences]))
+
+
+def test_hashed_shards(tmp_path):
+    """Without collisions the model is that of names: other columns, nothing else."""
+    rng = np.random.RandomState(0)
+    every = [[("abcd"[i], "XY"[i % 2]) for i in rng.randint(0, 4, n)] for n in (3, 2, 4) * 2]
+    for k in range(2):
+        write_conll(tmp_path / f"{k}.conll", every[k::2])
+    pattern, hasher = str(tmp_path / "*.conll"), FeatureHasher(1 << 16)
+    shards, named = Shards(pattern, "sequence", hasher=hasher), Shards(pattern, "sequence")
+    X = [x for shard in named.shards for x in shard.load()[0]]
+    rows = sp.vstack(hashed(X, hasher))
+    names = DictVectorizer().fit([features for x in X for features in x]).feature_names_
+    assert len(np.unique(rows.indices)) == len(names)  # no collisions
+    found = distributed.fit(SequenceLabeler(random_state=0), shards, engine="disk")
+    whole = distributed.fit(SequenceLabeler(random_state=0), named, engine="disk")
+    assert found.n_features_in_ == 1 << 16 and found.vectorizer_ is None
+    assert found.alpha_ == pytest.approx(whole.alpha_, rel=1e-12)
+    assert_brackets(found, whole)
+    inputs = hashed(X, hasher)
+    expected = [p.tolist() for p in whole.predict(X)]
+    assert [p.tolist() for p in found.predict(inputs)] == expected
+    assert [p.tolist() for p in distributed.predict(found, shards, engine="disk")] == expected
+
+
+def test_hashers_are_for_feature_dicts(tmp_path):
+    np.savez(tmp_path / "0.npz", X=X, y=Y)
+    with pytest.raises(FileError, match=r"0\.npz: hasher= is for feature dicts"):
+        shards = Shards(str(tmp_path / "0.npz"), "multiclass", hasher=FeatureHasher(8))
+        distributed.fit(flat(), shards, engine="disk")
+    with pytest.raises(ValueError, match="input_type='dict'; received 'pair'"):
+        Shards(str(tmp_path / "0.npz"), "multiclass", hasher=FeatureHasher(8, input_type="pair"))
+
+
 def test_more_shards_continue_the_dual(tmp_path):
     rng = np.random.RandomState(1)
     words = ("ab", "ab", "abc")  # the last shard has a feature that no other has
@@ -286,6 +400,7 @@ def test_bad_shards(tmp_path):
     [
         ({"early_stopping": True}, "early_stopping=True is not available"),
         ({"class_weight": "balanced"}, "class_weight='balanced' needs"),
+        ({"feature_min_count": 2}, "feature_min_count=2 counts all positions: use 1"),
     ],
 )
 def test_parameters_that_need_all_data(tmp_path, params, message):
@@ -293,6 +408,21 @@ def test_parameters_that_need_all_data(tmp_path, params, message):
     shards = Shards(str(tmp_path / "0.conll"), "sequence")
     with pytest.raises(ValueError, match=message):
         distributed.fit(SequenceLabeler(**params), shards, engine="disk")
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (TreeParser(order=2), "order=2 chooses candidate heads"),
+        (TreeParser(labels=True), "labels are trained after the heads: use labels=False"),
+        (MultiLabelClassifier(), "edges='auto' chooses pairs of labels: use 'none', 'full'"),
+        (MultiLabelClassifier(edges="tree"), "edges='tree' chooses"),
+    ],
+)
+def test_choices_that_partitions_would_make_differently(tmp_path, model, message):
+    (tmp_path / "0.csv").touch()
+    with pytest.raises(ValueError, match=message):
+        distributed.fit(model, Shards(str(tmp_path / "0.csv"), "tree"), engine="disk")
 
 
 def test_data_that_no_engine_knows():

@@ -95,7 +95,7 @@ def with_constant(X):
 
 
 def flat_examples(X, y, losses):
-    """Outputs of a problem with one label a row; weights are inputs by label."""
+    """Outputs of a problem with one label per row; weights are inputs by label."""
     examples = []
     for x, truth in zip(X, y, strict=True):
         features = [np.outer(x, np.eye(K)[k]).ravel() for k in range(K)]

@@ -1,4 +1,4 @@
-"""Labels of graphs: agreement with chains, formats, void nodes, manners, factor graphs."""
+"""Labels of graphs: agreement with chains, formats, void nodes, interface, factor graphs."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_weights_of_classes_and_nodes():
     assert fitted(class_weight="balanced", max_iter=10).primal_ != fitted(max_iter=10).primal_
 
 
-# --- manners --------------------------------------------------------------------------------
+# --- interface ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,7 @@ def test_the_objective_never_rises_on_cycles(surrogate, tmp_path):
     falls = np.diff([found.objective for found in model.rounds_])
     assert len(model.rounds_) and (falls <= 0.0).all()
     assert model.objective_ == model.rounds_[-1].objective <= model.primal_
-    if surrogate == "max-margin":  # relaxed: an upper bound of the exact objective
+    if surrogate == "max-margin":  # relaxed: an upper bound on the exact objective
         assert enumerated(model, X3, MARKED3) <= model.objective_ + 1e-9
     save(model, tmp_path / "model")
     assert load(tmp_path / "model").objective_ == model.objective_

@@ -231,7 +231,7 @@ def test_hidden_letters_of_real_words_help(ocr, surrogate):
     assert latent > accuracy([x[i] for i in whole], [y[i] for i in whole]) + 0.2
 
 
-# --- manners --------------------------------------------------------------------------------
+# --- interface ------------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:.*hidden labels only")

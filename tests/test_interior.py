@@ -47,7 +47,7 @@ def game_value(scores, n):
 
 
 def solved(scores, centre, curvature, factor, accuracy, n):
-    """Bounds of the game without the quadratic term, the pair, and the regret of nu."""
+    """Bounds on the game without the quadratic term, the pair, and the regret of nu."""
     mu, nu = np.full(n * n, np.nan), np.full(n * n, np.nan)
     work = np.full(birkhoff_game_work(n, factor.shape[1]), np.nan)
     upper, regret = interior_pair(centre, scores, curvature, factor, accuracy, n, work, nu, mu)

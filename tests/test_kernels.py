@@ -32,7 +32,8 @@ from maxmargin import (
     load,
     save,
 )
-from maxmargin.features.kernels import GramRows, KernelRows
+from maxmargin.features.kernels import KernelRows
+from maxmargin.features.rows import FeatureRows
 from samebits import assert_same
 
 X, Y = load_iris(return_X_y=True)
@@ -217,10 +218,11 @@ def packed_rows(**options):
 
 
 def test_budget_decides_the_store():
-    assert isinstance(packed_rows(kernel="rbf"), GramRows)
+    rows = packed_rows(kernel="rbf")
+    assert isinstance(rows, FeatureRows) and rows.in_kernel_space
     n = len(X)
     just = n * n * 8 / 2**20
-    assert isinstance(packed_rows(kernel=RBF(cache_size=just)), GramRows)
+    assert isinstance(packed_rows(kernel=RBF(cache_size=just)), FeatureRows)
     rows = packed_rows(kernel=RBF(cache_size=just * 0.99))
     assert isinstance(rows, KernelRows)
     assert rows.lines.nbytes <= 0.99 * just * 2**20

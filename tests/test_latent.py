@@ -385,7 +385,7 @@ def test_without_a_weight_of_coordinates_the_nearest_map_explains():
 
 
 def test_random_training_over_everything_is_exact_training():
-    """So many uniform draws that T(w, x) holds all structures: the same weights, step by step."""
+    """Enough uniform draws that T(w, x) holds all structures: the same weights, step by step."""
     X, y = matchings(8, seed=1)
     problem = Latent(Permutation(3), SMALL_MAP).pack(X, y)
     results = []

@@ -1,4 +1,4 @@
-"""The front door of latent variables: manners, files, promises, and errors that name the place."""
+"""The estimator of latent variables: interface, files, promises, and errors that name the place."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_outputs_are_not_all_alike():
     assert len({tuple(y) for y in Y}) >= 3 and len({tuple(z) for z in Z}) >= 3
 
 
-# --- manners -------------------------------------------------------------------------------------
+# --- interface -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trainer", ["random", "all", "lssvm"])

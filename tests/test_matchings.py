@@ -1,4 +1,4 @@
-"""Matching of point sets: structure against enumeration, optimum by a convex solver, manners."""
+"""Matching of point sets: structure against enumeration, optimum by a convex solver, interface."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_point_sets_are_turned_into_pair_features():
     assert given.score(ready, y) == pytest.approx(wanted)
 
 
-def test_manners(tmp_path):
+def test_interface(tmp_path):
     X, y, _ = problem_data((4, 3, 5, 4, 3, 4, 5, 2, 3, 4), noise=0.3)
     search = GridSearchCV(Matcher("max-min", random_state=0), {"alpha": [0.01, 10.0]}, cv=2)
     search.fit(X, y)

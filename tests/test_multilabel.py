@@ -182,7 +182,7 @@ def data(n=12, L=3):
 
 
 def convex_optimum(surrogate, X, Y, costs, weights, alpha):
-    """Two weight vectors a label, the surrogates in their textbook form."""
+    """Two weight vectors per label, the surrogates in their textbook form."""
     n, L = Y.shape
     X = np.hstack([X, np.ones((n, 1))])
     absent, present = cp.Variable((X.shape[1], L)), cp.Variable((X.shape[1], L))

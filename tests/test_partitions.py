@@ -20,6 +20,7 @@ from maxmargin import (
     Partitioned,
     SequenceLabeler,
     SoftAgreement,
+    TreeParser,
     load,
     save,
 )
@@ -279,6 +280,20 @@ def problem_of(model):
 def test_what_does_not_go_together_is_refused(model, message):
     with pytest.raises(ValueError, match=message):
         model.fit(X, Y)
+
+
+def test_trees_of_order_two_have_no_parts():
+    words, heads = [[("a", "N"), ("b", "V")]] * 2, [[2, 0]] * 2
+    for params, n_partitions in (({"solver": Partitioned("auto", 2)}, None), ({}, 2)):
+        model = TreeParser(order=2, **params)
+        with pytest.raises(ValueError, match="order=2 does not train in partitions; use order=1"):
+            on(Threads() if n_partitions else None, model, words, heads, n_partitions)
+
+
+def test_hidden_labels_of_a_crf_have_no_parts():
+    hidden = [[None, *tags[1:].tolist()] for tags in TAGS]
+    with pytest.raises(ValueError, match=r"complete labels \(n_partitions=1\)"):
+        chains("crf", solver=Partitioned("auto", 2)).fit(WORDS, hidden)
 
 
 def test_soft_penalties_have_no_parts():

@@ -40,6 +40,28 @@ def test_points_of_a_path_agree_with_separate_fits_up_to_their_gaps():
             assert found.scores[j, k] == alone.score(X[test], Y[test])
 
 
+def test_packed_data_are_fitted_again_as_by_a_new_fit():
+    sets = np.column_stack([Y == "a", Y != "b"]).astype(int)
+    ranks = np.argsort(np.argsort(X[:, :3], axis=1), axis=1) + 1
+    grids = [rng.normal(size=(2, 2, 1)) for _ in range(8)]
+    known = {"tol": 1e-4, "random_state": 0}
+    for model, features, outputs in [
+        (SequenceLabeler(**known), SEQUENCES, LABELS),
+        (MultiLabelClassifier(**known), X, sets),
+        (LabelRanker(y_format="ranks", **known), X, ranks),
+        (GridLabeler(**known), grids, [g[..., 0] > 0 for g in grids]),
+    ]:
+        model.set_params(alpha=TimesAuto(5.0), warm_start=True)
+        model._keeps_packed = True
+        model.fit(features, outputs)
+        assert model._fit_again(TimesAuto(1.0))
+        alone = clone(model).set_params(alpha="auto", warm_start=False).fit(features, outputs)
+        assert model.alpha_ == alone.alpha_
+        assert max(model.dual_, alone.dual_) <= min(model.primal_, alone.primal_)
+        assert model.gap_ <= 1e-4 * model.primal_
+        assert model.score(features, outputs) == pytest.approx(alone.score(features, outputs))
+
+
 def test_results_do_not_depend_on_the_number_of_threads():
     model = MulticlassClassifier(random_state=0)
     one, two = (path(model, X, Y, grid=4, cv=3, n_jobs=jobs) for jobs in (1, 2))
@@ -92,13 +114,22 @@ def test_alpha_by_cross_validation():
     assert "cv_results_" not in vars(model)
 
 
-def test_the_path_ends_where_scores_stop_rising():
-    whole = path(MulticlassClassifier(random_state=0), X, Y, grid=12, cv=3)
-    short = path(MulticlassClassifier(random_state=0), X, Y, grid=12, cv=3, patience=2)
-    n = len(short.strengths)
-    assert 3 <= n < 12 and np.array_equal(short.scores, whole.scores[:n])
-    means = short.scores.mean(axis=1)
-    assert max(means[-2:]) <= max(means[:-2]) + 0.25 * whole.scores.std(axis=1).max()
+def test_a_search_computes_the_points_around_the_best():
+    model = MulticlassClassifier(random_state=0)
+    found = path(model, X, Y, grid=20, cv=3, patience=3)
+    grid = [strength.factor for strength in path(model, X, Y, grid=20, cv=2).strengths]
+    places = [grid.index(strength.factor) for strength in found.strengths]
+    skipped = [grid.index(strength.factor) for strength in found.skipped]
+    assert places == sorted(places) and sorted(places + skipped) == list(range(20))
+    assert places[:2] == [2, 6] and skipped  # far apart at first
+    means, best = found.scores.mean(axis=1), found.best_index
+    error = found.scores[best].std() / np.sqrt(3)
+    near = [k for k in (places[best] - 4, places[best] + 4) if 0 <= k < 20]
+    flat = all(k in places and means[places.index(k)] >= means[best] - error for k in near)
+    assert flat or {places[best] - 1, places[best] + 1} & set(places)
+    # Two more strengths beyond the best, unless the grid ends or the score has fallen.
+    assert max(places) == 18 or means[-1] < means[best]
+    assert np.isfinite(found.relative_gaps).all() and found.n_iter[1:].max() <= 4
 
 
 def test_the_path_does_not_end_before_scores_change():
@@ -180,7 +211,7 @@ def test_values_are_searched_printed_and_cloned():
         (CrossValidated(tol=-1), "alpha.tol must be a finite number >= 0"),
         (CrossValidated(patience=0), "alpha.patience must be an integer >= 1"),
         (TimesAuto(0), "alpha.factor must be a finite number > 0"),
-        ("best", "alpha must be a finite number > 0"),
+        ("best", "alpha must be a finite number > 0, 'auto' or 'cv'; received 'best'"),
     ],
 )
 def test_what_cannot_be_chosen_is_refused(alpha, message):

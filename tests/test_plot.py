@@ -39,7 +39,7 @@ def test_convergence_draws_primal_and_dual():
     ax = plot.convergence(model)
     primal, dual = ax.get_lines()
     assert primal.get_xydata().tolist() == [[1.0, 3.0], [2.0, 2.0]]
-    assert dual.get_xydata().tolist() == [[2.0, 1.5]], "bounds of minus infinity are left out"
+    assert dual.get_xydata().tolist() == [[2.0, 1.5]], "bounds that are minus infinity are left out"
     assert "25.00%" in ax.get_title()
     assert plot.convergence(model, over="seconds", ax=ax) is ax
     assert ax.get_lines()[-2].get_xdata().tolist() == [0.1, 0.4]

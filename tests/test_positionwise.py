@@ -84,7 +84,7 @@ def test_nystroem_on_all_positions_is_the_kernel():
     assert abs(difference) <= 2e-3 * exact.primal_
 
 
-def test_manners(tmp_path):
+def test_interface(tmp_path):
     scaler = StandardScaler()
     model = PositionWise(scaler)
     assert model.get_params()["transformer__with_mean"] is True

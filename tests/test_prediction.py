@@ -32,7 +32,7 @@ def model():
 
 @pytest.fixture(params=[1, 3, 20])
 def few(request, monkeypatch):
-    """At most so many positions are packed at a time."""
+    """A limited number of positions is packed at a time."""
     monkeypatch.setattr(module, "_BYTES_AT_ONCE", 8 * 5 * request.param)
     monkeypatch.setattr(module, "_POSITIONS_AT_ONCE", request.param)
     monkeypatch.setattr(module.Sequences, "at_once", request.param)
@@ -129,7 +129,7 @@ def test_prediction_makes_no_copy_of_all_features(model):
 
 
 def spoil(matrix, rng):
-    """The same matrix with columns out of order, entries in two parts and room at the end."""
+    """The same matrix with columns out of order, entries in two parts, and unused ones."""
     data, indices = np.repeat(matrix.data, 2) / 2, np.repeat(matrix.indices, 2)
     indptr = 2 * matrix.indptr
     for a, b in zip(indptr[:-1], indptr[1:], strict=True):

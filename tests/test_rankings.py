@@ -1,4 +1,4 @@
-"""Label ranking: structure against enumeration, optimum against a convex solver, public manners."""
+"""Label ranking: structure against enumeration, optimum by a convex solver, interface."""
 
 from __future__ import annotations
 
@@ -502,7 +502,7 @@ def test_bad_features_are_refused():
         model.score(np.eye(3), [[0, 1, 2]] * 3)
 
 
-# --- manners --------------------------------------------------------------------------------
+# --- interface ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("surrogate", ["max-margin", "max-min"])

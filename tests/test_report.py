@@ -260,6 +260,10 @@ class TreeParser(BaseEstimator):
     """Stands for the estimator of this name: a report asks for no more."""
 
     single_root = True
+    are_words = False
+
+    def _read(self, X):
+        return self
 
     def fit(self, X, y):
         self.classes_ = ()

@@ -275,7 +275,7 @@ def test_bounds_of_algorithm_1_by_hand_and_after_training():
     assert bounds["expected_error"] == pytest.approx(12 / (t + 12) * total)
     assert bounds["expected_gap"] == pytest.approx(36 / (t + 1) * total)
     assert bounds["steps_to_gap"] == pytest.approx(36 * total / bounds["soft_gap"] - 1)
-    # After so many steps of that rho the expected gap is half the hard one, and so is rho/2 h.
+    # After these steps with that rho the expected gap is half the hard one, and so is rho/2 h.
     rho = bounds["rho_to_hard_gap"]
     reached = bounds["soft_gap"]  # no certificate of the hard problem was asked for
     assert rho == pytest.approx(reached / (theorem_h(problem) / 4.0))

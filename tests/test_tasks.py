@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import kendalltau
 from sklearn import metrics
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_classification
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.svm import LinearSVC
 
 from latent_models import LEARNABLE
 from marks import split
@@ -34,6 +36,8 @@ from maxmargin import (
 from maxmargin.conllu import Sentence
 from maxmargin.report import Report
 from maxmargin.tasks import TASKS, Outputs, task_of
+from maxmargin.tasks.base import Data
+from maxmargin.tasks.baselines import fit_tuned
 from maxmargin.tasks.measures import are_spans, span_scores
 from test_interpreted import Rows
 
@@ -334,6 +338,8 @@ def test_spans():
     assert are_spans(["O", "B-X"]) and not are_spans(["B-X"]) and not are_spans(["O", "NOUN"])
     truth, found = ["B-X I-X O B-Y".split()], ["B-X O O B-Y".split()]
     assert [measure.value for measure in span_scores(truth, found)] == pytest.approx([0.5] * 3)
+    precision, recall, _ = span_scores(truth, ["O O O O".split()])
+    assert precision.text() == "not defined" and recall.text() == "0.0%"
 
 
 def test_measures_of_rankings(fitted):
@@ -365,6 +371,31 @@ def test_baseline_of_trees():
     assert task.constant(trivial, truth).codes.tolist() == [2, 3, 0, 2, 0]
     # Files of models that say nothing of an offset.
     assert task.constant({"says": "..."}, truth).codes.tolist() == [0, 1, 2, 0, 1]
+
+
+def test_baseline_of_words_learns_distances_to_heads(fitted):
+    # The distance to its head is the same for every occurrence of a word.
+    X = [[("go", "VERB"), ("dog", "NOUN"), *[("the", "DET"), ("cat", "NOUN")] * n] for n in (0, 1)]
+    X, y = X * 6, [[0, 1], [0, 1, 4, 2]] * 6
+    task = task_of(fitted("tree")[0])
+    hidden = [[None, *row[1:]] if k < 3 else row for k, row in enumerate(y)]
+    train, test = (Data(X, X, task.encode(X, heads)) for heads in (hidden, y))
+    found = task.alone(train, test)
+    assert "distance" in found.name
+    assert found.found.codes.tolist() == [head for row in y for head in row]
+
+
+def test_regularisation_of_baselines_is_chosen():
+    X, y = make_classification(200, 40, n_informative=3, flip_y=0.3, random_state=0)
+    chosen = fit_tuned(LinearSVC(random_state=0), X, y, "accuracy").C
+    # The same again by hand.
+    order = np.random.RandomState(0).permutation(len(y))
+    folds = KFold(3, shuffle=True, random_state=0)
+    scores = {
+        C: cross_val_score(LinearSVC(C=C, random_state=0), X[order], y[order], cv=folds).mean()
+        for C in (0.01, 0.1, 1.0, 10.0)
+    }
+    assert scores[chosen] == max(scores.values()) > scores[1.0]
 
 
 @pytest.mark.parametrize("name", ["sequence", "graph", "tree", "multilabel"])

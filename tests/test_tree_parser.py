@@ -1,4 +1,4 @@
-"""Trees as a structure and as an estimator: enumeration, a convex solver, manners, real
+"""Trees as a structure and as an estimator: enumeration, a convex solver, interface, real
 sentences."""
 
 from __future__ import annotations
@@ -346,7 +346,7 @@ def test_known_heads_are_kept(crf):
     assert model.predict(X, partial_y=y)[2].tolist() == y[2].tolist()
 
 
-# --- manners ----------------------------------------------------------------------------------
+# --- interface --------------------------------------------------------------------------------
 
 
 def test_sparse_and_dense_arrays_are_the_same():
@@ -388,6 +388,16 @@ def test_words_in_all_forms(tmp_path):
     assert [heads.tolist() for heads in again.predict(X)] == y
     forms = clone(model).fit([[form for form, _ in words] for words in X], y)
     assert forms.between_ is None and all("upos" not in t for t in forms.templates_)
+
+
+def test_few_sentences_have_a_small_table_of_weights():
+    X, y = sentences()
+    model = TreeParser(random_state=0).fit(X, y)
+    n_arcs = sum(len(words) * (len(words) + 1) for words in X)
+    n_features = 2 * len(model.templates_) * n_arcs
+    assert 4 * n_features <= model.n_features_in_ < 8 * n_features
+    spec = Sentences([WORDS * 20] * 4).spec("auto", "upos", "auto")
+    assert spec.bits == 20  # at most
 
 
 def test_search_over_parameters():

@@ -21,6 +21,7 @@ from maxmargin._kernels.assignment import assign_each
 from maxmargin._kernels.simplex import lower_envelope_step
 from maxmargin._kernels.subsets import best_subsets
 from maxmargin._validation import LARGEST
+from maxmargin.features import rows
 from maxmargin.solvers import loop
 from maxmargin.solvers.problem import Evaluation
 from maxmargin.solvers.rounds import run_rounds
@@ -151,7 +152,8 @@ def test_a_polynomial_that_overflows_is_refused_with_the_row():
 
 
 @pytest.mark.more
-def test_sparse_single_precision_is_squared_in_double_precision():
+def test_sparse_single_precision_is_squared_in_double_precision(monkeypatch):
+    monkeypatch.setattr(rows, "NARROW_FROM", 0)
     values = sp.csr_matrix((X * 1e25).astype(np.float32))
     sparse = MulticlassClassifier(alpha=0.1, random_state=0, max_iter=5, tol=0.9).fit(values, Y)
     dense = MulticlassClassifier(alpha=0.1, random_state=0, max_iter=5, tol=0.9).fit(

@@ -151,7 +151,7 @@ def test_ten_thousand_classes_in_little_memory():
         import pathlib, resource, sys, warnings
         import numpy as np
         from maxmargin import MulticlassClassifier
-        warnings.simplefilter("ignore")  # scikit-learn takes so many classes for a regression
+        warnings.simplefilter("ignore")  # scikit-learn takes many classes for a regression
         n = int(sys.argv[1])
         X, y = np.random.RandomState(0).randn(n, 2), np.arange(n)
         model = MulticlassClassifier(max_iter=2, tol=0.0, warm_start=True, random_state=0)

@@ -4,7 +4,7 @@
 single root these are the ``n^(n-1)`` directed trees on n nodes with any root; without,
 ``(n+1)^(n-1)``.
 
-A *move* names a word and a new head for it. It is possible unless the head is the word itself or
+A *move* is a word and a new head for it. It is possible unless the head is the word itself or
 one of its descendants. With a single root, making a word the root hangs the old root below it, and
 the root itself cannot move otherwise; every tree can be reached from every other.
 

@@ -26,7 +26,7 @@ from maxmargin.solvers.problem import Evaluation
 
 ORDERS = ("permutation", "active", "uniform", "gap")
 _NONE = np.empty(0)
-# "active": after a round over all blocks, so many rounds over those whose gap is at least this
+# "active": after a round over all blocks, rounds over those whose gap is at least this
 # share of the mean. On uci_letter this halves the work to the same gap; on chains it is neutral.
 _ACTIVE_ROUNDS = 9
 _ACTIVE_SHARE = 0.1

@@ -5,7 +5,7 @@
 - ``"roof-duality"``: binary pairwise graphs, exactly, by one maximum flow; compiled;
 - ``"potts"``: pairs whose table has one weight for equal states. The mass on the diagonal of a pair
   with marginals p and q can be anything from ``max(0, max_a p_a + q_a - 1)`` to
-  ``sum_a min(p_a, q_a)``, so the linear program needs k + 1 numbers a pair instead of k * k.
+  ``sum_a min(p_a, q_a)``, so the linear program needs k + 1 numbers per pair instead of k * k.
   HiGHS, the model of each graph kept with its last basis;
 - ``"highs-warm"``: HiGHS, the model of each shape of graph kept with its last basis;
 - ``"highs-cold"``: HiGHS, every call from scratch.
@@ -182,7 +182,7 @@ class Potts(Oracle):
 
 
 def potts_constraints(n: int, k: int, first: np.ndarray, second: np.ndarray):
-    """``lower <= matrix @ x <= upper``: states, then k numbers a pair, then one a pair.
+    """``lower <= matrix @ x <= upper``: states, then k numbers per pair, then one per pair.
 
     The k numbers are at most the marginals of either side; the one is at least what both have in
     common beyond 1.

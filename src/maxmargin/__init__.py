@@ -32,6 +32,7 @@ _NAMES = {
     "latent.variables": "AffineMap AnyPairs HiddenStates Latent SharedPairs",
     "memory": "MemoryEstimate estimate_memory",
     "oracles.values": "ClosedForm DoubleOracle MirrorProx Proximal",
+    "certified_paths": "Interval certified_path",
     "paths": "Path path",
     "persistence": "ModelFileError load save",
     "solvers.acceleration": "Accelerated",
@@ -58,20 +59,21 @@ __all__ = [
     "Accelerated", "AffineMap", "AnyPairs", "Arborescence", "Averaged", "BlockFrankWolfe", "Check",
     "Checked", "ClosedForm", "Corrective", "CrossValidated", "DAG", "DoubleOracle", "EarlyStopping",
     "FactorGraph", "Flow", "GraphLabeler", "GridLabeler", "HammingLoss", "Hidden", "HiddenStates",
-    "Interior", "KernelFunction", "LBFGS", "LabelRanker", "LabelSequence", "Latent",
+    "Interior", "Interval", "KernelFunction", "LBFGS", "LabelRanker", "LabelSequence", "Latent",
     "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
     "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier",
     "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
     "Result", "SequenceLabeler", "SharedPairs", "SoftAgreement", "StructuredPredictor",
     "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser", "UnseenLabelWarning",
-    "__version__", "certificates", "datasets", "datasets_made", "distributed", "estimate_memory",
-    "load", "metrics", "path", "plot", "read_conllu", "report", "save",
+    "__version__", "certificates", "certified_path", "datasets", "datasets_made", "distributed",
+    "estimate_memory", "load", "metrics", "path", "plot", "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
     __version__: str
     from . import certificates, datasets, datasets_made, distributed, metrics, plot, report
     from ._labels import UnseenLabelWarning
+    from .certified_paths import Interval, certified_path
     from .conllu import read_conllu
     from .estimators.graph import GraphLabeler
     from .estimators.grid import GridLabeler

@@ -67,7 +67,7 @@ def _new_file(name: str) -> BinaryIO:
     while True:
         file = open(name, "xb")
         if fcntl is None:
-            return file
+            return file  # type: ignore[unreachable]  # no such module on Windows
         with suppress(OSError):  # a file system without locks
             fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:

@@ -38,8 +38,8 @@ _DEFAULT_REPORT = "report.html"
 _MARK_WITHIN = 4096  # characters of a file in which its generator is named
 _INTRODUCTION = (
     "A model of each kind on small data, trained by the demo. Scores are on new data; each "
-    "is compared with a prediction that ignores the features, and with one that looks at every "
-    "part alone."
+    "is compared with a prediction that ignores the features, and with a linear model of every "
+    "part alone, its regularisation chosen by cross-validation."
 )
 
 
@@ -276,9 +276,9 @@ def main(
     _show_table(document.summaries)
     print("\nScores are on new data; a mean absolute error should be small, everything else")
     print("large. The baseline is the better one of two: a constant prediction, and a linear")
-    print("SVM on every part alone. The gap is the certificate: no weights have a training")
-    print("objective that is smaller by more than this share of it. It is computed from a")
-    print("feasible dual point, not estimated.")
+    print("model of every part alone, its regularisation chosen by cross-validation. The gap")
+    print("is the certificate: no weights have a training objective that is smaller by more")
+    print("than this share of it. It is computed from a feasible dual point, not estimated.")
     if wanted is not None:
         path = document.save(free_path(wanted))
         print(f"\nThe report with curves, tables and examples: {path}")

@@ -1,17 +1,12 @@
-"""Paths of alpha: fits from strong to weak regularisation, each from the dual solution before.
+"""Paths of alpha: fits from strong to weak regularisation, each from a dual solution before.
 
-A fit with weights w and dual point mu at alpha is also certified at every other strength: neither
-moves, and the gap between them at ``a`` is::
-
-    gap(a) = gap(alpha) + |w|^2 (a - alpha)^2 / (2 a)        for w(mu) = w
-
-because only the penalty and ``|w(mu)|^2`` depend on alpha. So a fit covers a whole interval of
-strengths up to a chosen gap, and a chain of such intervals is a path that is accurate everywhere
-(after Osokin, Alayrac, Lukasewitz, Dokania and Lacoste-Julien, 2016).
+The data of a fold are packed once. A search computes few points of the grid; the scores choose
+them, and every point that is computed has the true gap of its fit.
 """
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 import warnings
@@ -26,13 +21,18 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
-from ._validation import check_integer, is_integer
+from ._validation import check_integer, is_integer, is_text
+from .solvers.checked import Checked
 from .strengths import strengths_of
 
 __all__ = ["Path", "path"]
 
 # A mean score is better if it rises by this share of its standard error over the folds.
 _NOTICEABLE = 0.25
+# Passes between two checks of a fit of a search, and the most passes of one: from the solution at a
+# much stronger regularisation, and from that of the best point. Without limits, most of the time is
+# spent on strengths that are too weak; a check costs about as much as a pass.
+_CHECKED, _FAR_PASSES, _NEAR_PASSES = 2, 4, 2
 
 
 class Path(NamedTuple):
@@ -46,6 +46,8 @@ class Path(NamedTuple):
         Mean of ``alpha_`` over the folds.
     scores, relative_gaps, n_iter, seconds : arrays of shape (n_strengths, n_folds)
         Score on the held-out fold; certificate, passes and time of the fit.
+    skipped : list
+        Values of the grid that were not computed.
     """
 
     strengths: list
@@ -54,11 +56,12 @@ class Path(NamedTuple):
     relative_gaps: np.ndarray
     n_iter: np.ndarray
     seconds: np.ndarray
+    skipped: list
 
     @property
     def best_index(self) -> int:
         """Index of the best mean score; of equal ones the strongest regularisation."""
-        return int(np.argmax(self.scores.mean(axis=1)))
+        return int(np.argmax(self.scores.mean(axis=1).round(12)))  # equal but for rounding
 
     @property
     def best_strength(self) -> Any:
@@ -88,7 +91,7 @@ class _Fit(NamedTuple):
 
 
 class _Fold:
-    """A model that walks down the path on the training part of a fold."""
+    """A model that is fitted on the training part of a fold, again and again."""
 
     def __init__(self, model: Any, X: Any, y: Any, split: tuple, params: dict, score: Callable):
         train, test = split
@@ -97,14 +100,26 @@ class _Fold:
         self._test = _safe_split(model, X, y, test, train)
         self._params = _check_method_params(X, params, train)
         self._score = score
+        self._best_dual: Any = None
+        model._keeps_packed = True
 
-    def fit(self, strength: Any) -> _Fit:
-        began = time.perf_counter()
+    def keep_dual(self) -> None:
+        """Remember the dual solution of the last fit."""
+        self._best_dual = copy.deepcopy(self._model._dual)
+
+    def restore_dual(self) -> None:
+        """Start the next fit from the dual solution that is remembered."""
+        self._model._dual = copy.deepcopy(self._best_dual)
+
+    def fit(self, strength: Any, max_iter: int | None) -> _Fit:
+        """Fit from the last dual solution, with data that the first fit has packed; ``max_iter``
+        is for the fits that follow the first."""
+        model, began = self._model, time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # certificates and rare labels are in the results
-            self._model.set_params(alpha=strength).fit(*self._train, **self._params)
-            score = float(self._score(self._model, *self._test))
-        model = self._model
+            if not model._fit_again(strength, max_iter):
+                model.set_params(alpha=strength).fit(*self._train, **self._params)
+            score = float(self._score(model, *self._test))
         gap = model.gap_ / abs(model.primal_) if model.primal_ else 0.0
         return _Fit(model.alpha_, score, gap, model.n_iter_, time.perf_counter() - began)
 
@@ -132,8 +147,12 @@ def path(
     grid, cv, scoring, tol
         See :class:`CrossValidated`.
     patience : int, optional
-        Number of strengths after which the path ends if the mean score did not rise by a quarter of
-        its standard error. By default it is walked to its end.
+        Search the strength with the best mean score, by few fits: some strengths that are far apart
+        first, from strong to weak, until the score is a standard error below the best one, or
+        ``patience`` strengths (at least two fits) did not raise it by a quarter of that; then those
+        around the best, in half the distance each time, unless all scores there are within a
+        standard error. All fits but the first end after four passes at the latest, and their
+        gaps say how far they are. By default all strengths are computed, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
@@ -158,41 +177,114 @@ def path(
     own = model.get_params(deep=False)
     changes = {"warm_start": True, "tol": max(tol, own["tol"]), "verbose": 0, "callbacks": None,
                "early_stopping": False, "n_jobs": None}  # fmt: skip
+    if patience is not None and is_text(own.get("solver")):
+        changes["solver"] = Checked(own["solver"], _CHECKED)
     model.set_params(**{name: value for name, value in changes.items() if name in own})
     score = _own_score if scoring is None else get_scorer(scoring)
     splits = _splits(cv, X, y, own.get("random_state"))
     folds = [_Fold(clone(model), X, y, split, fit_params, score) for split in splits]
-    run = Parallel(n_jobs=n_jobs, prefer="threads")
-    fits: list[list[_Fit]] = []
-    progress = _Progress(patience)
-    for strength in strengths:
-        fits.append(run(delayed(fold.fit)(strength) for fold in folds))
-        if progress.is_over([fit.score for fit in fits[-1]]):
-            break
-    alphas, *columns = np.moveaxis(np.array(fits, float), 2, 0)
-    return Path(strengths[: len(fits)], alphas.mean(axis=1), *columns)
+    walk = _Walk(strengths, folds, Parallel(n_jobs=n_jobs, prefer="threads"))
+    if patience is None:
+        for index in range(len(strengths)):
+            walk.compute(index, None)
+    else:
+        walk.search(patience)
+    return walk.result()
+
+
+class _Walk:
+    """The points of a path that are computed: all folds at a strength, one strength at a time."""
+
+    def __init__(self, strengths: list, folds: list[_Fold], run: Parallel):
+        self._strengths = strengths
+        self._folds = folds
+        self._run = run
+        self._fits: dict[int, list[_Fit]] = {}
+
+    def compute(self, index: int, max_iter: int | None) -> np.ndarray:
+        """Fit all folds at a strength, from their last dual solutions; returns their scores."""
+        strength = self._strengths[index]
+        self._fits[index] = self._run(delayed(fold.fit)(strength, max_iter) for fold in self._folds)
+        return self._scores(index)
+
+    def search(self, patience: int) -> None:
+        """Compute points that are far apart, then those around the best one."""
+        n = len(self._strengths)
+        stride = 1
+        while (2 * stride) ** 2 <= n:
+            stride *= 2
+        progress = _Progress(max(2, math.ceil(patience / stride)))
+        for index in range(stride // 2, n, stride):
+            over = progress.is_over(self.compute(index, _FAR_PASSES))
+            if self._best() == index:
+                self._keep_duals()
+            if over:
+                break
+        while stride > 1 and not self._is_flat(stride):
+            stride //= 2
+            centre = self._best()
+            for index in (centre - stride, centre + stride):
+                if 0 <= index < n and index not in self._fits:
+                    for fold in self._folds:
+                        fold.restore_dual()
+                    self.compute(index, _NEAR_PASSES)
+                    if self._best() == index:
+                        self._keep_duals()
+
+    def result(self) -> Path:
+        """What was computed, from strong to weak."""
+        indices = sorted(self._fits)
+        fits = np.array([self._fits[index] for index in indices], float)
+        alphas, *columns = np.moveaxis(fits, 2, 0)
+        skipped = [each for k, each in enumerate(self._strengths) if k not in self._fits]
+        strengths = [self._strengths[index] for index in indices]
+        return Path(strengths, alphas.mean(axis=1), *columns, skipped=skipped)
+
+    def _scores(self, index: int) -> np.ndarray:
+        return np.array([fit.score for fit in self._fits[index]])
+
+    def _best(self) -> int:
+        return max(sorted(self._fits), key=lambda index: self._scores(index).mean())
+
+    def _is_flat(self, stride: int) -> bool:
+        """Whether the neighbours of the best point are within a standard error of its score."""
+        best = self._best()
+        scores = self._scores(best)
+        least = scores.mean() - _standard_error(scores)
+        around = [k for k in (best - stride, best + stride) if 0 <= k < len(self._strengths)]
+        return all(k in self._fits and self._scores(k).mean() >= least for k in around)
+
+    def _keep_duals(self) -> None:
+        for fold in self._folds:
+            fold.keep_dual()
 
 
 class _Progress:
-    """Whether the score of the folds has stopped to rise for ``patience`` strengths."""
+    """Whether the score of the folds has stopped to rise for ``patience`` points."""
 
-    def __init__(self, patience: int | None):
+    def __init__(self, patience: int):
         self._patience = patience
         self._first: float | None = None
         self._best = -math.inf
         self._since = 0
         self._changed = False
 
-    def is_over(self, scores: list[float]) -> bool:
+    def is_over(self, scores: np.ndarray) -> bool:
         mean = float(np.mean(scores))
-        least = _NOTICEABLE * float(np.std(scores)) / math.sqrt(len(scores))
+        error = _standard_error(scores)
+        least = _NOTICEABLE * error
         rises = mean > self._best + least
-        self._since = 0 if rises else self._since + 1
+        falls = mean < self._best - error  # which counts twice
+        self._since = 0 if rises else self._since + (2 if falls else 1)
         self._best = max(self._best, mean) if rises else self._best
         # Strong regularisation may give the same constant prediction for a while.
         self._first = mean if self._first is None else self._first
         self._changed |= abs(mean - self._first) > least
-        return self._patience is not None and self._changed and self._since >= self._patience
+        return self._changed and self._since >= self._patience
+
+
+def _standard_error(scores: np.ndarray) -> float:
+    return float(np.std(scores)) / math.sqrt(len(scores))
 
 
 def _own_score(model: Any, X: Any, y: Any) -> float:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._validation import check_integer, check_number, is_integer, is_name
+from ._validation import check_integer, check_number, is_integer, is_name, is_text
 from ._values import Value
 
 if TYPE_CHECKING:
@@ -66,6 +66,10 @@ class Fixed(Strength):
         self.alpha = alpha
 
     def validate(self) -> None:
+        if is_text(self.alpha):
+            raise ValueError(
+                f"alpha must be a finite number > 0, 'auto' or 'cv'; received {self.alpha!r}."
+            )
         check_number("alpha", self.alpha, above=0)
 
     def alpha_for(self, auto: float) -> float:
@@ -94,8 +98,8 @@ class TimesAuto(Strength):
 class CrossValidated(Strength):
     """A value for ``alpha``: choose it by cross-validation along a path; ``alpha="cv"`` by default.
 
-    In each fold the fits go from strong to weak regularisation, every one from the dual solution of
-    the one before. The path ends where the mean score does not rise any more.
+    In each fold the fits go from strong to weak regularisation, every one from a dual solution
+    before. Few strengths are computed, those around the best mean score: see :func:`path`.
     The best mean score is chosen, of equal ones the strongest regularisation, and the model is
     trained on all data. Folds run in ``n_jobs`` threads of the estimator; the result is the same.
 
@@ -113,8 +117,7 @@ class CrossValidated(Strength):
     tol : float, default=0.1
         Relative gap at which fits of the folds end; never below ``tol`` of the estimator.
     patience : int, default=3
-        Number of strengths after which the path ends if the mean score did not rise by a quarter of
-        its standard error over the folds.
+        Number of strengths after which the search for weaker ones ends: see :func:`path`.
     """
 
     needs_path = True

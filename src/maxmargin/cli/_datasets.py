@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from .. import datasets
+from ..files._source import format_size
 from ._options import json_option
-from ._output import check_output, print_json, print_table
+from ._output import check_output, note, print_json, print_table
 from ._tasks import TASKS
 
 
@@ -34,8 +35,12 @@ def list_(task, as_json):
     if as_json:
         print_json([_about(entry) for entry in entries])
         return
-    rows = [(e.name, e.task, _where(e), _size(e), e.licence, e.description) for e in entries]
+    rows = [
+        (e.name, e.task, _where(e), format_size(e.n_bytes), e.licence, e.description)
+        for e in entries
+    ]
     print_table(("name", "task", "where", "size", "licence", "what"), rows)
+    note("maxmargin datasets show NAME: its origin, and how to get it")
 
 
 @command.command("show")
@@ -63,10 +68,6 @@ def _about(entry) -> dict:
         "bytes": entry.n_bytes,
         "how": entry.how,
     }
-
-
-def _size(entry) -> str:
-    return "" if entry.n_bytes is None else f"{entry.n_bytes / 1e6:.2f} MB"
 
 
 def _where(entry) -> str:

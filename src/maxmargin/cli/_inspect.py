@@ -47,6 +47,9 @@ def command(model_path, top, as_json):
     _print(content)
 
 
+_TITLES = {"global": "global optimum"}
+
+
 def _print(content: dict[str, Any]) -> None:
     classes = content["classes"]
     shown = ", ".join(map(str, classes[:20])) + (" ..." if len(classes) > 20 else "")
@@ -55,8 +58,9 @@ def _print(content: dict[str, Any]) -> None:
         ("task", f"{content['task']} ({content['estimator']}, {content['surrogate']})"),
         ("trained on", f"{data['n_examples']} examples of {data['file']}"),
         *([("classes", f"{len(classes)}: {shown}")] if classes else []),
-        *((name, value) for name, value in content["certificate"].items()),
-    ]
+        *((_TITLES.get(name, name.replace("_", " ")), value)
+          for name, value in content["certificate"].items()),
+    ]  # fmt: skip
     print_table(("", content["model"]), [(name, _short(value)) for name, value in rows])
     if content["features"]:
         rows = [

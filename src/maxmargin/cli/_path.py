@@ -104,5 +104,5 @@ def walk_path(fits: Fits, task: str, X: Any, y: Any, folds: int, seed: int) -> l
 
 
 def best_alpha(path: list[Point]) -> float:
-    """The best mean score; of equal ones the largest alpha."""
-    return max(path, key=lambda point: (point.mean, point.alpha)).alpha
+    """The best mean score; of those that are equal but for rounding the largest alpha."""
+    return max(path, key=lambda point: (round(point.mean, 12), point.alpha)).alpha

@@ -18,6 +18,7 @@ import numpy as np
 from ..cli import INTERRUPTED, NOT_CONVERGED, OK
 from ..datasets import take
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
+from ..report._markup import count
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY
 from ._fit import N_PARTITIONS, Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
@@ -279,6 +280,8 @@ def _engine(request: Request, run: Run) -> Iterator[Any]:
             raise click.UsageError("--partitions is for --workers and --cluster")
         yield None
         return
+    if run.workers is not None and (run.cluster or "").startswith("tcp://"):
+        raise click.UsageError("--workers starts processes here; a cluster of Dask has its own")
     from ..distributed.engines import opened
 
     with opened(run.cluster, run.workers) as engine:
@@ -384,11 +387,11 @@ def _write_report(
 
 def _tell_data(prepared: Prepared, quiet: bool) -> None:
     recipe = prepared.recipe
-    said = f"{len(prepared.y)} examples"
+    said = count(len(prepared.y), "example")
     if "feature_names" in recipe and recipe["feature_names"]:
-        said += f", {len(recipe['feature_names'])} features"
+        said += f", {count(len(recipe['feature_names']), 'feature')}"
     elif "n_features" in recipe:
-        said += f", {recipe['n_features']} features"
+        said += f", {count(recipe['n_features'], 'feature')}"
     if "targets" in recipe:
         said += f"; labels: {', '.join(recipe['targets'][:4])}"
         said += " ..." if len(recipe["targets"]) > 4 else ""
@@ -427,7 +430,7 @@ def _tell(
         print_scores(scores, baseline)
     click.echo(
         f"{certified(certificate)} (alpha {certificate['alpha']:.3g}, "
-        f"{certificate['passes']} passes, {seconds:.1f} s)"
+        f"{count(certificate['passes'], 'pass')}, {seconds:.1f} s)"
     )
     click.echo(f"wrote {run.model_path}")
 
@@ -435,7 +438,7 @@ def _tell(
 def print_scores(scores: list[Score], baseline: dict[str, Any]) -> None:
     """A table of scores beside those of the baseline."""
     rows = [
-        (s.measure, s.value, s.baseline, "larger is better" if s.larger_is_better else "smaller")
+        (s.measure, s.value, s.baseline, f"{'large' if s.larger_is_better else 'small'} is good")
         for s in scores
     ]
     print_table(("measure", "model", "baseline", ""), rows)

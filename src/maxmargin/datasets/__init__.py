@@ -1,8 +1,9 @@
 """Data sets by name: those of scikit-learn, of a local folder, and of OpenML.
 
-The folder is ``MAXMARGIN_DATA``, or ``shared/data`` beside a source checkout. What is fetched goes
-to the cache folder (``XDG_CACHE_HOME`` or ``~/.cache``, below ``maxmargin/data``) and is found
-there without a network later.
+The folder is ``MAXMARGIN_DATA``, or ``shared/data`` beside a source checkout. A wheel may hold the
+files of small data sets whose licences allow it (``NOTICE.txt``). What is fetched goes to the cache
+folder (``XDG_CACHE_HOME`` or ``~/.cache``, below ``maxmargin/data``) and is found there without a
+network later.
 
 Examples
 --------
@@ -25,6 +26,8 @@ import numpy as np
 from .._folders import user_cache
 from ..files import Examples
 from ._registry import ENTRIES, Entry
+
+SHIPPED = Path(__file__).resolve().parent / "files"  # of a wheel that holds data
 
 __all__ = ["Dataset", "DatasetError", "cache_folder", "data_folder", "fetch", "load", "names"]
 
@@ -110,23 +113,25 @@ def entry_of(name: str) -> Entry:
     return ENTRIES[name]
 
 
+def _find(entry: Entry) -> list[Path] | None:
+    """The files of a data set in the local folder or the package; None if any is missing."""
+    for folder in filter(None, (data_folder(), SHIPPED)):
+        found = [folder / name for name, _ in entry.files]
+        if found and all(path.is_file() for path in found):
+            return found
+    return None
+
+
 def local_files(entry: Entry) -> list[Path] | None:
-    """The files of a data set in the local folder, checked; None if any is missing."""
-    folder = data_folder()
-    if folder is None or not entry.files:
-        return None
-    found = []
-    for name, expected in entry.files:
-        path = folder / name
-        if not path.is_file():
-            return None
+    """The files of a data set, checked; None if any is missing."""
+    found = _find(entry)
+    for path, (_, expected) in zip(found or (), entry.files):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if digest != expected:
             raise DatasetError(
                 f"{path} is damaged or another version: its SHA-256 is {digest[:12]}..., expected "
                 f"{expected[:12]}...; replace the file"
             )
-        found.append(path)
     return found
 
 
@@ -134,10 +139,7 @@ def is_available(entry: Entry) -> bool:
     """Whether a data set can be read without a network."""
     from ._openml import is_cached
 
-    folder = data_folder()
-    if entry.source == "scikit-learn":
-        return True
-    if folder and entry.files and all((folder / name).is_file() for name, _ in entry.files):
+    if entry.source == "scikit-learn" or _find(entry):
         return True
     return entry.openml is not None and is_cached(entry, cache_folder())
 

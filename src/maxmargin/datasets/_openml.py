@@ -16,8 +16,8 @@ from ._registry import Entry
 
 
 def _file(entry: Entry, folder: Path) -> Path:
-    name, version = entry.openml  # type: ignore[misc]
-    return folder / f"openml-{name}-{version}.npz"
+    name, number = entry.openml  # type: ignore[misc]
+    return folder / f"openml-{name}-{number}.npz"
 
 
 def is_cached(entry: Entry, folder: Path) -> bool:
@@ -43,22 +43,25 @@ def _download(entry: Entry, path: Path) -> None:
 
     from sklearn.datasets import fetch_openml
 
-    name, version = entry.openml  # type: ignore[misc]
+    name, number = entry.openml  # type: ignore[misc]
     # Private: compiled code is kept beside it, and refused where others can write.
     path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     path.parent.mkdir(exist_ok=True)
     folder = str(path.parent / "openml")
-    options = {"version": version, "as_frame": False, "parser": "liac-arff", "data_home": folder}
+    options = {"as_frame": False, "parser": "liac-arff", "data_home": folder, "n_retries": 1}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about tries that are repeated
-            found = fetch_openml(name, n_retries=1, **options)
+            found = fetch_openml(data_id=number, **options)
     except (URLError, OSError) as error:
         reason = getattr(error, "reason", error)
         raise DatasetError(
             f"{entry.name} must be fetched from OpenML, which is not reachable from here "
             f"({reason}); go online once, or put its files into MAXMARGIN_DATA"
         ) from None
+    theirs = found.details["name"]
+    if theirs != name:
+        raise DatasetError(f"data set {number} of OpenML is {theirs!r}; expected {name!r}")
     arrays = _arrays(entry, found)
     with replacing(path) as file:
         np.savez_compressed(file, **arrays)  # type: ignore[arg-type]

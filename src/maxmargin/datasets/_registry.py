@@ -10,8 +10,10 @@ from typing import NamedTuple
 class Entry(NamedTuple):
     """A data set by name.
 
-    ``files`` are those of the data folder with their SHA-256, ``n_bytes`` their size; ``openml`` is
-    a name and version there, for sets that can be fetched; ``origin`` is where the data are from.
+    ``files`` are those of the data folder with their SHA-256; ``openml`` is a name and the number
+    of the data set there, for sets that can be fetched; ``origin`` is where the data are from.
+    ``n_bytes`` is the size of the files, or of the numbers in memory for sets of OpenML.
+    ``in_wheel`` says that wheels hold the files, if they are built where the data folder is.
     """
 
     name: str
@@ -22,28 +24,31 @@ class Entry(NamedTuple):
     openml: tuple[str, int] | None = None
     licence: str = "not stated"
     origin: str = ""
-    n_bytes: int | None = None
+    n_bytes: int = 0
+    in_wheel: bool = False
 
     @property
     def how(self) -> str:
         """How to get it."""
         if self.source == "scikit-learn":
             return "comes with scikit-learn"
-        ways = [f"maxmargin datasets fetch {self.name} (OpenML)"] if self.openml else []
+        ways = ["install a wheel of maxmargin that holds it"] if self.in_wheel else []
+        if self.openml:
+            name, number = self.openml
+            ways.append(f"maxmargin datasets fetch {self.name} (OpenML: {name}, {number})")
         if self.files:
             names = ", ".join(name for name, _ in self.files)
             ways.append(f"put {names} into the folder MAXMARGIN_DATA")
-        return " or ".join(ways)
+        return ", or ".join(ways)
 
 
 def _entry(row: dict[str, str]) -> Entry:
-    name, _, version = row["openml"].partition(":")
+    name, _, number = row["openml"].partition(":")
     listed = tuple(tuple(item.split(":")) for item in row["files"].split())
-    openml = (name, int(version)) if name else None
-    n_bytes = int(row["bytes"]) if row["bytes"] else None
+    openml = (name, int(number)) if name else None
     return Entry(
         row["name"], row["task"], row["source"], row["description"], listed, openml,  # type: ignore[arg-type]
-        row["licence"], row["origin"], n_bytes,
+        row["licence"], row["origin"], int(row["bytes"]), row["wheel"] == "yes",
     )  # fmt: skip
 
 

@@ -42,7 +42,7 @@ class DaskEngine(RemoteEngine):
         if engine is None:
             self._cluster = self._dask.LocalCluster(
                 n_workers=n_workers or 2, threads_per_worker=1, processes=True,
-                dashboard_address=None, silence_logs=logging.CRITICAL,
+                dashboard_address=None, silence_logs=logging.CRITICAL, preload=[worker.__name__],
             )  # fmt: skip
             engine = self._cluster.scheduler_address
         if is_text(engine):

@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils.validation import _num_samples
 
+from .._validation import is_name
 from ..estimators.sequence import SequenceLabeler
 from ..features.dicts import new_vectorizer
 from ..features.sequences import holds_dicts, learn_sequences, open_sequences
@@ -37,6 +38,7 @@ class Found(NamedTuple):
     sparse: bool
     names: list[str] | None  # of features, if examples have dicts
     classes: list[Any] | None
+    size: tuple[float, float]  # sums of the weights of examples, and of these times their lengths
     sample: tuple[Any, Any]
 
 
@@ -46,6 +48,7 @@ class Common(NamedTuple):
     params: dict[str, Any]
     vectorizer: DictVectorizer | None
     n_features: int  # to which sparse matrices are widened; 0: not at all
+    mean_length: float  # of the examples
 
 
 def unpack(data: Any, where: str) -> tuple[Any, ...]:
@@ -68,14 +71,14 @@ def columns_of(frame: Any, target: Any) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(X.to_numpy(dtype=np.float64)), y.to_numpy()
 
 
-def problem_of(model: Any, data: tuple[Any, ...]) -> Any:
+def problem_of(model: Any, data: tuple[Any, ...], mean_length: float) -> Any:
     """The training problem that a fit of a copy of the model would solve."""
 
     def hand_over(problem: Any) -> Any:
         raise _Handed(problem)
 
     model = clone(model)
-    model._hand_over = hand_over
+    model._hand_over, model._mean_length = hand_over, mean_length
     try:
         model.fit(*data)
     except _Handed as handed:
@@ -124,7 +127,8 @@ class Held:
         classes = None
         if "classes" in model.get_params(deep=False) and model.classes is None:
             classes = _labels(y)
-        return Found(_num_samples(X), width, sparse, names, classes, (X[:2], y[:2]))
+        size = _size(y, *self.data[2:])
+        return Found(_num_samples(X), width, sparse, names, classes, size, (X[:2], y[:2]))
 
     def apply(self, model: Any, method: str) -> Any:
         """A method of a fitted model."""
@@ -133,6 +137,15 @@ class Held:
         X, y = self.data[:2]
         n = sum(map(np.size, y)) if isinstance(y, list) else len(y)
         return model.score(*self.data), float(n)
+
+
+def _size(y: Any, sample_weight: Any = None) -> tuple[float, float]:
+    """Sums of weights, and of weights times the lengths of outputs that are lists."""
+    lengths = np.array(
+        [len(value) for value in y] if isinstance(y, list) else [1] * _num_samples(y)
+    )
+    weights = np.ones(len(lengths)) if sample_weight is None else np.asarray(sample_weight, float)
+    return float(weights.sum()), float(weights @ lengths)
 
 
 def _labels(y: Any) -> list[Any]:
@@ -164,11 +177,13 @@ def merge(model: Any, found: list[Found], pad: bool) -> Common:
                 f"partition {k} has {widths[k]} columns, but partition 0 has {widths[0]}; all must "
                 "have the same columns."
             )
-    params = {}
+    given = model.get_params(deep=False)
+    params = {k: v for k, v in model._of_partitions.items() if is_name(given[k], "auto")}
     if found[0].classes:
         every = set().union(*(part.classes or [] for part in found))
         params["classes"] = sorted(every, key=lambda label: (str(type(label)), label))
-    return Common(params, vectorizer, width)
+    weight, length = np.sum([part.size for part in found], axis=0)
+    return Common(params, vectorizer, width, float(length / weight) if weight else 1.0)
 
 
 def make_part(k: int, model: Any, common: Common, n_parts: int, strength: float, data: Any) -> Part:
@@ -176,7 +191,7 @@ def make_part(k: int, model: Any, common: Common, n_parts: int, strength: float,
     X, y, *others = unpack(data, f"partition {k}")
     model = clone(model).set_params(**common.params)
     try:
-        problem = problem_of(model, (_transformed(X, common), y, *others))
+        problem = problem_of(model, (_transformed(X, common), y, *others), common.mean_length)
     except ValueError as error:
         raise ValueError(f"partition {k}: {error}") from None
     problem.n_threads = 1

@@ -1,12 +1,17 @@
-"""Files that are partitions of the data, read by the process that uses them."""
+"""Files that are partitions of the data, read by the process that uses them; hashed features."""
 
 from __future__ import annotations
 
 import copy
 import glob
 import os
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
+from sklearn.feature_extraction import FeatureHasher
+
+from ..features.dicts import as_dict
+from ..features.sequences import holds_dicts, take_list
 from ..files import FileError, read
 from ..files.prepare import Choices, learn
 
@@ -18,12 +23,37 @@ class Shard(NamedTuple):
     task: str
     format: str | None
     choices: dict[str, Any]
+    hasher: FeatureHasher | None = None
 
     def load(self) -> tuple[Any, Any]:
         """Features and labels; an error names file and line."""
         examples = read(self.path, self.task, format=self.format)
         prepared = learn(examples, self.task, Choices(**self.choices))
-        return prepared.X, prepared.y
+        if self.hasher is None:
+            return prepared.X, prepared.y
+        try:
+            return hashed(prepared.X, self.hasher), prepared.y
+        except ValueError as error:
+            raise FileError(f"{self.path}: {error}") from None
+
+
+def hashed(X: Any, hasher: FeatureHasher) -> list[Any]:
+    """Sequences of feature dicts as CSR matrices, whose columns are hashes of the features.
+
+    A model that was trained on :class:`Shards` with a ``hasher`` takes these as input.
+
+    Parameters
+    ----------
+    X : list of sequences of feature dicts, or of lists of feature names
+    hasher : sklearn.feature_extraction.FeatureHasher
+        With ``input_type="dict"``.
+    """
+    if not holds_dicts(X):
+        raise ValueError("hasher= is for feature dicts and lists of feature names; leave it out.")
+    sequences = [list(x) for x in take_list(X)]
+    plain = (as_dict(f, i, t) for i, x in enumerate(sequences) for t, f in enumerate(x))
+    rows = hasher.transform(plain)
+    return [rows[a:b] for a, b in pairwise(accumulate(map(len, sequences), initial=0))]
 
 
 class Shards:
@@ -37,12 +67,18 @@ class Shards:
         As of the command line: "sequence", "tree", "multiclass", ...
     format : str, optional
         By default that of the suffix.
+    hasher : sklearn.feature_extraction.FeatureHasher, optional
+        Columns of features are hashes of their names, so that no shard needs the names in the
+        others: for feature dicts of sequences. Pass ``hashed(X, hasher)`` to the model afterwards.
     **choices
         Options for the columns: ``target``, ``drop``, ``group``. Numbers are not standardised, as
         that would need all shards.
     """
 
-    def __init__(self, pattern: Any, task: str, format: str | None = None, **choices: Any):
+    def __init__(
+        self, pattern: Any, task: str, format: str | None = None,
+        hasher: FeatureHasher | None = None, **choices: Any,
+    ):  # fmt: skip
         paths = sorted(glob.glob(pattern)) if isinstance(pattern, str) else list(pattern)
         self.paths = [os.path.abspath(os.fspath(path)) for path in paths]
         if not self.paths:
@@ -50,8 +86,10 @@ class Shards:
         for name in ("target", "drop", "categorical", "order"):
             if isinstance(choices.get(name), str):
                 choices[name] = (choices[name],)
+        if hasher is not None and hasher.input_type != "dict":
+            raise ValueError(f"hasher must have input_type='dict'; received {hasher.input_type!r}.")
         self.shards = [
-            Shard(path, task, format, {"scale": False, **choices}) for path in self.paths
+            Shard(path, task, format, {"scale": False, **choices}, hasher) for path in self.paths
         ]
 
     def __len__(self) -> int:

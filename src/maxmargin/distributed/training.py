@@ -141,6 +141,8 @@ def _refuse_unsupported(model: Any) -> None:
         raise ValueError(
             "class_weight='balanced' needs the frequencies of all partitions; give a dict."
         )
+    for reason in model._needs_all_data():
+        raise ValueError(f"{reason}, or fit on data in memory; these are partitions of data.")
 
 
 def _asked(engine: Any, name: str, n: int, *args: Any) -> list[Any]:

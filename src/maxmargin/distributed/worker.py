@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import pickle
+import signal
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +21,12 @@ def _frozen(found: dict) -> MappingProxyType:
 
 # Traits of structures hold such mappings, which pickle does not support.
 copyreg.pickle(MappingProxyType, lambda found: (_frozen, (dict(found),)))
+
+
+def dask_setup(worker: Any) -> None:
+    """Called by Dask in a new worker: Ctrl-C in a terminal reaches all processes started there, and
+    the driver, which returns the best model, needs the workers until its end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 class NoPart(RuntimeError):

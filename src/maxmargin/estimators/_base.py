@@ -67,6 +67,15 @@ class Settings(NamedTuple):
     verbose: int
 
 
+class Packed(NamedTuple):
+    """A problem, how it is solved, and what is done with its weights."""
+
+    problem: Any
+    settings: Settings
+    keep: Callable[[np.ndarray], Any]
+    auto: float  # what alpha="auto" means
+
+
 def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     """A fit that is refused or fails leaves the model as it was: an old one stays whole."""
 
@@ -157,6 +166,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
 
     _surrogates: ClassVar[tuple[str, ...]] = ("max-margin", "max-min", "crf")
     _switches: ClassVar[tuple[str, ...]] = ("warm_start", "fit_intercept")
+    # What "auto" means for partitions, where it would differ from one to another.
+    _of_partitions: ClassVar[dict[str, Any]] = {}
     _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
     _share: ClassVar[float] = SHARE  # of the squared norm of the features in alpha="auto"
     # The dual state of the last fit, and what it belongs to.
@@ -167,7 +178,11 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _engine: Any = field(default=None, init=False)
     _n_partitions: Any = field(default=None, init=False)
     _hand_over: Any = field(default=None, init=False)
+    _mean_length: Any = field(default=None, init=False)  # of the examples of all partitions
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
+    _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
+    _packed: Any = field(default=None, init=False)
+    _auto_alpha: float = field(default=0.0, init=False)  # what alpha="auto" means in the last fit
 
     predict_proba = Missing()
     predict_log_proba = Missing()
@@ -277,7 +292,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             usual = float(np.average(per_example, weights=weights))
         else:
             usual = usual_strength(squares, indptr, positions, weights, likelihood, self._share)
-        return self._strength.alpha_for(usual / weights.sum())
+        self._auto_alpha = float(usual / weights.sum())
+        return self._strength.alpha_for(self._auto_alpha)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
         """Training and held-out examples among those that are used."""
@@ -300,6 +316,29 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 f"X has {width} {noun}, but {type(self).__name__} was fitted with {expected}."
             )
+
+    def _solve_and_keep(
+        self,
+        problem: Any,
+        settings: Settings,
+        keep: Callable[[np.ndarray], Any],
+        validate: Callable[[np.ndarray], float] | None = None,
+    ) -> None:
+        """Solve a problem, and call ``keep`` with the weights."""
+        keep(self._solve(problem, settings, validate).weights)
+        if self._keeps_packed and self._packed is None:
+            self._packed = Packed(problem, settings, keep, self._auto_alpha)
+
+    def _fit_again(self, strength: Any, max_iter: int | None = None) -> bool:
+        """Fit the data of the last fit with another alpha, if they were kept: see paths.py."""
+        if self._packed is None:
+            return False
+        problem, settings, keep, auto = self._packed
+        if max_iter is not None:
+            settings = settings._replace(max_iter=min(max_iter, settings.max_iter))
+        alpha = Strength.of(strength).alpha_for(auto)
+        self._solve_and_keep(problem.with_strength(alpha * problem.total_weight), settings, keep)
+        return True
 
     def _solve(
         self,
@@ -360,6 +399,11 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         if self._engine is None:
             return name
         return f"{name} ({self._n_partitions} partitions, {self._engine.n_workers} workers)"
+
+    def _needs_all_data(self) -> list[str]:
+        """Parameters that partitions of data, each on its own, would turn into different models,
+        and what to do."""
+        return []
 
     def _stepper(self, problem: Any, settings: Settings, *, dual_state: Any = PREVIOUS) -> Climb:
         """The solver, ready to start: from a dual state, or afresh from None."""

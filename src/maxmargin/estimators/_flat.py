@@ -108,15 +108,18 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
             settings.n_threads,
         )
         self.classes_ = codes.classes
+
+        def keep(weights_now: np.ndarray) -> None:
+            self._keep_columns(weights_now.reshape(-1, K), X, train)
+
         validate = None
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._keep_columns(weights_now.reshape(-1, K), X, train)
+                keep(weights_now)
                 return self._score_codes(X[held_out], known[held_out], weights[held_out])
 
-        result = self._solve(problem, settings, validate)
-        self._keep_columns(result.weights.reshape(-1, K), X, train)
+        self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     def _best(self, X: Any) -> np.ndarray:

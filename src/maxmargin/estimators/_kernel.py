@@ -24,8 +24,8 @@ from ..features.kernel_values import (
     kernel_matrix,
     pack_kernel_rows,
 )
-from ..features.kernels import GramRows, KernelRows
-from ..features.rows import Rows, pack_rows
+from ..features.kernels import KernelRows
+from ..features.rows import FeatureRows, pack_rows
 from ._base import with_parameters
 
 # Coefficients below this share of the largest one are rounding errors of a zero.
@@ -101,7 +101,7 @@ class KernelModel:
     def _in_kernel_space(self) -> bool:
         return KernelValue.of(self.kernel).name != "linear"
 
-    def _training_rows(self, X: Any, train: np.ndarray) -> Rows | GramRows | KernelRows:
+    def _training_rows(self, X: Any, train: np.ndarray) -> FeatureRows | KernelRows:
         """Pack the rows ``train`` of ``X`` for training, and forget the model of an earlier fit."""
         for name in ("coef_", "dual_coef_", "support_", "support_vectors_"):
             vars(self).pop(name, None)

@@ -21,10 +21,12 @@ from .._validation import (
 )
 from ..conllu import Sentence
 from ..features.arcs import TEMPLATES, ArcRows, attributes_of, pack_arcs
-from ..features.rows import Rows, pack_rows
+from ..features.rows import FeatureRows, pack_rows
 from ..solvers.groups import for_groups
 from ..tasks.trees import HIDDEN
 
+DEFAULT_BITS = 20  # of the hashes of features, and the most that "auto" takes
+_ROOM = 4  # weights for every feature of every arc of a small treebank
 _NAMES = ("form", "upos", "xpos")
 _REMEDY = (
     "pass sentences as read_conllu reads them, lists of words, of (form, tag) pairs or of dicts; "
@@ -85,7 +87,7 @@ class Sentences:
         part.lengths = self.lengths[chosen]
         return part
 
-    def spec(self, templates: Any, between: str | None, bits: int) -> FeatureSpec:
+    def spec(self, templates: Any, between: str | None, hash_bits: Any) -> FeatureSpec:
         """The features that these sentences have attributes for."""
         if not self.are_words:
             return FeatureSpec((), None, 0, self.examples[0].shape[1])
@@ -103,9 +105,15 @@ class Sentences:
             chosen = tuple(templates)
             wanted = attributes_of(chosen) | ({between} if between else set())
             check_attributes(self.examples, wanted)
+        bits = self._bits(len(chosen)) if is_text(hash_bits) else int(hash_bits)
         return FeatureSpec(chosen, between, bits, 1 << bits)
 
-    def rows(self, spec: FeatureSpec) -> Rows | ArcRows:
+    def _bits(self, n_templates: int) -> int:
+        """As many as the features of all arcs need; a template gives two of an arc."""
+        n_features = 2 * n_templates * int(self.parts_indptr[-1])
+        return min(DEFAULT_BITS, (_ROOM * n_features).bit_length())
+
+    def rows(self, spec: FeatureSpec) -> FeatureRows | ArcRows:
         """The feature store of all arcs."""
         if not self.are_words:
             sparse = any(sp.issparse(table) for table in self.examples)

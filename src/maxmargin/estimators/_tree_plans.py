@@ -126,7 +126,7 @@ def make_plan(
 ) -> Any:
     """The features of a parser, and with ``order=2`` the model that chooses candidates, trained on
     a part of the sentences."""
-    spec = sentences.spec(parser.templates, parser.between, int(parser.hash_bits))
+    spec = sentences.spec(parser.templates, parser.between, parser.hash_bits)
     if parser.order == 1:
         return FirstOrderPlan(spec, parser.single_root)
     second = second_templates(sentences.attributes)

@@ -217,19 +217,23 @@ class GraphLabeler(KernelModel, HiddenNodes):
         )
         start = self._start_hidden(data, train, stacked, loss, settings) if latent else None
         problem, rows_used = self._problem(data, train, stacked, loss, settings)
+
+        def keep(weights: np.ndarray) -> None:
+            self._set_weights(problem, weights, stacked, rows_used)
+
         validate = None
         if len(held_out):
 
             def validate(weights: np.ndarray) -> float:
-                self._set_weights(problem, weights, stacked, rows_used)
+                keep(weights)
                 return self._share_right(data, held_out)
 
         if start is not None:
             where = stacked, rows_used
-            result = self._solve_hidden(data, train, problem, where, start, settings, validate)
+            found = self._solve_hidden(data, train, problem, where, start, settings, validate)
+            keep(found.weights)
         else:
-            result = self._solve(problem, settings, validate)
-        self._set_weights(problem, result.weights, stacked, rows_used)
+            self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     def _check_graph_settings(self) -> None:

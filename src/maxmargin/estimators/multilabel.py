@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import MARGIN_POWER, class_costs
-from .._validation import check_choice, check_n_jobs, check_sample_weight, is_name
+from .._validation import check_choice, check_n_jobs, check_sample_weight, is_name, is_text
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.inference.plan import make_plan
 from ..graphs.label_graph import BOTH_ON, INTERACTIONS, effect_of_presence, label_graphs
@@ -159,6 +159,11 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     _traits = None  # labels that interact are another structure
     _switches = HiddenLabelSets._switches
 
+    def _needs_all_data(self) -> list[str]:
+        if not is_text(self.edges) or self.edges in ("none", "full"):
+            return []
+        return [f"edges={self.edges!r} chooses pairs of labels: use 'none', 'full' or a list"]
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -205,20 +210,24 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         self.classes_ = classes
         self.y_format_ = sets.format
         self.edges_ = edges
+
+        def keep(weights_now: np.ndarray) -> None:
+            self._keep_weights(problem, weights_now, X, train)
+
         validate = None
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._keep_weights(problem, weights_now, X, train)
+                keep(weights_now)
                 return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
         part = indicator[train]
         if len(edges) and (part == HIDDEN).any():
             alone = self._separable_problem(edges, part, costs / len(classes), *common)
-            result = self._solve_hidden(problem, alone, part, X, train, settings, validate)
+            found = self._solve_hidden(problem, alone, part, X, train, settings, validate)
+            keep(found.weights)
         else:
-            result = self._solve(problem, settings, validate)
-        self._keep_weights(problem, result.weights, X, train)
+            self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     def _check_max_iter(self) -> int:

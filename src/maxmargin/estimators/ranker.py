@@ -137,15 +137,18 @@ class LabelRanker(KernelModel, StructuredEstimator):
             weights[train],
             settings.n_threads,
         )
+
+        def keep(weights_now: np.ndarray) -> None:
+            self._keep_columns(weights_now.reshape(-1, M * M), X, train)
+
         validate = None
         if len(held_out):
 
             def validate(weights_now: np.ndarray) -> float:
-                self._keep_columns(weights_now.reshape(-1, M * M), X, train)
+                keep(weights_now)
                 return self._right(X[held_out], positions[held_out], weights[held_out])
 
-        result = self._solve(problem, settings, validate)
-        self._keep_columns(result.weights.reshape(-1, M * M), X, train)
+        self._solve_and_keep(problem, settings, keep, validate)
         return self
 
     # --- prediction -------------------------------------------------------------------------

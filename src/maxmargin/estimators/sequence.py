@@ -146,6 +146,11 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
 
     # --- training ---------------------------------------------------------------------------
 
+    def _needs_all_data(self) -> list[str]:
+        if self.feature_min_count == 1:
+            return []
+        return [f"feature_min_count={self.feature_min_count!r} counts all positions: use 1"]
+
     def fit(
         self,
         X: Sequence[Any],
@@ -203,20 +208,23 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             part.weights,
             settings.n_threads,
         )
+
+        def keep(weights: np.ndarray) -> None:
+            self._set_weights(weights, data.X, positions)
+
         validate = None
         if len(held_out):
             kept_out = data.take(held_out)
             right = self._validation(kept_out, masks, settings.n_threads)
 
             def validate(weights: np.ndarray) -> float:
-                self._set_weights(weights, data.X, positions)
+                keep(weights)
                 return right()
 
         if part.hidden.any():
-            result = self._solve_hidden(problem, part, settings, validate)
+            keep(self._solve_hidden(problem, part, settings, validate).weights)
         else:
-            result = self._solve(problem, settings, validate)
-        self._set_weights(result.weights, data.X, positions)
+            self._solve_and_keep(problem, settings, keep, validate)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -11,12 +11,14 @@ from .._validation import (
     check_integer,
     check_n_jobs,
     check_sample_weight,
+    is_auto,
     is_name,
     is_plain_list,
     is_text,
 )
 from ..features.arcs import parse_template
 from ..features.rows import HASHED
+from ..solvers.auto import asks_for_parts
 from ..solvers.groups import for_groups
 from ..solvers.problem import Problem
 from ..strengths import SHARE
@@ -28,7 +30,7 @@ from ..tasks.trees import HIDDEN, split_arcs, take_heads
 from ..tasks.unknown import warn_without_labels
 from ._base import Settings, with_parameters
 from ._docs import documented
-from ._tree_data import FeatureSpec, Sentences, known_arcs, parse, word_costs
+from ._tree_data import DEFAULT_BITS, FeatureSpec, Sentences, known_arcs, parse, word_costs
 from ._tree_hidden import HiddenHeads
 from ._tree_labels import LabelModel, check_labels, train_labels
 from ._tree_plans import FirstOrderPlan, SecondOrderPlan, check_complete, make_plan
@@ -89,9 +91,10 @@ class TreeParser(HiddenHeads):
         attributes all words have.
     between : str or None, default="upos"
         Attribute whose values between head and dependent are features, too.
-    hash_bits : int, default=20
-        Features are hashed into ``2 ** hash_bits`` weights; a treebank of 10,000 sentences is worth
-        24, with ``order=2`` more so.
+    hash_bits : int or "auto", default="auto"
+        Features are hashed into ``2 ** hash_bits`` weights. "auto" is 20, and less where the arcs
+        of the training sentences have less than a quarter as many features; a treebank of 10,000
+        sentences is worth 24, with ``order=2`` more so.
     order : {1, 2}, default=1
         Whether scores are of single arcs, or of siblings and grandparents as well (sentences of
         words and ``surrogate="max-margin"`` only).
@@ -122,7 +125,7 @@ class TreeParser(HiddenHeads):
     label_columns_ : array of int or None
         Hashed features that the columns of ``label_model_`` stand for.
     n_features_in_ : int
-        Number of features of an arc, or ``2 ** hash_bits``.
+        Number of features of an arc; of weights, if these are hashed.
     %(attributes)s
     %(hidden_attributes)s
 
@@ -142,25 +145,30 @@ class TreeParser(HiddenHeads):
     single_root: bool = True
     templates: Any = "auto"
     between: str | None = "upos"
-    hash_bits: int = 20
+    hash_bits: Any = "auto"
     order: int = 1
     n_candidates: int = 8
     labels: Any = False
 
     _switches = ("warm_start", "single_root")
+    _of_partitions: ClassVar[dict[str, Any]] = {"hash_bits": DEFAULT_BITS}
     _traits = Arborescence.traits()
 
     # --- settings ---------------------------------------------------------------------------
 
     def _check_settings(self) -> Settings:
         settings = super()._check_settings()
-        bits = check_integer("hash_bits", self.hash_bits, 1)
-        if bits > _MOST_BITS:
+        bits = self.hash_bits
+        if not is_auto("hash_bits", bits) and check_integer("hash_bits", bits, 1) > _MOST_BITS:
             raise ValueError(f"hash_bits must be at most {_MOST_BITS}; received {bits}.")
         if check_integer("order", self.order, 1) > 2:
             raise ValueError(f"order must be 1 or 2; received {self.order!r}.")
         if self.order == 2:
             self._check_solver(SecondOrder.traits())
+            if self._n_partitions not in (None, 1) or asks_for_parts(self.solver):
+                raise ValueError(
+                    "order=2 does not train in partitions; use order=1, or n_partitions=1."
+                )
         check_integer("n_candidates", self.n_candidates, 1)
         check_labels(self.labels)
         if self.between is not None and not is_text(self.between):
@@ -175,6 +183,14 @@ class TreeParser(HiddenHeads):
         for template in listed:
             parse_template(template)
         return settings
+
+    def _needs_all_data(self) -> list[str]:
+        found = []
+        if self.order == 2:
+            found.append("order=2 chooses candidate heads by a first model: use order=1")
+        if self.labels:
+            found.append("labels are trained after the heads: use labels=False")
+        return found
 
     # --- training ---------------------------------------------------------------------------
 
@@ -226,7 +242,7 @@ class TreeParser(HiddenHeads):
         self, plan: Any, part: Sentences, truth: np.ndarray, shares: np.ndarray,
         settings: Settings, held_out: tuple[Sentences, np.ndarray],
     ) -> None:  # fmt: skip
-        mean_length = float(np.average(part.lengths, weights=shares))
+        mean_length = self._mean_length or float(np.average(part.lengths, weights=shares))
         costs = word_costs(truth, mean_length)
         structure, rows = plan.pack(part, np.maximum(truth, 0), costs)
         # Features that are hashed are indicators: every arc has about the same number of them.

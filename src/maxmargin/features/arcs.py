@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,7 +96,7 @@ def parse_template(template: str) -> tuple[Side, ...]:
     return parse_sides(template, 2, "form upos | upos+1")
 
 
-def parse_sides(template: str, count: int, example: str) -> tuple[Side, ...]:
+def parse_sides(template: Any, count: int, example: str) -> tuple[Side, ...]:
     """Attributes of each of some words, with their offsets."""
     sides = template.split("|") if isinstance(template, str) else []
     parsed = []

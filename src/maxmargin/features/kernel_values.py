@@ -13,8 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._validation import LARGEST
-from .kernels import POLY, RBF, GramRows, KernelRows
-from .rows import pack_rows
+from .kernels import POLY, RBF, KernelRows
+from .rows import FeatureRows, dense_rows, pack_rows, widened
 
 # Numbers of a kernel matrix that are computed at a time: 64 MB.
 AT_ONCE = 1 << 23
@@ -174,7 +174,7 @@ def pack_kernel_rows(
     fit_intercept: bool,
     cache_size: float,
     function: Callable[..., Any] | None = None,
-) -> GramRows | KernelRows:
+) -> FeatureRows | KernelRows:
     """Pack training rows for a kernel.
 
     Parameters
@@ -194,13 +194,13 @@ def pack_kernel_rows(
     n_inputs = n_rows + int(fit_intercept)
     budget = int(cache_size * 2**20) // 8
     if kernel.name == "precomputed":
-        gram = np.ascontiguousarray(X)
-        return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
+        gram = np.ascontiguousarray(widened(X))
+        return dense_rows(gram, np.diagonal(gram) + bias, bias, n_inputs, in_kernel_space=True)
     if kernel.name == "poly":
         check_polynomial(kernel, pack_rows(X, fit_intercept=False, compress=False).squares)
     if n_rows**2 <= budget:
         gram = gram_matrix(kernel, X, function)
-        return GramRows(gram, np.diagonal(gram) + bias, bias, n_inputs)
+        return dense_rows(gram, np.diagonal(gram) + bias, bias, n_inputs, in_kernel_space=True)
     if kernel.name == "callable":
         needed = int(np.ceil(8 * n_rows**2 / 2**20))
         raise ValueError(

@@ -27,35 +27,10 @@ from .._kernels.protocol import (
     score_rows,
 )
 from .._kernels.vector import add_scaled, copy, dot, sum_rows
-from .rows import COEFFICIENTS, DenseRows, SparseRows
+from .rows import COEFFICIENTS, FeatureRows, add_coefficients, products_of_pairs
 
 _UNKNOWN = np.inf  # marks a kernel value that was not needed yet
 RBF, POLY = 0, 1
-_ROUNDING = 1e-14
-
-
-class GramRows(NamedTuple):
-    """All inner products in one matrix."""
-
-    gram: np.ndarray
-    squares: np.ndarray
-    bias: float
-    n_inputs: int
-
-    @property
-    def weighs(self) -> str:
-        """What weights belong to."""
-        return COEFFICIENTS
-
-    @property
-    def without_bias(self) -> GramRows:
-        """The same rows for scores without the constant."""
-        return self._replace(bias=0.0)
-
-    @property
-    def for_reading(self) -> GramRows:
-        """The same rows, for threads."""
-        return self
 
 
 class KernelRows(NamedTuple):
@@ -65,7 +40,7 @@ class KernelRows(NamedTuple):
     and values that were not needed yet are infinite. The cache does not change any score.
     """
 
-    features: DenseRows | SparseRows
+    features: FeatureRows
     kind: int
     gamma: float
     degree: int
@@ -98,22 +73,6 @@ class GivenScores(NamedTuple):
 
     scores: np.ndarray
     n_inputs: int = 0
-
-
-# --- all values stored -----------------------------------------------------------------------
-
-
-@implements(score_rows, GramRows)
-def _score_gram(rows, matrix, first, last, out):
-    n_rows = rows.gram.shape[0]
-    constant = matrix[matrix.shape[0] - 1]  # without an intercept its factor is zero
-    for row in range(first, last):
-        sum_rows(matrix, None, rows.gram[row], 0, n_rows, constant, rows.bias, out[row - first])
-
-
-@implements(row_product, GramRows)
-def _product_gram(rows, row, other):
-    return np.float64(rows.gram[row, other]) + rows.bias * rows.bias
 
 
 # --- values when needed ----------------------------------------------------------------------
@@ -207,38 +166,21 @@ def _product_kernel(rows, row, other):
     return values[0] + rows.bias * rows.bias
 
 
-# --- what both share -------------------------------------------------------------------------
-
-
-@implements(add_row, (GramRows, KernelRows))
+@implements(add_row, KernelRows)
 def _add_kernel(rows, matrix, row, values, scale):
-    # A row that returns to zero up to rounding is set to zero: otherwise it would cost a kernel
-    # value in every score. Coefficients are scale times differences of numbers between 0 and 1.
-    rounding = _ROUNDING * abs(scale)
-    for k in range(values.shape[0]):
-        changed = matrix[row, k] + scale * values[k]
-        matrix[row, k] = changed if abs(changed) > rounding else 0.0
+    add_coefficients(matrix, row, values, scale)
     if rows.bias != 0.0:
         add_scaled(matrix[rows.n_inputs - 1], values, scale * rows.bias)
 
 
-@implements(prefetch_rows, (GramRows, KernelRows, GivenScores))
+@implements(prefetch_rows, (KernelRows, GivenScores))
 def _prefetch_kernel(rows, first, last):
     pass  # a score reads more than the cache holds: the hardware prefetches a sequential read
 
 
-@implements(cross_products, (GramRows, KernelRows))
+@implements(cross_products, KernelRows)
 def _cross_products(rows, first, unary, moved_at, moved, scratch):
-    # In weight space every term would cost a pass over all training rows.
-    total = 0.0
-    for a in range(1, moved):
-        t = int(moved_at[a])
-        for b in range(a):
-            s = int(moved_at[b])
-            inner = dot(unary[t], unary[s])
-            if inner != 0.0:
-                total += 2.0 * inner * row_product(rows, first + t, first + s)
-    return total
+    return products_of_pairs(rows, first, unary, moved_at, moved)
 
 
 @compiled

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._kernels.jit import compiled, implements, seldom
+from .._kernels.jit import compiled, implements, leaf, seldom
 from .._kernels.protocol import (
     add_row,
     clear_rows,
@@ -43,44 +43,45 @@ FEATURES, HASHED, COEFFICIENTS = "features", "hashed features", "training rows"
 _CACHED = 1 << 16
 # Stored values that are squared at a time: a few MB of intermediate results.
 _SQUARES_AT_ONCE = 1 << 17
+_ROUNDING = 1e-14
+# Bytes of single precision numbers that are worth kernels of their own. Fewer are converted.
+NARROW_FROM = 1 << 26
 
 
-class DenseRows(NamedTuple):
-    """Dense features: row r is ``values[r]``, then ``bias`` if it is not zero."""
+class FeatureRows(NamedTuple):
+    """Rows of numbers: features, dense or CSR, or inner products with all training rows.
+
+    Row r is ``values[r]``, or ``data`` at ``indices`` from ``indptr[r]`` to ``indptr[r+1]``; then
+    ``bias`` if it is not zero. It is one class for all, so that what works with rows is compiled
+    once: arrays that are not used have no entries, and a branch per row takes no time.
+    """
 
     values: np.ndarray
-    squares: np.ndarray
-    bias: float
-    n_inputs: int
-
-    @property
-    def weighs(self) -> str:
-        """What weights belong to."""
-        return FEATURES
-
-    @property
-    def for_reading(self) -> DenseRows:
-        """The same rows, for threads."""
-        return self
-
-
-class SparseRows(NamedTuple):
-    """CSR features: row r has ``data`` at ``indices`` from ``indptr[r]`` to ``indptr[r+1]``."""
-
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
     squares: np.ndarray
     bias: float
     n_inputs: int
+    in_kernel_space: bool = False  # weights belong to training rows: see kernels.py
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every number is stored."""
+        return not len(self.indptr)
 
     @property
     def weighs(self) -> str:
         """What weights belong to."""
-        return FEATURES
+        return COEFFICIENTS if self.in_kernel_space else FEATURES
 
     @property
-    def for_reading(self) -> SparseRows:
+    def without_bias(self) -> FeatureRows:
+        """The same rows for scores without the constant."""
+        return self._replace(bias=0.0)
+
+    @property
+    def for_reading(self) -> FeatureRows:
         """The same rows, for threads."""
         return self
 
@@ -96,15 +97,15 @@ class FreshRows(NamedTuple):
     n_inputs: int
 
 
-Rows = DenseRows | SparseRows
-
-
-def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = True) -> Rows:
+def pack_rows(
+    X, *, fit_intercept: bool, compress: bool = True, squares: bool = True
+) -> FeatureRows:
     """Pack a validated dense array or sparse matrix, to be used many times.
 
     Parameters
     ----------
     X : ndarray or sparse matrix of shape (n_rows, n_features)
+        Less than 64 MB in single precision are converted to double.
     fit_intercept : bool
         Whether every row gets a constant 1 behind its features.
     compress : bool
@@ -115,6 +116,7 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
     """
     bias = 1.0 if fit_intercept else 0.0
     n_inputs = X.shape[1] + int(fit_intercept)
+    X = widened(X)
     if not sp.issparse(X):
         X = np.ascontiguousarray(X)
         if compress and X.size and np.count_nonzero(X) < SPARSE_BELOW * X.size:
@@ -123,7 +125,7 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
             norms = _NO_SQUARES
             if squares:
                 norms = np.einsum("ij,ij->i", X, X, dtype=np.float64) + bias
-            return DenseRows(_read_only(X), norms, bias, n_inputs)
+            return dense_rows(X, norms, bias, n_inputs)
     X = X.tocsr()
     if not X.has_canonical_format:
         X = X.copy()
@@ -132,7 +134,26 @@ def pack_rows(X, *, fit_intercept: bool, compress: bool = True, squares: bool = 
     if squares:
         norms = _squared_norms(X) + bias
     indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
-    return SparseRows(_read_only(X.data), indices, indptr, norms, bias, n_inputs)
+    return _csr_rows(X.data, indices, indptr, norms, bias, n_inputs)
+
+
+def dense_rows(
+    values: np.ndarray, squares: np.ndarray, bias: float, n_inputs: int, in_kernel_space=False
+) -> FeatureRows:
+    """Rows of a contiguous array."""
+    nothing = _read_only(np.empty(0, values.dtype)), np.empty(0, np.int32), np.empty(0, np.int64)
+    return FeatureRows(_read_only(values), *nothing, squares, bias, n_inputs, in_kernel_space)
+
+
+def _csr_rows(data, indices, indptr, squares, bias: float, n_inputs: int) -> FeatureRows:
+    nothing = _read_only(np.empty((0, 0), data.dtype))
+    return FeatureRows(nothing, _read_only(data), indices, indptr, squares, bias, n_inputs)
+
+
+def widened(X: Any) -> Any:
+    """Features in double precision, for which kernels are prebuilt, unless they are many."""
+    stored = X.data if sp.issparse(X) else X
+    return X if stored.nbytes >= NARROW_FROM else X.astype(np.float64, copy=False)
 
 
 def _squared_norms(X) -> np.ndarray:
@@ -170,13 +191,12 @@ def fresh_rows(values: np.ndarray, bias: float) -> FreshRows:
     return FreshRows(_read_only(values), *scratch, bias, d + int(bias != 0.0))
 
 
-def sparse_rows(data, indices, indptr, bias: float, n_features: int) -> SparseRows:
+def sparse_rows(data, indices, indptr, bias: float, n_features: int) -> FeatureRows:
     """Rows of the parts of a CSR matrix, to be scored only: columns may come twice in a row."""
-    data = _read_only(data)
-    return SparseRows(data, indices, indptr, _NO_SQUARES, bias, n_features + int(bias != 0.0))
+    return _csr_rows(data, indices, indptr, _NO_SQUARES, bias, n_features + int(bias != 0.0))
 
 
-def features_of(rows: FreshRows | SparseRows) -> Any:
+def features_of(rows: FreshRows | FeatureRows) -> Any:
     """The array or CSR matrix that rows without a bias were packed from."""
     if isinstance(rows, FreshRows):
         return rows.values
@@ -203,19 +223,19 @@ def _score_fresh(rows, matrix, first, last, out):
             sum_rows(matrix, rows.indices, rows.data, 0, count, constant, rows.bias, scores)
 
 
-@implements(score_rows, DenseRows)
-def _score_dense(rows, matrix, first, last, out):
-    n_features = rows.values.shape[1]
-    constant = matrix[rows.n_inputs - 1]
-    for row in range(first, last):
-        sum_rows(
-            matrix, None, rows.values[row], 0, n_features, constant, rows.bias, out[row - first]
-        )
+@leaf
+def _is_dense(rows):
+    return rows.indptr.shape[0] == 0
 
 
-@implements(score_rows, SparseRows)
-def _score_sparse(rows, matrix, first, last, out):
+@implements(score_rows, FeatureRows)
+def _score(rows, matrix, first, last, out):
     constant = matrix[rows.n_inputs - 1]
+    if _is_dense(rows):
+        n = rows.values.shape[1]
+        for row in range(first, last):
+            sum_rows(matrix, None, rows.values[row], 0, n, constant, rows.bias, out[row - first])
+        return
     far = matrix.size > _CACHED
     for row in range(first, last):
         begin, end = rows.indptr[row], rows.indptr[row + 1]
@@ -225,45 +245,50 @@ def _score_sparse(rows, matrix, first, last, out):
         sum_rows(matrix, rows.indices, rows.data, begin, end, constant, rows.bias, out[row - first])
 
 
-@implements(add_row, DenseRows)
-def _add_dense(rows, matrix, row, values, scale):
-    n_features = rows.values.shape[1]
-    spread_row(matrix, None, rows.values[row], 0, n_features, values, scale)
-    if rows.bias != 0.0:
-        add_scaled(matrix[n_features], values, scale * rows.bias)
-
-
-@implements(add_row, SparseRows)
-def _add_sparse(rows, matrix, row, values, scale):
-    begin, end = rows.indptr[row], rows.indptr[row + 1]
-    spread_row(matrix, rows.indices, rows.data, begin, end, values, scale)
+@implements(add_row, FeatureRows)
+def _add(rows, matrix, row, values, scale):
+    if rows.in_kernel_space:
+        add_coefficients(matrix, row, values, scale)
+    elif _is_dense(rows):
+        spread_row(matrix, None, rows.values[row], 0, rows.values.shape[1], values, scale)
+    else:
+        begin, end = rows.indptr[row], rows.indptr[row + 1]
+        spread_row(matrix, rows.indices, rows.data, begin, end, values, scale)
     if rows.bias != 0.0:
         add_scaled(matrix[rows.n_inputs - 1], values, scale * rows.bias)
 
 
-@implements(clear_rows, DenseRows)
-def _clear_dense(rows, matrix, first, last):
-    matrix[:] = 0.0
+@leaf
+def add_coefficients(matrix, row, values, scale):
+    """Add to the coefficients of a training row.
+
+    A row that returns to zero up to rounding is set to zero: otherwise it would cost a kernel value
+    in every score. Coefficients are scale times differences of numbers between 0 and 1.
+    """
+    rounding = _ROUNDING * abs(scale)
+    for k in range(values.shape[0]):
+        changed = matrix[row, k] + scale * values[k]
+        matrix[row, k] = changed if abs(changed) > rounding else 0.0
 
 
-@implements(clear_rows, SparseRows)
-def _clear_sparse(rows, matrix, first, last):
+@implements(clear_rows, FeatureRows)
+def _clear(rows, matrix, first, last):
+    if _is_dense(rows):
+        matrix[:] = 0.0
+        return
     for place in range(rows.indptr[first], rows.indptr[last]):
         matrix[rows.indices[place]] = 0.0
     matrix[rows.n_inputs - 1] = 0.0
 
 
-@implements(drain_row, DenseRows)
-def _drain_dense(rows, matrix, row):
-    total = 0.0
-    for f in range(rows.n_inputs):
-        total += matrix[f, 0] * matrix[f, 0]
-        matrix[f, 0] = 0.0
-    return total
-
-
-@implements(drain_row, SparseRows)
-def _drain_sparse(rows, matrix, row):
+@implements(drain_row, FeatureRows)
+def _drain(rows, matrix, row):
+    if _is_dense(rows):
+        total = 0.0
+        for f in range(rows.n_inputs):
+            total += matrix[f, 0] * matrix[f, 0]
+            matrix[f, 0] = 0.0
+        return total
     last = rows.n_inputs - 1  # the constant column, if there is one
     total = matrix[last, 0] * matrix[last, 0]
     matrix[last, 0] = 0.0
@@ -274,29 +299,27 @@ def _drain_sparse(rows, matrix, row):
     return total
 
 
-@implements(prefetch_rows, DenseRows)
-def _prefetch_dense(rows, first, last):
-    prefetch(rows.values, first, last)
-
-
-@implements(prefetch_rows, SparseRows)
-def _prefetch_sparse(rows, first, last):
+@implements(prefetch_rows, FeatureRows)
+def _prefetch(rows, first, last):
+    if rows.in_kernel_space:
+        return  # a score reads more than the cache holds: the hardware prefetches such a read
+    if _is_dense(rows):
+        prefetch(rows.values, first, last)
+        return
     prefetch(rows.squares, first, last)
     prefetch(rows.data, rows.indptr[first], rows.indptr[last])
     prefetch(rows.indices, rows.indptr[first], rows.indptr[last])
 
 
-@implements(row_product, DenseRows)
-def _product_dense(rows, row, other):
+@implements(row_product, FeatureRows)
+def _product(rows, row, other):
     total = rows.bias * rows.bias
-    for f in range(rows.values.shape[1]):
-        total += np.float64(rows.values[row, f]) * np.float64(rows.values[other, f])
-    return total
-
-
-@implements(row_product, SparseRows)
-def _product_sparse(rows, row, other):
-    total = rows.bias * rows.bias
+    if rows.in_kernel_space:
+        return total + np.float64(rows.values[row, other])
+    if _is_dense(rows):
+        for f in range(rows.values.shape[1]):
+            total += np.float64(rows.values[row, f]) * np.float64(rows.values[other, f])
+        return total
     a, a_end = rows.indptr[row], rows.indptr[row + 1]
     b, b_end = rows.indptr[other], rows.indptr[other + 1]
     while a < a_end and b < b_end:
@@ -310,14 +333,12 @@ def _product_sparse(rows, row, other):
     return total
 
 
-@implements(products_with, DenseRows)
-def _products_dense(rows, row, others, out):
-    for p in range(others.shape[0]):
-        out[p] = row_product(rows, row, others[p])
-
-
-@implements(products_with, SparseRows, allocates=True)
-def _products_sparse(rows, row, others, out):
+@implements(products_with, FeatureRows, allocates=True)
+def _products(rows, row, others, out):
+    if _is_dense(rows):
+        for p in range(others.shape[0]):
+            out[p] = row_product(rows, row, others[p])
+        return
     # The row is unpacked once: looking up its features is faster than merging two lists.
     unpacked = np.zeros(rows.n_inputs)
     for place in range(rows.indptr[row], rows.indptr[row + 1]):
@@ -329,8 +350,10 @@ def _products_sparse(rows, row, others, out):
         out[p] = total
 
 
-@implements(cross_products, (DenseRows, SparseRows))
+@implements(cross_products, FeatureRows)
 def _cross_products(rows, first, unary, moved_at, moved, scratch):
+    if rows.in_kernel_space:
+        return products_of_pairs(rows, first, unary, moved_at, moved)
     # In weight space: the inner sum over s is the score of d_t under the weights
     # sum_{s<t} x_s d_s, so the work is linear in the length.
     n = unary.shape[1]
@@ -344,6 +367,20 @@ def _cross_products(rows, first, unary, moved_at, moved, scratch):
         score_rows(rows, matrix, first + t, first + t + 1, scores)
         total += 2.0 * dot(scores[0], unary[t])
         add_row(rows, matrix, first + t, unary[t], 1.0)
+    return total
+
+
+@leaf
+def products_of_pairs(rows, first, unary, moved_at, moved):
+    """The same sum for a kernel: in weight space every term would be a pass over all rows."""
+    total = 0.0
+    for a in range(1, moved):
+        t = int(moved_at[a])
+        for b in range(a):
+            s = int(moved_at[b])
+            inner = dot(unary[t], unary[s])
+            if inner != 0.0:
+                total += 2.0 * inner * row_product(rows, first + t, first + s)
     return total
 
 

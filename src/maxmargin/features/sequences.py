@@ -26,7 +26,7 @@ from .._validation import (
     unusable,
 )
 from .dicts import Columns, Triplets, as_dict, columns_of, new_vectorizer
-from .rows import FreshRows, SparseRows, fresh_rows, sparse_rows
+from .rows import FeatureRows, FreshRows, fresh_rows, sparse_rows
 
 if TYPE_CHECKING:
     from sklearn.feature_extraction import DictVectorizer
@@ -64,7 +64,7 @@ class Sequences:
         """All positions below each other, an array or a CSR matrix: for training."""
         raise NotImplementedError
 
-    def rows(self, first: int, last: int, bias: float) -> FreshRows | SparseRows:
+    def rows(self, first: int, last: int, bias: float) -> FreshRows | FeatureRows:
         """The positions of some sequences, with finite features: for one look at them."""
         raise NotImplementedError
 
@@ -309,7 +309,7 @@ class SparseSequences(Sequences):
             data = data.astype(np.float64)
         return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, self.n_features))
 
-    def rows(self, first: int, last: int, bias: float) -> SparseRows:
+    def rows(self, first: int, last: int, bias: float) -> FeatureRows:
         data, indices, indptr = self._join(first, last)
         return sparse_rows(
             data.astype(np.float64, copy=False), indices, indptr, bias, self.n_features
@@ -445,7 +445,7 @@ class DictSequences(Sequences):
         stacked.sum_duplicates()
         return stacked
 
-    def rows(self, first: int, last: int, bias: float) -> SparseRows:
+    def rows(self, first: int, last: int, bias: float) -> FeatureRows:
         found = self._look_up(first, last)
         self._check_stored(found, first, self.columns.vocabulary)
         return sparse_rows(*found, bias, self.n_features)

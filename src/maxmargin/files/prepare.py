@@ -95,8 +95,9 @@ def _order_of(path: str, y: np.ndarray, order: tuple[str, ...]) -> dict[str, Any
     found = sorted(set(y.tolist()))
     if len(found) > 2 and type(found[0]) is str:
         raise FileError(
-            f"{path}: the labels are texts, which do not say their order; name them from the "
-            f"lowest to the highest: --order {','.join(found[:5])}{',...' if found[5:] else ''}"
+            f"{path}: the labels are texts, which do not say their order; name all of them, from "
+            f"the lowest to the highest, with --order A,B,C; they are {', '.join(found[:5])}"
+            f"{', ...' if found[5:] else ''}"
         )
     return {}
 

@@ -17,7 +17,7 @@ import numpy as np
 from ..features.kernels import squared_combination
 from ..features.rows import COEFFICIENTS
 from ..solvers.groups import for_groups
-from ..solvers.problem import DualPoint, TrainingProblem
+from ..solvers.problem import DualPoint, TrainingProblem, least_group
 from ..structures.take import ragged, take_rows
 from ..structures.traits import GRAPH
 from ..surrogates.max_margin import MaxMargin
@@ -178,6 +178,10 @@ class GraphProblem(TrainingProblem):
         constant = matrix[len(self.rows.squares) :]  # the row of the intercept is explicit
         return float(np.sum(sums)) + float((constant**2).sum()) + float((factor**2).sum())
 
+    @property
+    def _least_group(self) -> int:
+        return least_group(self.n_examples, int(self.graphs.first_message[-1]))
+
     def primal(
         self, weights: np.ndarray, messages: np.ndarray, *, rho: float = 0.0, sigma: float = 0.0
     ) -> float:
@@ -192,7 +196,8 @@ class GraphProblem(TrainingProblem):
             evaluate_graphs(data, parts, messages, self.max_min, float(sigma), ends, sums, room)
             return sums
 
-        sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0) / self.total_weight
+        found = for_groups(work, self.n_examples, self.n_threads, self._least_group)
+        sums = np.sum(found, axis=0) / self.total_weight
         return self.penalty(weights) + float(sums[0]) + 0.5 * rho * float(sums[1])
 
     @property
@@ -210,7 +215,7 @@ class GraphProblem(TrainingProblem):
             ends = np.array([first, last])
             tighten_messages(data, parts, better, sweeps, ends, room, answers)
 
-        for_groups(work, self.n_examples, self.n_threads)
+        for_groups(work, self.n_examples, self.n_threads, self._least_group)
         return better
 
     def soft_dual(self, beliefs: Beliefs, weights: np.ndarray, kappa: float, sigma: float) -> float:

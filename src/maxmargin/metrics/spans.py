@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .._validation import check_choice, outside
+from .._validation import check_choice, is_text, outside
 from ._pairs import take_pairs
 
 __all__ = [
@@ -155,7 +155,12 @@ SCHEMES = {
 }
 
 
-def _read(labels: Sequence[Any], scheme: str, where: str) -> list[_Label]:
+def _read(labels: Sequence[Any], scheme: str, where: str, known: dict[Any, _Label]) -> list[_Label]:
+    """Marks and types of labels; those that were read before are ``known``."""
+    try:
+        return [known[label] for label in labels]
+    except (KeyError, TypeError):  # a new one, or one without a hash
+        pass
     marks = SCHEMES[scheme].marks
     found = []
     for t, label in enumerate(labels):
@@ -170,11 +175,9 @@ def _read(labels: Sequence[Any], scheme: str, where: str) -> list[_Label]:
                 f"{where}[{t}] is {label!r}; the scheme {scheme!r} expects O, {known}. Convert the "
                 f"labels, or choose another scheme: {', '.join(SCHEMES)}."
             )
+        if is_text(label):
+            known[label] = found[-1]
     return found
-
-
-def _spans(labels: Sequence[Any], scheme: str, where: str) -> Found:
-    return SCHEMES[scheme].find(_read(labels, scheme, where))
 
 
 def find_spans(labels: Sequence[Any], scheme: str = "conll") -> list[Span]:
@@ -200,7 +203,7 @@ def find_spans(labels: Sequence[Any], scheme: str = "conll") -> list[Span]:
     [Span(start=0, end=2, type='NP'), Span(start=3, end=4, type='VP')]
     """
     check_choice("scheme", scheme, SCHEMES)
-    spans, wrong = _spans(labels, scheme, "labels")
+    spans, wrong = SCHEMES[scheme].find(_read(labels, scheme, "labels", {}))
     _warn({"labels": len(wrong)}, scheme)
     return spans
 
@@ -271,12 +274,16 @@ def count_spans(y_true: Any, y_pred: Any, scheme: str = "conll") -> AllCounts:
     predicted: Counter[str] = Counter()
     right: Counter[str] = Counter()
     malformed = [0, 0]
+    find = SCHEMES[scheme].find
+    known: dict[Any, _Label] = {}
     for i, (true, other) in enumerate(take_pairs(y_true, y_pred, "labels")):
-        spans, wrong = _spans(true, scheme, f"y_true[{i}]")
-        guesses, mistakes = _spans(other, scheme, f"y_pred[{i}]")
-        truth.update(span.type for span in spans)
-        predicted.update(span.type for span in guesses)
-        right.update(span.type for span in set(spans) & set(guesses))
+        read = _read(true, scheme, f"y_true[{i}]", known)
+        guessed = _read(other, scheme, f"y_pred[{i}]", known)
+        spans, wrong = find(read)
+        guesses, mistakes = (spans, wrong) if read == guessed else find(guessed)
+        truth.update([span.type for span in spans])
+        predicted.update([span.type for span in guesses])
+        right.update([span.type for span in set(spans) & set(guesses)])
         malformed[0] += len(wrong)
         malformed[1] += len(mistakes)
     types = {

@@ -41,7 +41,7 @@ def formula(model: Any) -> Html:
 
 def _formula_block(block: str, surrogate: str | None) -> Html | None:
     others = tuple(f"{name}:" for name in _SURROGATES if name != surrogate)
-    lines = [line for line in inspect.cleandoc(block).splitlines()
+    lines = [line for line in inspect.cleandoc(block.replace("``", "")).splitlines()
              if not line.strip().startswith(others)]  # fmt: skip
     return tag("pre", "\n".join(lines), tabindex=0) if lines else None
 
@@ -101,10 +101,10 @@ def proven(model: Any) -> Certificate | None:
 
 
 _ENDINGS = {
-    "converged": "The fit stopped because that was close enough.",
+    "converged": "The fit stopped because the gap was within the tolerance.",
     "stationary": "The fit stopped because another round would have gained next to nothing.",
-    "max_iter": "The fit stopped at its limit of passes, before it was as close as it was told to "
-    "come: a larger max_iter would help.",
+    "max_iter": "The fit stopped at its limit of passes, before the gap was within the tolerance: "
+    "a larger max_iter would help.",
     "stalled": "The fit stopped because rounding errors did not let it come closer.",
     "stopped": "A callback stopped the fit.",
     "early_stopped": "The fit stopped because the score on held-out data did not improve any more.",
@@ -136,8 +136,8 @@ def certificate(model: Any) -> Html | None:
     words = [
         tag("p", "Training looks for the weights with the smallest objective. The weights found "
             "have an objective of ", tag("strong", number(found.primal, 6)),
-            ". A proof, which comes with the fit, says that ", tag("strong", "no weights at all"),
-            " have one below ", tag("strong", number(found.dual, 6)), ". So at most ",
+            ". The dual solution proves that ", tag("strong", "no weights at all"),
+            " have an objective below ", tag("strong", number(found.dual, 6)), ". So at most ",
             tag("strong", share), " of the objective could still be gained by training longer."),
         ending,
     ]  # fmt: skip

@@ -39,7 +39,8 @@ _VIEWS: dict[str, type[View]] = {
     "other": OtherView,
 }
 _MOST_COUNTS = 20
-_FEW = 9  # columns of a heat map that takes half of a line
+_FEW = 56  # characters of the columns of a heat map that takes half of a line
+_CELL = 6  # characters of a weight
 
 
 class Comparison(NamedTuple):
@@ -169,10 +170,9 @@ class Section:
             tag("div", card("Data", self._data(), ""),
                 card("Certificate", certificate(self.model), ""), class_="stack half"),
             card("Convergence", convergence(self.model), ""),
-            card("What was trained", join(formula(self.model), parameters(self.model)), ""),
-            self._right_and_wrong(),
-            *(card("What was learnt", heat_map(heat), "half" if len(heat.columns) <= _FEW else "")
-              for heat in self.heats),
+            card("What was trained", tag("div", tag("div", formula(self.model)),
+                 tag("div", parameters(self.model)), class_="both"), ""),
+            *self._learnt(),
             card("Examples", self._examples(), ""),
         ]  # fmt: skip
         name = tag("p", f"Data: {self.data_name}", class_="soft") if self.data_name else None
@@ -180,11 +180,19 @@ class Section:
                    self._tiles(), tag("div", cards, class_="cards"), class_="model", id=anchor,
                    aria_label=self.title)  # fmt: skip
 
-    def _right_and_wrong(self) -> Html | None:
+    def _learnt(self) -> list[Html | None]:
+        """Mistakes and heat maps; two beside each other where they fit, and none by itself."""
         found = self.view.tables(self.test.truth, self.found)
-        content = tag("div", found, class_="row") if found else None
-        beside = len(found) == 1 and self.heats and len(self.heats[0].columns) <= _FEW
-        return card("Right and wrong", content, "half" if beside else "")
+        mistakes = tag("div", found, class_="row") if found else None
+        narrow = all(sum(max(len(name), _CELL) for name in heat.columns) <= _FEW
+                     for heat in self.heats)  # fmt: skip
+        beside = narrow and len(found) == len(self.heats) == 1
+        pairs = narrow and len(self.heats) % 2 == 0
+        return [
+            card("Right and wrong", mistakes, "half" if beside else ""),
+            *(card("What was learnt", heat_map(heat), "half" if beside or pairs else "wide")
+              for heat in self.heats),
+        ]  # fmt: skip
 
     def _tiles(self) -> Html:
         s = self.summary

@@ -121,9 +121,27 @@ class Accelerated(Wrapper):
         inertia = self.solver.default_inertia(problem) if chosen else self.inertia
         inertia = min(float(inertia), _MOST_INERTIA)
         inner = self.solver.started(problem.with_inertia(inertia), inner)
+        best = self._scaled_start(problem, inner) if inertia > 0.0 else None
+        centre = weights.copy() if best is None else best.weights.copy()
+        if best is not None:
+            inner = inner._replace(weights=(weights + inertia * centre) / (1.0 + inertia))
         return AcceleratedState(
-            inner, weights.copy(), weights.copy(), inertia, inertia, None, 1.0, -1, np.inf, 0, 1.0
+            inner, centre, inner.weights.copy(), inertia, inertia, best, 1.0, -1, np.inf, 0, 1.0
         )
+
+    def _scaled_start(self, problem, inner) -> DualPoint | None:
+        """The best mixture of the first dual point and the true outputs, where that is better.
+
+        With linear H, 0 at the truths, the mixture with share t has the concave part ``t H`` and
+        the weights ``t w(mu)``. Starting from the dual point of a stronger regularisation, w(mu)
+        grows as alpha falls and is too large; the mixture is about as large as it was there.
+        """
+        square = problem.squared_norm(inner.weights) if problem.cost.linear else 0.0
+        if square == 0.0 or problem.in_python or problem.clamped is not None:
+            return None
+        concave = self.solver.concave(problem, inner)
+        share = 1.0 if concave is None else best_share(concave, problem.alpha * square)
+        return DualPoint(share * concave, share * inner.weights) if share < 1.0 else None
 
     def advance(self, problem, state, steps):
         if state.inertia == 0.0:

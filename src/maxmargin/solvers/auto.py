@@ -13,7 +13,7 @@ from typing import Any
 from sklearn.base import clone
 
 from .._validation import is_text
-from ..features.rows import DenseRows
+from ..features.rows import FeatureRows
 from ..graphs.soft import SoftAgreement
 from .acceleration import Accelerated
 from .averaging import Averaged
@@ -33,11 +33,14 @@ _STEP_POWER, _ROUND_POWER = 3.0, 8.0
 _NEWTON_TOL = 1e-3
 # The same for joint corrections of all mixtures of trees.
 _CORRECTED_TOL = 1e-4
-# Tolerance below which flows of sequences are faster, and the number of weights above which a round
-# of an acceleration reads far more weights than the examples have. On 3000 sentences of CoNLL-2000
-# to a gap of 0.1 %, flows against pairwise steps take 7 s and 4 s at the default strength, 9 s and
-# 7 s at a quarter of it, 12 s and far more than 53 s at a fortieth.
-_FLOW_TOL, _MANY_WEIGHTS = 5e-3, 1 << 16
+# Flows of sequences are faster for tolerances below the first and strengths ``alpha n`` below the
+# second, a share of the mean squared norm of an example. On 3000 sentences of CoNLL-2000 to a gap
+# of 0.1 %, flows against pairwise steps take 7 s and 4 s at the default strength (a fifth), 11 s
+# each at a tenth of it, 12 s and far more than 53 s at a fortieth. To 1 % they are as fast or
+# slower; with all sentences at a fortieth 65 s and 15 s.
+_FLOW_TOL, _FLOW_STRENGTH = 5e-3, 0.01
+# Only with many weights: a round of an acceleration reads far more weights than the examples have.
+_MANY_WEIGHTS = 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
 _PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
 
@@ -67,8 +70,10 @@ def choose(problem: Any) -> Solver:
 
 
 def _suits_flow(problem: Any) -> bool:
-    many = problem.n_weights > _MANY_WEIGHTS and not problem.in_kernel_space
-    return many and problem.tolerance < _FLOW_TOL and not Flow().missing(problem)
+    known = problem.n_weights > _MANY_WEIGHTS and not problem.in_kernel_space
+    if not known or problem.tolerance >= _FLOW_TOL or Flow().missing(problem):
+        return False
+    return problem.alpha * problem.total_weight < _FLOW_STRENGTH * problem.mean_square()
 
 
 def _averaged(solver: Solver, problem: Any) -> Solver:
@@ -109,8 +114,12 @@ def partitions_for(problem: Any) -> int:
     With sparse features two parts need more than twice the passes of one, as measured, and L-BFGS
     uses threads within its passes.
     """
-    dense = not problem.in_python and type(problem.rows) is DenseRows
-    if not dense or problem.n_examples < _FEWEST_IN_PARTS:
+    rows = None if problem.in_python or problem.in_kernel_space else problem.rows
+    if (
+        not isinstance(rows, FeatureRows)
+        or not rows.is_dense
+        or problem.n_examples < _FEWEST_IN_PARTS
+    ):
         return 1
     return 1 if choose(problem).sums_gradients else _PARTITIONS
 
@@ -120,6 +129,11 @@ def _layers(solver: Any) -> Iterator[Solver]:
     while solver is not None and not is_text(solver):
         yield solver
         solver = solver.inner
+
+
+def asks_for_parts(solver: Any) -> bool:
+    """Whether a solver trains in several parts."""
+    return any(layer.partitioned and layer.n_partitions != 1 for layer in _layers(solver))
 
 
 def in_parts(solver: Any, n_parts: int) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +21,8 @@ from .._kernels import passes
 from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
 from .._kernels.passes import Objective, Sums
-from ..features.kernels import GramRows, KernelRows, squared_combination
-from ..features.rows import COEFFICIENTS, FEATURES, HASHED, Rows
+from ..features.kernels import KernelRows, squared_combination
+from ..features.rows import COEFFICIENTS, FEATURES, HASHED, FeatureRows
 from ..oracles.values import make_oracle
 from ..structures.entropy_chain import entropy_chain
 from ..structures.take import take_problem
@@ -36,8 +37,8 @@ _PARTS = 16
 _NUMBERS_IN_PARTS = 1 << 22
 # Bytes of the marginals of a CRF up to which "auto" may choose coordinate ascent.
 _DUAL_BYTES = 1e9
-# Least number of examples of a group where one takes less time than a call from Python.
-_LIGHT_GROUP = 256
+# Least number of parts of the examples of a group: fewer take less time than a call from Python.
+_PARTS_IN_GROUP = 1 << 14
 
 
 class Evaluation(NamedTuple):
@@ -53,6 +54,11 @@ class DualPoint(NamedTuple):
 
     concave: float  # (1/W) sum s_i H_i, or a lower bound on it
     weights: np.ndarray
+
+
+def least_group(n_examples: int, n_parts: int) -> int:
+    """Least number of examples of a group, if all have ``n_parts`` parts together."""
+    return max(1, _PARTS_IN_GROUP * n_examples // max(1, n_parts))
 
 
 def best_share(slope: float, curvature: float) -> float:
@@ -234,7 +240,7 @@ class Problem(TrainingProblem):
         self.structure = structure
         self.surrogate = surrogate
         self.traits = getattr(structure, "traits", Traits)()
-        self.rows: Rows | GramRows | KernelRows = rows
+        self.rows: FeatureRows | KernelRows = rows
         # For passes in threads: rows with a cache must not change there.
         self.shared_rows = rows.for_reading
         self.n_threads = n_threads
@@ -243,6 +249,11 @@ class Problem(TrainingProblem):
         self.n_weights = structure.n_weights(rows.n_inputs)
         # Used where there is no dual state: passes are compiled for one kind of state.
         self._no_dual: Blocks | Atoms = empty_blocks(0, 0)
+
+    @cached_property
+    def least_group(self) -> int:
+        """Least number of examples that a thread evaluates at a time."""
+        return least_group(self.n_examples, int(passes.block_sizes(self.structure).sum()))
 
     @property
     def suits_gradients(self) -> bool:
@@ -343,7 +354,7 @@ class Problem(TrainingProblem):
                 passes.make_scratch(self.structure, self.shared_rows),
             )  # fmt: skip
 
-        sums = for_groups(work, self.n_examples, self.n_threads, _LIGHT_GROUP)
+        sums = for_groups(work, self.n_examples, self.n_threads, self.least_group)
         return float(np.sum(sums)) / self.total_weight
 
     def evaluate(
@@ -375,8 +386,8 @@ class Problem(TrainingProblem):
             )  # fmt: skip
             return sums
 
-        sums = np.sum(for_groups(work, self.n_examples, self.n_threads), axis=0)
-        loss, concave, error = sums / self.total_weight
+        sums = for_groups(work, self.n_examples, self.n_threads, self.least_group)
+        loss, concave, error = np.sum(sums, axis=0) / self.total_weight
         penalty = self.penalty(weights)
         dual = -np.inf
         if with_dual:

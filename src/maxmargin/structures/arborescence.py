@@ -25,7 +25,7 @@ from .._kernels.maxima import largest
 from .._kernels.protocol import add_row, drain_row, prefetch_rows, score_rows
 from .._kernels.vector import add_scaled
 from ..features.arcs import ArcRows
-from ..features.rows import DenseRows, SparseRows
+from ..features.rows import FeatureRows
 from .traits import Traits
 
 # Largest number of pieces of the loss floor in a line search: see arborescence_max_min.
@@ -176,7 +176,7 @@ def _squared_norm(structure, rows, i, direction, work):
     return square
 
 
-@implements(generic.add_gram, Arborescence, (DenseRows, SparseRows), allocates=True)
+@implements(generic.add_gram, Arborescence, FeatureRows, allocates=True)
 def _add_gram(structure, rows, i, direction, scale, scores):
     moved = np.zeros(rows.n_inputs)
     generic.add_block(structure, rows, moved, i, direction, scale)

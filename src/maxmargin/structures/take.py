@@ -13,7 +13,7 @@ import numpy as np
 
 from .._validation import is_array
 from ..features.arcs import ArcRows
-from ..features.rows import DenseRows, SparseRows
+from ..features.rows import COEFFICIENTS, FeatureRows
 from .arborescence import Arborescence
 from .chain import Chain
 from .entropy_chain import EntropyChain
@@ -70,8 +70,7 @@ PACKINGS: dict[type, Packing] = {
         rows="elements",
     ),
     # Rows of features: their examples are rows, except for arcs, which are packed by sentence.
-    DenseRows: Packing(("values", "squares")),
-    SparseRows: Packing(("squares",), ragged={"indptr": ("data", "indices")}),
+    FeatureRows: Packing(("values", "squares"), ragged={"indptr": ("data", "indices")}),
     ArcRows: Packing(
         ragged={
             "nodes_indptr": ("head_keys", "dependent_keys", "between_keys", "tags"),
@@ -96,7 +95,7 @@ def take(packed: Any, examples: np.ndarray) -> tuple[Any, np.ndarray]:
     if packing is None:
         raise TypeError(
             f"{type(packed).__name__} cannot be cut into examples: maxmargin.structures.take does "
-            "not know how it is packed, or, with a kernel, weights are coefficients of all rows."
+            "not know how it is packed."
         )
     given = packed._asdict()
     if packing.inside is not None:
@@ -109,6 +108,8 @@ def take(packed: Any, examples: np.ndarray) -> tuple[Any, np.ndarray]:
         fields[name] = _entries(given[name], places.ravel())
     positions = examples
     for name, cut in packing.ragged.items():
+        if not len(given[name]):
+            continue
         places, fields[name] = ragged(given[name], examples)
         fields |= {other: _entries(given[other], places) for other in cut}
         positions = places if name == packing.rows else positions
@@ -139,5 +140,9 @@ def take_problem(
 
 def take_rows(rows: Any, positions: np.ndarray, examples: np.ndarray) -> Any:
     """Rows of features at some positions: those of some examples."""
+    if rows.weighs == COEFFICIENTS:
+        raise TypeError(
+            "rows of a kernel cannot be cut into examples: weights are coefficients of all rows."
+        )
     by_example = PACKINGS.get(type(rows), Packing()).by_example
     return take(rows, examples if by_example else positions)[0]

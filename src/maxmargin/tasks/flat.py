@@ -60,6 +60,7 @@ class OrdinalTask(MulticlassTask):
     key = "ordinal"
     title = "ordinal regression"
     alone_name = "LinearSVC, which ignores the order"
+    alone_scoring = "neg_mean_absolute_error"
 
     def main(self, truth: Outputs, found: Outputs) -> Measure:
         # A label that the model does not know is as far away as possible.

@@ -9,7 +9,7 @@ import numpy as np
 from .._validation import check_listed
 from ..features.pairs import pack_pairs
 from .base import Data, Task, Trivial
-from .baselines import Baseline
+from .baselines import Baseline, fit_tuned
 from .measures import Measure, Outputs, exact_match, mean_accuracy
 
 
@@ -122,7 +122,8 @@ class MatchingTask(Task):
         pairs = pack_pairs(train.X, self.model.pair_features)
         others = pack_pairs(test.X, self.model.pair_features)
         wanted = np.concatenate([np.eye(len(t), dtype=int)[t].ravel() for t in train.truth.split()])
-        scores = LogisticRegression(max_iter=1000).fit(pairs.X, wanted).decision_function(others.X)
+        model = fit_tuned(LogisticRegression(max_iter=1000), pairs.X, wanted, "neg_log_loss")
+        scores = model.decision_function(others.X)
         parts = np.split(scores, others.pairs_indptr[1:-1])
         found = [s.reshape(n, n).argmax(axis=1) for s, n in zip(parts, others.sides, strict=True)]
         name = "logistic regression, each point its best partner"

@@ -140,6 +140,8 @@ class Measure(NamedTuple):
     def text(self, value: float | None = None) -> str:
         """The score, or another value of the measure, for people."""
         value = self.value if value is None else value
+        if math.isnan(value):
+            return "not defined"  # the precision of no spans at all
         return f"{100 * value:.1f}%" if self.percent else f"{value:.3f}"
 
 

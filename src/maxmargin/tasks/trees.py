@@ -12,10 +12,11 @@ import scipy.sparse as sp
 from .._validation import check_listed, is_text
 from ..conllu import Sentence, find_cycle
 from .base import Data, Task, Trivial
-from .baselines import Baseline
+from .baselines import Baseline, classify
 from .measures import VOID, Measure, Outputs, accuracy, exact_match
 
 HIDDEN = -1  # a head that is not known
+_FARTHEST = 8  # words to a head that the baseline may find
 _LABELS = 1 << 24  # codes of labelled arcs are head * _LABELS + label
 
 
@@ -199,8 +200,7 @@ class TreeTask(Task):
 
     def trivial(self, truth: Outputs) -> Trivial:
         heads = self.heads(truth).codes
-        place = np.arange(len(heads)) - truth.indptr[truth.example] + 1
-        counts = Counter((heads - place)[heads > 0].tolist())
+        counts = Counter((heads - _places(truth))[heads > 0].tolist())
         best = max(counts, key=lambda k: (counts[k], -abs(k), k), default=-1)
         words = f"{abs(best)} word{'s' if abs(best) > 1 else ''}"
         side = "right" if best > 0 else "left"
@@ -222,11 +222,41 @@ class TreeTask(Task):
         return found.like(found.codes * _LABELS + label)
 
     def alone(self, train: Data, test: Data) -> Baseline | None:
-        if self.labelled or vars(self.model).get("pruner_") is not None:
-            return None  # arcs have no scores of their own
+        if self.labelled:
+            return None
+        read, others = self.model._read(train.X), self.model._read(test.X)
+        if read.are_words:
+            return _by_distance(read.examples, train.truth, others.examples, test.truth)
         # A row for each head, the root first, and a column for each word.
         found = [np.argmax(scores, axis=0) for scores in self.model.decision_function(test.X)]
         return Baseline("the same arc scores, each word its best head", Outputs.of_list(found))
+
+
+def _by_distance(words: Any, truth: Outputs, others: Any, wanted: Outputs) -> Baseline:
+    """The distance from each word to its head by a linear SVM; 0 stands for the root."""
+    from sklearn.feature_extraction import DictVectorizer
+
+    from ..files.tokens import token_features
+
+    def features(examples: Any) -> list[dict[str, str]]:
+        rows = (list(zip(*words.values(), strict=True)) for words in examples)
+        return [found for sentence in rows for found in token_features(sentence)]
+
+    distance = np.where(truth.codes > 0, truth.codes - _places(truth), 0)
+    codes = np.where(truth.counted & (abs(distance) <= _FARTHEST), distance + _FARTHEST, -1)
+    vectorizer = DictVectorizer()
+    rows = vectorizer.fit_transform(features(words))
+    found, note = classify(rows, codes, vectorizer.transform(features(others)))
+    heads = _places(wanted) + found - _FARTHEST
+    sizes = wanted.sizes[wanted.example]
+    outside = (found == _FARTHEST) | (heads < 1) | (heads > sizes)
+    name = "LinearSVC of the distance to the head, word by word"
+    return Baseline(name + note, wanted.like(np.where(outside, 0, heads)))
+
+
+def _places(outputs: Outputs) -> np.ndarray:
+    """Place of each word in its sentence, from 1."""
+    return np.arange(len(outputs.codes)) - outputs.indptr[outputs.example] + 1
 
 
 def _at_offset(n: int, offset: int) -> np.ndarray:

@@ -174,7 +174,7 @@ def flat_layout(name: str, offsets: Any) -> Layout:
     return Layout("flat", lengths)
 
 
-def list_layout(name: str, scores: Sequence[Any], ndim: int) -> Layout:
+def list_layout(name: str, scores: Any, ndim: int) -> Layout:
     """The layout of a list of tensors."""
     if not isinstance(scores, Sequence) or is_text(scores):
         raise TypeError(

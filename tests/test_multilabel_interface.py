@@ -219,7 +219,7 @@ def test_a_label_of_no_weight_is_not_learned():
 # --- scikit-learn ---------------------------------------------------------------------------
 
 OTHER_LABELS = "hands in one column of labels other than 0 and 1"
-ONE_COLUMN = "hands in one label an example, not a set of labels"
+ONE_COLUMN = "hands in one label per example, not a set of labels"
 EXPECTED = {
     "check_estimators_dtypes": OTHER_LABELS,
     "check_sample_weights_pandas_series": OTHER_LABELS,
