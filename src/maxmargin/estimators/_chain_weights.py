@@ -85,7 +85,7 @@ class ChainWeights:
         check_switch("single", single)
         if self.kernel_ is not None:
             raise ValueError("prune needs kernel='linear', whose weights belong to features.")
-        small = copy.copy(self)
+        small: Any = copy.copy(self)
         sizes = np.abs(self.coef_)
         coef = np.where(sizes >= threshold * sizes.max(), self.coef_, 0.0)
         if self.vectorizer_ is not None:
