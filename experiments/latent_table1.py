@@ -21,6 +21,7 @@ from .graphs import arguments, markdown_table, rounded, write_json, write_report
 from .latent_data import latent_of, make
 
 N, REPETITIONS, INFERENCE = 100, 30, 10
+GUESSES = (1, 3, 10, 30, 100)  # latent variables drawn to explain a truth
 PROBLEMS = ("trees", "acyclic graphs", "subsets")
 # Rounds, |T| and passes of random training, the same with and without superset. Chosen on data
 # sets made with seeds from 1000 on; the table has seeds 0, ..., 29.
@@ -67,6 +68,10 @@ def trainers(name: str, seed: int) -> dict[str, LatentPredictor]:
         "Rand (S)": LatentPredictor(relaxed, **rounds, **common),
         "Rand": LatentPredictor(exact, **rounds, **common),
         "Rand (S), 10 samples": LatentPredictor(relaxed, n_iter=60, n_samples=10, **common),
+        **{
+            f"Rand, margin of {n}": LatentPredictor(exact, n_explanations=n, **rounds, **common)
+            for n in GUESSES
+        },
         "Subgradient (S)": LatentPredictor(relaxed, solver="subgradient", **rounds, **common),
     }
 
@@ -125,6 +130,7 @@ def table_of(name: str, cells: dict[str, Any]) -> str:
         ("All, best h only", "All, best h only", "exact"),
         ("LSSVM (4)", "LSSVM", "exact"),
         ("Rand/All (S), 60 rounds of 10", "Rand (S), 10 samples", "exact"),
+        *((f"Rand/All, margin of {n}", f"Rand, margin of {n}", "exact") for n in GUESSES),
         ("Subgradient, Rand/All (S)", "Subgradient (S)", "exact"),
     ):
         row, paper = cells[source], PAPER[name].get(label, ("",) * 4)

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 from .protocol import Cell
-from .rows import METHODS, Row
+from .rows import WITH_QUADRATIC, Row
 
 KERNEL = ("exact", "nystroem")
 
@@ -22,15 +22,15 @@ def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
 
 def table(cells: list[Cell], rows: Sequence[Row], kinds: Sequence[str]) -> str:
     """A Markdown table of the rows that have cells with features of these kinds."""
-    heads = ["data", "kernel", "splits", *METHODS, "M4N − M3N"]
+    heads = ["data", "kernel", "splits", *WITH_QUADRATIC, "M4N − M3N"]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for row in rows:
         own = [cell for cell in cells if cell.row == row.name and cell.features in kinds]
         if not own:
             continue
-        counts = [sum(cell.method == method for cell in own) for method in METHODS]
+        counts = [sum(cell.method == method for cell in own) for method in WITH_QUADRATIC]
         present = sorted({count for count in counts if count})
-        found = [_entry(row, method, own) for method in METHODS]
+        found = [_entry(row, method, own) for method in WITH_QUADRATIC]
         head = [row.name, own[0].features, " / ".join(map(str, present))]
         lines.append("| " + " | ".join([*head, *found, _difference(row, own)]) + " |")
     return "\n".join(lines)
@@ -40,11 +40,13 @@ def _entry(row: Row, method: str, cells: list[Cell]) -> str:
     """Ours +- standard error (the paper's); a star where they differ by more than two errors."""
     printed = row.paper(method)
     values = [cell.test for cell in cells if cell.method == method]
-    if printed is None or not values:
+    if not values:
         return "–" if printed is None else f"not run ({printed:g})"
     factor, digits, unit = (100.0, 2, "%") if row.in_percent else (1.0, 3, "")
     centre, error = (factor * number for number in mean_and_error(values))
     spread = "" if math.isnan(error) else f" ± {error:.{digits}f}"
+    if printed is None:
+        return f"{centre:.{digits}f}{spread}{unit}"
     differs = not math.isnan(error) and abs(centre - printed) > 2.0 * error
     return f"{centre:.{digits}f}{spread}{unit} ({printed:g}){' *' if differs else ''}"
 
@@ -66,7 +68,14 @@ def write_tables(
 ) -> str:
     """Put the tables into the report; returns them."""
     every = tuple(rows) + tuple(variants)
-    kinds = {"kernel": KERNEL, "wide": ("wide",), "columns": ("columns",), "authors": ("authors",)}
+    kinds = {
+        "kernel": KERNEL,
+        "wide": ("wide",),
+        "columns": ("columns",),
+        "authors": ("authors",),
+        "averaged": ("averaged",),
+        "solved": ("solved",),
+    }
     blocks = {name: table(cells, every, kind) for name, kind in kinds.items()}
     for name, block in blocks.items():
         write_block(path, name, block)

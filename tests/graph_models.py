@@ -173,6 +173,10 @@ class PlainModel:
         pick[index[axis], np.arange(len(index[0]))] = 1.0
         return pick @ mu[start : start + len(index[0])]
 
+    def rules(self, mu):
+        """Further constraints."""
+        return []
+
     def solve(self, *, kappa=None, sigma=0.0):
         """Optimal value of the hard (kappa None) or soft dual, with its weights."""
         p = self.problem
@@ -194,6 +198,7 @@ class PlainModel:
             assert kappa is None
             total = sum(mu[i] for i in places)
             rules += [total >= low, total <= high]
+        rules += self.rules(mu)
         if sigma:
             share = p.sample_weight[self.owner] / p.total_weight
             value = value - 0.5 * sigma * cp.sum(cp.multiply(share, cp.square(mu)))

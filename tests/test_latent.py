@@ -80,6 +80,35 @@ def test_best_explanations_are_those_of_the_enumeration(name, relaxed):
             assert scores[i] == pytest.approx(best, abs=1e-12)
 
 
+def drawn(problem, relaxed, n_guesses):
+    return DrawnProblem(
+        problem, 1.0, np.ones(problem.n_examples), relaxed, draw=None, n_guesses=n_guesses
+    )
+
+
+@pytest.mark.parametrize("kind", [*SPACES, "python", "matchings", "chains"])
+@pytest.mark.parametrize("relaxed", [False, True])
+def test_drawn_explanations_are_at_most_the_best_ones_and_many_reach_them(kind, relaxed):
+    if kind == "matchings":
+        problem = Latent(Permutation(), AffineMap((0.8, 1.2), (-0.2, 0.2), groups=(1,)))
+        problem = problem.pack(*matchings(5))
+    elif kind == "chains":
+        problem = Latent(LabelSequence(2), HiddenStates(2)).pack(*chains(4))
+    else:
+        name = "subsets" if kind == "python" else kind
+        problem, X, y = problem_of(name)
+        if kind == "python":
+            problem = Latent(SPACES[name], OwnPairs(5), superset=OwnAnyPairs(5)).pack(X, y)
+    relaxed = relaxed and problem.has_superset
+    everyone, rng = problem.everyone(), np.random.RandomState(0)
+    w = rng.randn(problem.n_weights)
+    best = problem.rows(problem.complete(w, relaxed, everyone), everyone).scores(w)
+    few = drawn(problem, relaxed, 2).explain_by(w, everyone, rng).scores(w)
+    many = drawn(problem, relaxed, 2000).explain_by(w, everyone, rng).scores(w)
+    assert (few <= best + 1e-12).all() and (few < best - 1e-3).any()
+    np.testing.assert_allclose(many, best, atol=1e-12)
+
+
 def worth(objective, d, margin, score):
     return {
         SCORE: score,

@@ -556,6 +556,8 @@ def test_bad_data(latent, inputs, outputs, message):
         ({"inference": "best"}, "inference must be one of"),
         ({"n_restarts": 0}, "n_restarts must be an integer >= 1"),
         ({"trainer": "all", "solver": "subgradient"}, "is for trainer='random'"),
+        ({"n_explanations": 0}, "n_explanations must be an integer >= 1"),
+        ({"trainer": "all", "n_explanations": 3}, "n_explanations is for trainer='random'"),
     ],
 )
 def test_bad_parameters(parameters, message):

@@ -12,6 +12,7 @@ import steppers
 from maxmargin import (
     BlockFrankWolfe,
     DoubleOracle,
+    LabelRanker,
     MirrorProx,
     MulticlassClassifier,
     SequenceLabeler,
@@ -172,6 +173,34 @@ def test_certificates_hold_with_few_iterations(iterations, line_search):
     assert min(found.primal for _, found in candidates) - dual < 0.5 * first_gap
 
 
+def test_iterations_that_grow_reach_what_constant_ones_do_not():
+    problem, optimum = small_problem(True)
+    found = {}
+    for schedule in ("constant", "growing"):
+        oracle = MirrorProx(iterations=1, schedule=schedule)
+        stepper = steppers.frank_wolfe(problem, rng=np.random.RandomState(0), oracle=oracle)
+        for _ in range(60):
+            stepper.advance(1.0, 1000)
+        ((_, found[schedule]),) = stepper.check()
+        assert found[schedule].dual <= optimum + 1e-9 <= found[schedule].primal + 2e-9
+    assert (stepper.state.oracle.visits == 60).all()
+    assert found["growing"].oracle_error < 0.1 * found["constant"].oracle_error
+    assert found["growing"].dual > found["constant"].dual
+
+
+def test_iterations_grow_on_permutations():
+    random = np.random.RandomState(0)
+    X, ranks = random.randn(12, 3), np.array([random.permutation(4) for _ in range(12)])
+    errors = []
+    for schedule in ("constant", "growing"):
+        solver = BlockFrankWolfe(oracle=MirrorProx(iterations=2, schedule=schedule))
+        model = LabelRanker("max-min", alpha=0.1, solver=solver, tol=0.0, max_iter=20,
+                            y_format="ranks", random_state=0).fit(X, ranks)  # fmt: skip
+        errors.append(model.oracle_error_)
+        assert model.gap_ >= model.oracle_error_ - 1e-9
+    assert errors[1] < 0.5 * errors[0]
+
+
 @pytest.mark.slow
 def test_enough_iterations_come_close_to_the_optimum():
     X, y, weights, _ = chains(False)
@@ -198,6 +227,7 @@ def test_enough_iterations_come_close_to_the_optimum():
         ({}, {"oracle": None}, "oracle must be 'auto' or an oracle such as MirrorProx"),
         ({}, {"oracle__iterations": 0}, "iterations must be an integer >= 1"),
         ({}, {"oracle__iterations": "many"}, "iterations must be one of 'auto'; received 'many'"),
+        ({}, {"oracle__schedule": "often"}, "schedule must be one of 'constant', 'growing'"),
         ({}, {"line_search": "yes"}, "line_search"),
         ({}, {"oracle": DoubleOracle()}, "it needs trees"),
         ({}, {"oracle": "auto"}, "it needs an exact max-min oracle"),

@@ -7,7 +7,16 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import entr, expit, logsumexp, softmax
 
-from maxmargin import MulticlassClassifier, MultiLabelClassifier, OrdinalClassifier, SequenceLabeler
+from maxmargin import (
+    LabelRanker,
+    MulticlassClassifier,
+    MultiLabelClassifier,
+    OrdinalClassifier,
+    SequenceLabeler,
+    SmoothMaxMin,
+    load,
+    save,
+)
 from maxmargin.surrogates.smooth_max_min import (
     STRENGTH,
     absolute_response,
@@ -72,24 +81,26 @@ def data(kind, n=40, k=4):
 
 
 @pytest.mark.parametrize(
-    ("kind", "solver"), [("0-1", "lbfgs"), ("0-1", "bcfw"), ("absolute", "lbfgs")]
+    ("kind", "solver", "strength"),
+    [("0-1", "lbfgs", STRENGTH), ("0-1", "bcfw", 0.5), ("absolute", "lbfgs", 0.3)],
 )
-def test_fits_have_the_optimum_of_a_convex_solver(kind, solver):
+def test_fits_have_the_optimum_of_a_convex_solver(kind, solver, strength, tmp_path):
     X, y = data(kind)
     estimator = MulticlassClassifier if kind == "0-1" else OrdinalClassifier
     response = zero_one_response if kind == "0-1" else absolute_response
     alpha, k, losses = 0.05, 4, losses_of(kind, 4)
+    surrogate = NAME if strength == STRENGTH else SmoothMaxMin(strength)
     model = estimator(
-        NAME, alpha=alpha, tol=1e-6, max_iter=3000, solver=solver, fit_intercept=False,
-        classes=range(k), random_state=0,
+        surrogate, alpha=alpha, tol=1e-6, max_iter=3000, solver=solver, fit_intercept=False,
+        classes=list(range(k)), random_state=0,
     ).fit(X, y)  # fmt: skip
 
     def objective(flat):
         W = flat.reshape(k, 3)
         scores = X @ W.T
-        found = response(scores)
+        found = response(scores, strength)
         nu = found.predictions
-        values = STRENGTH * logsumexp((scores + nu @ losses) / STRENGTH, axis=1)
+        values = strength * logsumexp((scores + nu @ losses) / strength, axis=1)
         value = 0.5 * alpha * flat @ flat + np.mean(values - scores[np.arange(len(y)), y])
         slopes = softmax(found.logits, axis=1) - np.eye(k)[y]
         return value, alpha * flat + (slopes.T @ X / len(y)).ravel()
@@ -100,10 +111,15 @@ def test_fits_have_the_optimum_of_a_convex_solver(kind, solver):
     assert model.dual_ <= best.fun + 1e-9
     assert objective(model.coef_.ravel())[0] == pytest.approx(model.primal_, rel=1e-9)
     np.testing.assert_allclose(
-        model.predict_proba(X), softmax(response(X @ model.coef_.T).logits, axis=1), atol=1e-12
-    )
+        model.predict_proba(X), softmax(response(X @ model.coef_.T, strength).logits, axis=1),
+        atol=1e-12,
+    )  # fmt: skip
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), model.predict_proba(X))
     np.testing.assert_array_equal(model.predict_topk(X, 1)[0][:, 0], model.predict(X))
+    save(model, tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert repr(again.surrogate) == repr(surrogate)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 @pytest.mark.parametrize(
@@ -164,5 +180,9 @@ def test_what_has_no_formula_is_refused():
             MultiLabelClassifier(surrogate, class_weight="balanced").fit(X, np.eye(4, dtype=int)[y])
     with pytest.raises(ValueError, match="labels that interact"):
         MultiLabelClassifier(NAME, edges="full").fit(X, np.eye(4, dtype=int)[y])
-    with pytest.raises(ValueError, match="surrogate must be one of"):
+    with pytest.raises(ValueError, match="not available for label sequences: its value has no clo"):
         SequenceLabeler(NAME).fit([X], [y])
+    with pytest.raises(ValueError, match="strength must be"):
+        MulticlassClassifier(SmoothMaxMin(strength=0.0)).fit(X, y)
+    with pytest.raises(ValueError, match="surrogate must be one of"):
+        LabelRanker(SmoothMaxMin()).fit(X[:1], [[0, 1]])

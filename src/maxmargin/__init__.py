@@ -22,7 +22,7 @@ _NAMES = {
     "estimators.structured": "StructuredPredictor",
     "estimators.subset": "SubsetSelector",
     "estimators.tree": "TreeParser",
-    "estimators.values": "EarlyStopping HammingLoss Hidden Neighbors",
+    "estimators.values": "EarlyStopping HammingLoss Hidden Neighbors SmoothMaxMin",
     "features.kernel_kinds": "RBF KernelFunction Polynomial",
     "graphs.factor_graph": "FactorGraph",
     "graphs.soft": "SoftAgreement",
@@ -63,10 +63,11 @@ __all__ = [
     "LatentPredictor", "Matcher", "MemoryEstimate", "MirrorProx", "ModelFileError",
     "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier",
     "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
-    "Result", "SequenceLabeler", "SharedPairs", "SoftAgreement", "StructuredPredictor",
-    "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser", "UnseenLabelWarning",
-    "__version__", "certificates", "certified_path", "datasets", "datasets_made", "distributed",
-    "estimate_memory", "load", "metrics", "path", "plot", "read_conllu", "report", "save",
+    "Result", "SequenceLabeler", "SharedPairs", "SmoothMaxMin", "SoftAgreement",
+    "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser",
+    "UnseenLabelWarning", "__version__", "certificates", "certified_path", "datasets",
+    "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path", "plot",
+    "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ if TYPE_CHECKING:
     from .estimators.structured import StructuredPredictor
     from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
-    from .estimators.values import EarlyStopping, HammingLoss, Hidden, Neighbors
+    from .estimators.values import EarlyStopping, HammingLoss, Hidden, Neighbors, SmoothMaxMin
     from .features.kernel_kinds import RBF, KernelFunction, Polynomial
     from .graphs.factor_graph import FactorGraph
     from .graphs.soft import SoftAgreement

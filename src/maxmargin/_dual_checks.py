@@ -65,6 +65,26 @@ def _check_blocks(state: Any, problem: Any) -> None:
             found -= _check_entropies(state, problem.structure.chain)
         if (np.abs(found - expected) > _ROUNDING * expected).any():
             raise ValueError("the parts of an example do not sum to their number in an output")
+    if problem is not None and problem.cost.of_truth:
+        _check_truths_are_best(state, problem.structure)
+
+
+def _check_truths_are_best(state: Any, structure: Any) -> None:
+    """Refuse distributions over classes under which another prediction has a smaller loss."""
+    k = structure.n_classes
+    losses = structure.loss.dense(k)
+    for places, owner in entries_in_use(state.start, state.count):
+        if not len(owner):
+            continue
+        first = int(owner[0])
+        n = int(owner[-1]) - first + 1
+        mu = np.zeros((n, k))
+        index = state.index[places] if len(state.index) else np.tile(np.arange(k), n)
+        mu[owner - first, index] = state.value[places]
+        expected = mu @ losses.T
+        true = expected[np.arange(n), structure.truth[first : first + n]]
+        if (true > expected.min(axis=1) + _ROUNDING).any():
+            raise ValueError("the true class is not the best prediction under the marginals")
 
 
 def _check_entropies(state: Any, chain: Any) -> np.ndarray:

@@ -235,10 +235,10 @@ class _Walk:
         """What was computed, from strong to weak."""
         indices = sorted(self._fits)
         fits = np.array([self._fits[index] for index in indices], float)
-        alphas, *columns = np.moveaxis(fits, 2, 0)
+        alphas, scores, gaps, n_iter, seconds = np.moveaxis(fits, 2, 0)
         skipped = [each for k, each in enumerate(self._strengths) if k not in self._fits]
         strengths = [self._strengths[index] for index in indices]
-        return Path(strengths, alphas.mean(axis=1), *columns, skipped=skipped)
+        return Path(strengths, alphas.mean(axis=1), scores, gaps, n_iter, seconds, skipped)
 
     def _scores(self, index: int) -> np.ndarray:
         return np.array([fit.score for fit in self._fits[index]])

@@ -127,6 +127,12 @@ def smooth_max_min_label(loss, strength, scores, work, mu):
     _must_be_compiled("smooth_max_min_label")
 
 
+def restricted_label(loss, true, scores, work, mu):
+    """Write the answer of ``max_mu E_mu loss(true, .) + scores @ mu`` over the distributions under
+    which ``true`` is a best prediction, and return its value; for losses with a formula."""
+    _must_be_compiled("restricted_label")
+
+
 def max_min_label_prox(loss, scores, mu, curvature, work, out):
     """Exact maximum of ``min_j E loss + scores @ m - curvature/2 |m - mu|^2``; False if there is
     no formula.

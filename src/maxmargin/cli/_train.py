@@ -169,7 +169,8 @@ def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
 @click.argument("data")
 @click.option("-o", "--output", "model_path", required=True, metavar="MODEL",
               help="Where to write.")
-@click.option("--surrogate", type=click.Choice(["max-margin", "max-min", "crf", "smooth-max-min"]),
+@click.option("--surrogate", type=click.Choice(["max-margin", "max-min", "crf", "smooth-max-min",
+                                                 "quadratic", "restricted-max-margin"]),
               help="What a mistake costs in training; by default that of the estimator.")
 @click.option("--alpha", default="auto", show_default=True, callback=_alpha,
               help="Regularisation: a number, 'auto' (C = 1), or 'cv' (cross-validation).")

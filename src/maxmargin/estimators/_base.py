@@ -37,16 +37,20 @@ from ..solvers.outline import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
 from ..strengths import SHARE, Strength, usual_strength
 from ..structures.traits import Traits
+from ..surrogates.cost import RESTRICTED, SMOOTH
 from ..surrogates.crf import Crf
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
-from ..surrogates.smooth_max_min import SmoothMaxMin
+from ..surrogates.quadratic import Quadratic
+from ..surrogates.restricted import Restricted
+from ..surrogates.smooth_max_min import SmoothMaxMin as SmoothCost
 from ._moved import refuse_moved
 from ._tasks_of_fit import CallbackSupportMixin, with_tasks
-from .values import EarlyStopping
+from .values import EarlyStopping, SmoothMaxMin
 
 SURROGATES = {
-    "max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf, "smooth-max-min": SmoothMaxMin,
+    "max-margin": MaxMargin, "max-min": MaxMin, "crf": Crf, SMOOTH: SmoothCost,
+    "quadratic": Quadratic, RESTRICTED: Restricted,
 }  # fmt: skip
 # What a fit with hidden labels leaves, and one without does not.
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")
@@ -54,6 +58,11 @@ _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completion
 PREVIOUS: Any = object()
 
 T = TypeVar("T")
+
+
+def surrogate_name(surrogate: Any) -> Any:
+    """The name of a surrogate that is given by name or as a value."""
+    return SMOOTH if isinstance(surrogate, SmoothMaxMin) else surrogate
 
 
 class Settings(NamedTuple):
@@ -152,7 +161,7 @@ class Missing:
 class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators, with the parameters that all have."""
 
-    surrogate: str = field(default="max-margin", kw_only=False)
+    surrogate: Any = field(default="max-margin", kw_only=False)
     alpha: Any = "auto"
     tol: float = 1e-2
     max_iter: int = 1000
@@ -224,7 +233,9 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _check_settings(self) -> Settings:
         """Refuse parameters that no fit could use, before looking at the data."""
-        check_choice("surrogate", self.surrogate, self._surrogates)
+        check_choice("surrogate", surrogate_name(self.surrogate), self._surrogates)
+        if surrogate_name(self.surrogate) == SMOOTH:
+            SmoothMaxMin.of(self.surrogate).validate()
         check_inner(self.solver)
         given = self.get_params(deep=False)
         for name in self._switches:
@@ -255,7 +266,14 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     @property
     def _surrogate(self) -> Any:
         """The surrogate."""
-        return SURROGATES[self.surrogate]()
+        name = surrogate_name(self.surrogate)
+        if name == SMOOTH:
+            return SmoothCost(float(SmoothMaxMin.of(self.surrogate).strength))
+        return SURROGATES[name]()
+
+    @property
+    def _is_smooth_max_min(self) -> bool:
+        return surrogate_name(self.surrogate) == SMOOTH
 
     def _check_kernel(self) -> None:
         """Refuse parameters of a kernel that no fit could use; most estimators have none."""

@@ -19,6 +19,7 @@ from ..solvers.problem import Problem
 from ..structures.losses import LabelLoss, MatrixLoss
 from ..structures.multiclass import Multiclass
 from ..structures.traits import Traits
+from ..surrogates.cost import RESTRICTED, SMOOTH
 from ..surrogates.smooth_max_min import Response
 from ..tasks import task_of
 from ..tasks.flat import take_labels
@@ -38,7 +39,9 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     classes: Any
     _loss_name: str
     _traits: ClassVar[Traits | None] = Multiclass.traits()
-    _surrogates = ("max-margin", "max-min", "crf", "smooth-max-min")
+    _surrogates = (
+        "max-margin", "max-min", "crf", "smooth-max-min", "quadratic", "restricted-max-margin",
+    )  # fmt: skip
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -60,9 +63,10 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
     def _make_loss(self, n_classes: int) -> LabelLoss:
         """The loss of the estimator for a number of classes."""
         if not is_text(self.loss):
-            if self.surrogate == "smooth-max-min":
+            name = self._surrogate.cost.name
+            if name in (SMOOTH, RESTRICTED):
                 raise ValueError(
-                    f"surrogate='smooth-max-min' has a formula for loss={self._loss_name!r} only; "
+                    f"surrogate={name!r} has a formula for loss={self._loss_name!r} only; "
                     "use surrogate='max-min' with a matrix of losses."
                 )
             return MatrixLoss(check_loss_matrix(self.loss, n_classes))
@@ -130,17 +134,24 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
             [self._preferences(self._scores(X[i : i + step])).argmax(axis=1) for i in starts]
         )
 
+    @property
+    def _expects_losses(self) -> bool:
+        """Whether the prediction is that of the smallest expected loss, not of the best score."""
+        return self._surrogate.cost.smooth and not self._surrogate.cost.likelihood
+
     def _preferences(self, scores: np.ndarray) -> np.ndarray:
         """What ranks the classes: the scores, or minus the expected losses that go with them."""
-        if self.surrogate != "smooth-max-min":
+        if not self._expects_losses:
             return scores
-        found = self._smooth_response(scores)
         losses = self._make_loss(scores.shape[1]).dense(scores.shape[1])
+        if not self._is_smooth_max_min:  # scores of least squares are the expected embedding
+            return -scores @ losses.T
+        found = self._smooth_response(scores)
         # Predictions in the mixture have the same, smallest loss: the largest share decides.
         return found.predictions - softmax(found.logits, axis=1) @ losses.T
 
     def _logits(self, scores: np.ndarray) -> np.ndarray:
-        if self.surrogate != "smooth-max-min":
+        if not self._is_smooth_max_min:
             return scores
         return self._smooth_response(scores).logits
 

@@ -12,15 +12,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_integer
 from ..surrogates.max_margin import MaxMargin
-from ._base import SURROGATES
+from ._base import SURROGATES, surrogate_name
 
 _OR_SMOOTH = ", or 'smooth-max-min', which estimates them too"
 
 
 def has_probabilities(estimator: Any) -> bool:
     """Whether the surrogate is a likelihood; the error is what ``hasattr`` and users see."""
-    surrogate: Any = SURROGATES.get(estimator.surrogate, MaxMargin)()
-    if not surrogate.cost.smooth:
+    surrogate: Any = SURROGATES.get(surrogate_name(estimator.surrogate), MaxMargin)()
+    if not surrogate.cost.probabilities:
         raise AttributeError(
             f"probabilities need surrogate='crf', which maximises their likelihood"
             f"{_OR_SMOOTH if 'smooth-max-min' in estimator._surrogates else ''}; with "

@@ -326,7 +326,9 @@ class GraphLabeler(KernelModel, HiddenNodes):
         only = dict.fromkeys(self.layout_.unary, self.classes_)
         return NodeKinds(self.classes_, vars(self).get("group_classes_", only))
 
-    def _decode(self, graphs: list[NodeGraph], known: np.ndarray | None = None) -> Decoded:
+    def _decode(
+        self, graphs: list[NodeGraph], known: np.ndarray | None = None, method: str = "auto"
+    ) -> Decoded:
         """States of all nodes with the best labels, with values and bounds per graph."""
         starts = node_starts(graphs)
         kinds = self._kinds()
@@ -348,7 +350,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
             if known is not None:
                 unary = clamp(unary, tables, known[starts[first] : starts[last]], packed)
             flat = kinds.flat(unary, of_node)
-            found = decode(packed, flat, tables, n_jobs=check_n_jobs(self.n_jobs))
+            found = decode(packed, flat, tables, method, n_jobs=check_n_jobs(self.n_jobs))
             if known is not None:
                 check_kept(found, known[starts[first] : starts[last]], packed, first)
             parts.append(found)
@@ -368,7 +370,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
         check_labels_of_kinds(states, mask, of_node, kinds, node_starts(graphs))
         return implied(graphs, node_starts(graphs), states, kinds)
 
-    def decode(self, X: Sequence[Any], *, partial_y: Any = None) -> Decoded:
+    def decode(self, X: Sequence[Any], *, partial_y: Any = None, method: str = "auto") -> Decoded:
         """The best labels with their scores, and upper bounds on the best scores.
 
         Exact where the graphs allow it: trees, two labels with tables that prefer equal ones, and
@@ -379,6 +381,9 @@ class GraphLabeler(KernelModel, HiddenNodes):
         X : list of graphs
         partial_y : list, optional
             Labels already known, None where they are not: ``[[None, "sea", None], None]``.
+        method : str, default="auto"
+            How: see :func:`maxmargin.graphs.inference.decode.decode`. "triangles" has lower upper
+            bounds where edges form triangles, with more than two labels also than "auto".
 
         Returns
         -------
@@ -387,7 +392,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
             Where ``values == bounds``, no other labels score more.
         """
         graphs = self._read_again(X)
-        found = self._decode(graphs, self._known(partial_y, graphs))
+        found = self._decode(graphs, self._known(partial_y, graphs), method)
         labels: Any = self._in_shape(self.classes_[self._codes(found.labels, graphs)], graphs)
         return found._replace(labels=labels)
 

@@ -84,6 +84,10 @@ class LatentPredictor(BaseEstimator):
     n_samples : int or "formula", default=2
         Size of T(w, x). "formula" is that of Theorem 3 at the present weights; beyond its domain,
         which training soon leaves, it is capped at 100.
+    n_explanations : int, optional
+        Of "random": explain a true output by the best of this number of latent variables, drawn
+        uniformly and anew in each round, where the best of all takes too long. The margin is then
+        smaller, and the loss larger. By default the best of all.
     n_passes : int, default=3
         Of "random": passes of dual ascent in each round, over the structures that are remembered.
         Few passes explain again sooner, before the weights have settled on early explanations.
@@ -161,6 +165,7 @@ class LatentPredictor(BaseEstimator):
     alpha: float | str = "auto"
     n_iter: int = 30
     n_samples: int | str = 2
+    n_explanations: int | None = None
     n_passes: int = 3
     beta: float | None = None
     greedy: bool = True
@@ -227,6 +232,7 @@ class LatentPredictor(BaseEstimator):
             drawn = DrawnProblem(
                 problem, self.alpha_, shares, relaxed=problem.has_superset,
                 draw=lambda weights, rng: self._draw(problem, weights, rng),
+                n_guesses=self.n_explanations or 0,
             )  # fmt: skip
             return run(self._climb(drawn, rng), tol=0.0, max_iter=self.n_iter, **common)
         convex = ExplainedProblem(
@@ -301,6 +307,13 @@ class LatentPredictor(BaseEstimator):
             check_number("alpha", self.alpha, above=0)
         if not (is_text(self.n_samples) and self.n_samples == "formula"):
             check_integer("n_samples", self.n_samples, 1)
+        if self.n_explanations is not None:
+            check_integer("n_explanations", self.n_explanations, 1)
+            if self.trainer != "random":
+                raise ValueError(
+                    "n_explanations is for trainer='random'; received "
+                    f"trainer={self.trainer!r}, whose objective needs the best explanation."
+                )
         if self.beta is not None and check_number("beta", self.beta, at_least=0) >= 1:
             raise ValueError(f"beta must be < 1; received {self.beta!r}.")
         if self.trainer != "random" and self.solver == "subgradient":

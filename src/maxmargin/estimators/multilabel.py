@@ -102,7 +102,8 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     Parameters
     ----------
     surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-margin"
-        The last two are for ``edges="none"``, and "auto" means that with them.
+        The last two are for ``edges="none"``, and "auto" means that with them. Or
+        :class:`SmoothMaxMin`.
     edges : {"auto", "none", "full", "tree"} or list of pairs, default="auto"
         Which labels interact: every pair has a table of four weights, by the presence of both.
         "full" is all pairs; "tree" the spanning tree of the labels with the largest mutual
@@ -236,7 +237,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
     def _separable_problem(self, edges, indicator, costs, rows, alpha, weights, n_threads):
         structure = Multilabel(indicator.ravel(), indicator.shape[1], costs)
         surrogate = self._surrogate
-        if self.surrogate == "smooth-max-min":  # of the size of the loss of a label
+        if self._is_smooth_max_min:  # of the size of the loss of a label
             surrogate = surrogate._replace(strength=surrogate.strength / indicator.shape[1])
         return Problem(structure, surrogate, rows, alpha, weights, n_threads)
 
@@ -269,9 +270,10 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
-        if self._surrogate.cost.smooth and self.class_weight is not None:
+        cost = self._surrogate.cost
+        if (self._is_smooth_max_min or cost.likelihood) and self.class_weight is not None:
             raise ValueError(
-                f"surrogate={self.surrogate!r} of label sets needs class_weight=None; received "
+                f"surrogate={cost.name!r} of label sets needs class_weight=None; received "
                 f"{self.class_weight!r}. Use surrogate='max-margin' or 'max-min' with weights, or "
                 "sample_weight."
             )
@@ -345,7 +347,7 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _logits(self, scores: np.ndarray) -> np.ndarray:
         """Log odds of presence."""
-        if self.surrogate != "smooth-max-min":
+        if not self._is_smooth_max_min:
             return scores
         cost = 1.0 / scores.shape[1]
         return label_logits(scores, cost, self._surrogate.strength * cost)

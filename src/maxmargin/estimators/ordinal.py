@@ -34,11 +34,14 @@ class OrdinalClassifier(FlatClassifier):
         crf:         S(v, y) = log sum_j exp(v_j) - v_y
 
     "smooth-max-min" is max-min with entropy (see :class:`MulticlassClassifier`): consistent, with
-    probabilities, and it predicts the class of the smallest expected loss.
+    probabilities, and it predicts the class of the smallest expected loss; so does "quadratic",
+    least squares of the indicators of the classes.
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-min"
+    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min", "quadratic", \
+"restricted-max-margin"}, default="max-min"
+        Or :class:`SmoothMaxMin`.
     loss : "absolute" or array of shape (n_classes, n_classes), default="absolute"
         What a mistake costs: ``loss[j, z]`` for predicting class j when z is true, in the order of
         ``classes_``; finite, none negative, 0 on the diagonal, not necessarily symmetric. A CRF is
@@ -88,7 +91,7 @@ class OrdinalClassifier(FlatClassifier):
         return AbsoluteLoss(np.ones(n_classes), True)
 
     def _smooth_response(self, scores: np.ndarray) -> Response:
-        return absolute_response(scores)
+        return absolute_response(scores, self._surrogate.strength)
 
     def _score_codes(self, X: Any, codes: np.ndarray, weights: Any) -> float:
         distance = np.abs(self._best(X) - codes)

@@ -48,7 +48,8 @@ class LabelRanker(KernelModel, StructuredEstimator):
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf", "quadratic"}, default="max-margin"
+        "quadratic" is least squares of the matrix of items and positions.
     y_format : {"ranks", "orderings", "auto"}, default="auto"
         How rankings are written, in ``fit``, ``predict`` and ``score`` alike. "auto" means ranks,
         with a warning if the rows of ``y`` could as well be orderings. "ranks":
@@ -92,6 +93,7 @@ class LabelRanker(KernelModel, StructuredEstimator):
     items: Any = None
 
     _traits = Ranking.traits()
+    _surrogates = ("max-margin", "max-min", "crf", "quadratic")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -24,6 +24,7 @@ from ..structures.masks import (
     known_positions,
     transition_masks,
 )
+from ..surrogates.cost import SMOOTH
 from ..tasks import task_of
 from ._base import StructuredEstimator, with_parameters
 from ._chain_probability import ChainProbabilities
@@ -38,6 +39,12 @@ from ._sequence_data import (
     take_labelled,
 )
 from .values import HammingLoss
+
+_NO_SMOOTH = (
+    "label sequences: its value has no closed form there (the best predictions at all positions "
+    "depend on each other through the transitions), and no iterative oracle is implemented. Use "
+    "surrogate='crf' for probabilities, or 'max-min'."
+)
 
 
 @documented(
@@ -141,7 +148,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     feature_min_count: int = 1
 
     _switches = (*StructuredEstimator._switches, "boundary_weights")
-    _traits = Chain.traits()
+    _traits = Chain.traits()._replace(refuses={SMOOTH: _NO_SMOOTH})
+    _surrogates = ("max-margin", "max-min", "crf", SMOOTH)
     _share = SHARE_OF_SEQUENCES
 
     # --- training ---------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from .._validation import (
     is_text,
 )
 from .._values import Value
+from ..surrogates.cost import SMOOTH, STRENGTH
 
 
 class EarlyStopping(Value):
@@ -142,3 +143,34 @@ class Neighbors(Value):
         check_choice("directions", self.directions, ("separate", "shared"))
         if is_switch(self.number) or self.number not in (4, 8):
             raise ValueError(f"neighbors must be 4 or 8; received {self.number!r}.")
+
+
+class SmoothMaxMin(Value):
+    """The surrogate "smooth-max-min" with another factor of the entropy.
+
+    Parameters
+    ----------
+    strength : float, default=0.1
+        Factor of the entropy, in units of the loss between two labels. Towards 0 the surrogate is
+        "max-min"; a large one makes it ``strength`` times "crf", of scores ``strength`` times as
+        large.
+
+    Examples
+    --------
+    >>> from maxmargin import MulticlassClassifier, SmoothMaxMin
+    >>> MulticlassClassifier(SmoothMaxMin(strength=0.3))
+    MulticlassClassifier(surrogate=SmoothMaxMin(strength=0.3))
+    """
+
+    def __init__(self, strength: float = STRENGTH):
+        self.strength = strength
+
+    @classmethod
+    def from_short(cls, given: Any) -> SmoothMaxMin:
+        """The name stands for the usual strength."""
+        if not is_name(given, SMOOTH):
+            raise ValueError(f"expected {SMOOTH!r} or SmoothMaxMin(...); received {given!r}.")
+        return cls()
+
+    def validate(self):
+        check_number("strength", self.strength, above=0)

@@ -7,7 +7,7 @@ import numpy as np
 from .._kernels.jit import implements, leaf, seldom
 from .._kernels.protocol import score_rows
 from .._kernels.simplex import clipped_difference, project
-from ._soft_kernel import mix_example
+from ._soft_kernel import mix_example, true_entry
 from .graph import COUNT, TABLE, TREE, BinaryGraphs, Graphs, PairGraphs
 from .kernels.agreement import (
     entry_weight,
@@ -138,9 +138,8 @@ def evaluate_graphs(data, weights, messages, max_min, sigma, ends, sums, room):
             k, column = graphs.n_states[a], graphs.column[a]
             v = graphs.first_variable[m] + a - base
             theta = room.values[:k]
-            theta[0] = 0.0
-            for j in range(graphs.scored_from[a], k):
-                theta[j] = room.scores[0, column + j]
+            for j in range(k):
+                theta[j] = room.scores[0, column + j] if j >= graphs.scored_from[a] else 0.0
             total -= theta[truth[v]]
             for h in range(graphs.held_at[a], graphs.held_at[a + 1]):
                 at = shift + graphs.message_at[graphs.held[h]]
@@ -183,7 +182,7 @@ def _pairs_value(graphs, data, weights, messages, sigma, m, room):
             total += _potts_value(graphs, data.features, data.truth, weights, m, f, left, right)
             continue
         score_factor(graphs, data.features, weights, m, f, room.columns, room.table)
-        total -= room.table[_true_entry(graphs, data.truth, m, f)]
+        total -= room.table[true_entry(graphs, data.truth, m, f)]
         best = -np.inf
         for a in range(k):
             for b in range(q):
@@ -201,7 +200,7 @@ def _any_value(graphs, data, weights, messages, sigma, m, room):
     total = 0.0
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
         begin, stop = graphs.scope_at[f], graphs.scope_at[f + 1]
-        at = _copy_messages(graphs, messages, m, f, room.delta)
+        at = copy_messages(graphs, messages, m, f, room.delta)
         if graphs.kind[f] == COUNT:
             gain = room.node[: stop - begin]
             for r in range(stop - begin):
@@ -222,9 +221,9 @@ def _any_value(graphs, data, weights, messages, sigma, m, room):
                 if graphs.parent[z] >= 0:
                     total -= room.table[_true_pair(graphs, truth, m, f, z)]
             continue
-        total -= room.table[_true_entry(graphs, truth, m, f)]
+        total -= room.table[true_entry(graphs, truth, m, f)]
         size = graphs.n_entries[f]
-        subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
+        subtract_messages(graphs, m, f, room.delta, room.table, room.theta)
         total += _smooth_maximum(
             room.theta[:size], sigma, room.table[:size], room.work, room.answer[:size]
         )
@@ -232,7 +231,7 @@ def _any_value(graphs, data, weights, messages, sigma, m, room):
 
 
 @leaf
-def _copy_messages(graphs, messages, m, f, out):
+def copy_messages(graphs, messages, m, f, out):
     """Copy the messages of a factor, one variable after another; returns their number."""
     base = graphs.variables[graphs.shape[m]]
     at = 0
@@ -276,16 +275,6 @@ def _binary_pairs_maxima(graphs, truth, messages, factor_weights, m):
         right = truth[variables + graphs.scope[slots + 2 * number + 1]]
         total += best - entry_weight(graphs, w, f, 2 * left + right)
     return total
-
-
-@leaf
-def _true_entry(graphs, truth, m, f):
-    base = graphs.variables[graphs.shape[m]]
-    e = 0
-    for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
-        a = graphs.scope[z]
-        e = e * graphs.n_states[base + a] + truth[graphs.first_variable[m] + a]
-    return e
 
 
 @leaf

@@ -73,15 +73,16 @@ def _visit_variables(data, weights, beliefs, penalty, m, r, room):
             belief = beliefs.variables[at : at + k]
             theta, answer = room.values[:k], room.answer[:k]
             scored = graphs.scored_from[a]
-            theta[0] = 0.0
-            for j in range(scored, k):
-                theta[j] = scores[column + j]
+            for j in range(k):
+                theta[j] = scores[column + j] if j >= scored else 0.0
             if known_sums:
                 held = take_sums(graphs, room.sums, belief, penalty.kappa, a, theta)
             else:
                 held = gather_messages(graphs, beliefs, penalty.kappa, m, a, theta)
             # A binary variable moves by (-t, t): half as much curvature without weights of state 0.
-            curvature = square - 0.5 * scored * square + held * penalty.kappa
+            curvature = held * penalty.kappa
+            if scored < k:
+                curvature += square - 0.5 * scored * square
             total += variable_step(
                 theta, belief, truth[v], costs[v], curvature, penalty, room.work, answer
             )
@@ -203,6 +204,21 @@ def add_potts_block(graphs, features, truth, factor_weights, scale, m, f, mass):
 
 
 @leaf
+def true_entry(graphs, truth, m, f):
+    """Entry of a table at the truth; of a table without weights any one, which scores 0."""
+    if graphs.n_tied[f] == 0:
+        return 0
+    base = graphs.variables[graphs.shape[m]]
+    e, size = 0, 1
+    for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
+        a = graphs.scope[z]
+        if size < graphs.n_entries[f]:  # a pair in a cluster has its joint state as third variable
+            e = e * graphs.n_states[base + a] + truth[graphs.first_variable[m] + a]
+            size *= graphs.n_states[base + a]
+    return e
+
+
+@leaf
 def add_factor_block(graphs, features, truth, factor_weights, scale, m, f, mass):
     """``w += scale * Phi_f (phi_f(y) - mass)`` for one factor."""
     step = graphs.factor_step[f]
@@ -218,10 +234,7 @@ def add_factor_block(graphs, features, truth, factor_weights, scale, m, f, mass)
     at = graphs.first_variable[m]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
     if graphs.kind[f] == TABLE:
-        e = 0
-        for z in range(begin, end):
-            a = graphs.scope[z]
-            e = e * graphs.n_states[base + a] + truth[at + a]
+        e = true_entry(graphs, truth, m, f)
         tie = e if tie_at < 0 else graphs.ties[tie_at + e]
         if tie >= 0:
             for p in range(row.shape[0]):

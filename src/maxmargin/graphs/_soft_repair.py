@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from .._kernels.jit import implements, inner, leaf, seldom
 from .._kernels.protocol import add_row
+from ._cluster_repair import fit_clusters, is_joint
 from ._soft_check import certain
 from ._soft_counts import ROUNDING, has_counts, make_count_room, project_counts
 from ._soft_kernel import add_factor_block, add_off_truth, add_potts_block
+from ._table_repair import fit_binary, fit_pair, fit_potts, fit_table
 from .graph import COUNT, TABLE, BinaryGraphs, Graphs, PairGraphs
 from .kernels.agreement import is_short
+
+
+def put_within_clusters(graphs, beliefs, m, out, room):
+    """Give the joint states of pairs in triangles beliefs that agree with those of the variables
+    and with a distribution of each triangle."""
+
+
+@implements(put_within_clusters, (PairGraphs, BinaryGraphs))
+def _without_clusters(graphs, beliefs, m, out, room):
+    return
+
+
+@implements(put_within_clusters, Graphs)
+def _put_within_clusters(graphs, beliefs, m, out, room):
+    s = graphs.shape[m]
+    last = graphs.variables[s + 1] - 1
+    if last >= graphs.variables[s] and is_joint(graphs, last):  # they come last
+        fit_clusters(graphs, beliefs, m, out, room)
 
 
 def put_within_counts(graphs, truth, m, out):
@@ -81,135 +101,6 @@ def _go_to_truth(graphs, truth, m, out):
         out[at + truth[graphs.first_variable[m] + a - base]] += 1.0 - keep
 
 
-@leaf
-def _next_entry(graphs, base, begin, end, places):
-    """The states of the next entry of a table."""
-    for z in range(end - 1, begin - 1, -1):
-        places[z - begin] += 1
-        if places[z - begin] < graphs.n_states[base + graphs.scope[z]]:
-            return
-        places[z - begin] = 0
-
-
-@leaf
-def _axis_sums(graphs, base, begin, end, size, table, places, out):
-    """Marginals of a table on all its variables, concatenated."""
-    at = 0
-    for z in range(begin, end):
-        places[z - begin] = 0
-        at += graphs.n_states[base + graphs.scope[z]]
-    for j in range(at):
-        out[j] = 0.0
-    for e in range(size):
-        at = 0
-        for z in range(begin, end):
-            out[at + places[z - begin]] += table[e]
-            at += graphs.n_states[base + graphs.scope[z]]
-        _next_entry(graphs, base, begin, end, places)
-
-
-@leaf
-def fit_table(graphs, m, f, mass, wanted, sums, places, out):
-    """A table with exactly the ``wanted`` marginals, near ``mass``.
-
-    One variable after another, states with too much mass are scaled down; the missing mass is
-    distributed in proportion to the product of the deficits of all variables.
-    """
-    base = graphs.variables[graphs.shape[m]]
-    begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
-    size = graphs.n_entries[f]
-    for e in range(size):
-        out[e] = max(mass[e], 0.0)
-    skip = 0
-    for axis in range(begin, end):
-        _axis_sums(graphs, base, begin, end, size, out, places, sums)
-        for z in range(begin, end):
-            places[z - begin] = 0
-        for e in range(size):
-            j = skip + places[axis - begin]
-            if sums[j] > wanted[j]:
-                out[e] *= wanted[j] / sums[j]
-            _next_entry(graphs, base, begin, end, places)
-        skip += graphs.n_states[base + graphs.scope[axis]]
-    _axis_sums(graphs, base, begin, end, size, out, places, sums)
-    lack = 0.0
-    for j in range(skip):
-        sums[j] = max(0.0, wanted[j] - sums[j])
-        if j < graphs.n_states[base + graphs.scope[begin]]:
-            lack += sums[j]
-    if lack <= 1e-300:
-        return
-    for z in range(begin, end):
-        places[z - begin] = 0
-    for e in range(size):
-        share = lack
-        at = 0
-        for z in range(begin, end):
-            share *= sums[at + places[z - begin]] / lack
-            at += graphs.n_states[base + graphs.scope[z]]
-        out[e] += share
-        _next_entry(graphs, base, begin, end, places)
-
-
-@leaf
-def _fit_potts(mass, first, second):
-    """The mass on equal states nearest to ``mass`` that the marginals allow."""
-    least, most = 0.0, 0.0
-    for a in range(first.shape[0]):
-        least = max(least, first[a] + second[a] - 1.0)
-        most += min(first[a], second[a])
-    return min(max(mass, least), most)
-
-
-@leaf
-def _fit_binary(mass, wanted, out):
-    """The table of two binary variables with the wanted marginals, both in state 1 as near as
-    possible to ``mass``."""
-    a, b = wanted[1], wanted[3]
-    both = min(max(mass[3], max(0.0, a + b - 1.0)), min(a, b))
-    out[3] = both
-    out[2] = a - both
-    out[1] = b - both
-    out[0] = max(0.0, 1.0 - a - b + both)
-
-
-@leaf
-def _fit_pair(mass, first, second, lacks, out):
-    """As :func:`fit_table` for a pair of variables; ``lacks`` is scratch, one per state."""
-    k, q = first.shape[0], second.shape[0]
-    for i in range(k):
-        total = 0.0
-        for j in range(q):
-            out[i * q + j] = max(mass[i * q + j], 0.0)
-            total += out[i * q + j]
-        if total > first[i]:
-            for j in range(q):
-                out[i * q + j] *= first[i] / total
-    lack = 0.0
-    for j in range(q):
-        total = 0.0
-        for i in range(k):
-            total += out[i * q + j]
-        if total > second[j]:
-            for i in range(k):
-                out[i * q + j] *= second[j] / total
-        else:
-            lack += second[j] - total
-    if lack <= 1e-300:
-        return
-    for i in range(k):
-        lacks[i] = first[i]
-        for j in range(q):
-            lacks[i] -= out[i * q + j]
-    for j in range(q):
-        missing = second[j]
-        for i in range(k):
-            missing -= out[i * q + j]
-        missing = max(0.0, missing) / lack
-        for i in range(k):
-            out[i * q + j] += missing * max(0.0, lacks[i])
-
-
 def fit_factor(graphs, m, f, mass, room):
     """Write the table(s) of a factor with exactly the marginals in the field ``delta`` of the
     scratch, near ``mass``, to its field ``table``."""
@@ -217,7 +108,7 @@ def fit_factor(graphs, m, f, mass, room):
 
 @implements(fit_factor, BinaryGraphs)
 def _fit_binary_factor(graphs, m, f, mass, room):
-    _fit_binary(mass, room.delta, room.table)
+    fit_binary(mass, room.delta, room.table)
 
 
 @implements(fit_factor, PairGraphs)
@@ -231,9 +122,9 @@ def _fit_pair_table(graphs, m, f, mass, room):
     k = graphs.n_states[base + graphs.scope[z]]
     q = graphs.n_states[base + graphs.scope[z + 1]]
     if k == 2 and q == 2:
-        _fit_binary(mass, room.delta, room.table)
+        fit_binary(mass, room.delta, room.table)
     else:
-        _fit_pair(mass, room.delta[:k], room.delta[k : k + q], room.node, room.table)
+        fit_pair(mass, room.delta[:k], room.delta[k : k + q], room.node, room.table)
 
 
 @implements(fit_factor, Graphs)
@@ -242,17 +133,29 @@ def _fit_any_factor(graphs, m, f, mass, room):
     if graphs.kind[f] == TABLE and stop - begin == 2:
         _fit_pair_table(graphs, m, f, mass, room)
         return
-    if graphs.kind[f] == TABLE:
-        fit_table(graphs, m, f, mass, room.delta, room.node, room.places, room.table)
+    base = graphs.variables[graphs.shape[m]]
+    if graphs.kind[f] == TABLE and is_joint(graphs, base + graphs.scope[stop - 1]):
+        size = graphs.n_entries[f]  # the joint states of a pair in a triangle are its table
+        at = graphs.n_states[base + graphs.scope[begin]]
+        at += graphs.n_states[base + graphs.scope[begin + 1]]
+        for e in range(size):
+            room.table[e] = room.delta[at + e]
         return
-    k = graphs.n_states[graphs.variables[graphs.shape[m]] + graphs.scope[begin]]
+    if graphs.kind[f] == TABLE:
+        sizes = room.pointer[: stop - begin]
+        for z in range(begin, stop):
+            sizes[z - begin] = graphs.n_states[base + graphs.scope[z]]
+        table = room.table[: graphs.n_entries[f]]
+        fit_table(sizes, mass, room.delta, room.node, room.places, table)
+        return
+    k = graphs.n_states[base + graphs.scope[begin]]
     for z in range(begin, stop):
         r, parent = z - begin, graphs.parent[z]
         if parent >= 0:
             at = graphs.edge_entry[z]
             child = room.delta[r * k : (r + 1) * k]
             above = room.delta[parent * k : (parent + 1) * k]
-            _fit_pair(mass[at : at + k * k], child, above, room.node, room.table[at : at + k * k])
+            fit_pair(mass[at : at + k * k], child, above, room.node, room.table[at : at + k * k])
 
 
 @inner
@@ -277,6 +180,7 @@ def repair_graphs(data, weights, beliefs, max_min, room):
         base, end = graphs.variables[s], graphs.variables[s + 1]
         _agree(graphs, beliefs, m, agreed)
         put_within_counts(graphs, truth, m, agreed)
+        put_within_clusters(graphs, beliefs, m, agreed, room)
         a = base
         concave = 0.0
         while a < end:
@@ -299,7 +203,7 @@ def repair_graphs(data, weights, beliefs, max_min, room):
 def _add_fitted(data, weights, beliefs, m, f, agreed, room):
     """Add the weights of a factor whose marginals are those of the variables."""
     graphs = data.graphs
-    if graphs.kind[f] == COUNT:
+    if graphs.n_tied[f] == 0:  # counts, clusters
         return
     base = graphs.variables[graphs.shape[m]]
     first = graphs.first_mass[m] + graphs.mass_at[f]
@@ -312,7 +216,7 @@ def _add_fitted(data, weights, beliefs, m, f, agreed, room):
             at += 1
     features, truth, scale = data.features, data.truth, data.scales[m]
     if is_short(graphs, f):
-        fitted = _fit_potts(mass[0], room.delta[: at // 2], room.delta[at // 2 : at])
+        fitted = fit_potts(mass[0], room.delta[: at // 2], room.delta[at // 2 : at])
         add_potts_block(graphs, features, truth, weights, scale, m, f, fitted)
         return
     fit_factor(graphs, m, f, mass, room)

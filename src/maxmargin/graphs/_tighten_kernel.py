@@ -8,7 +8,8 @@ import numpy as np
 
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import score_rows
-from ._soft_check import _true_entry, _true_pair
+from ._soft_check import _true_pair
+from ._soft_kernel import true_entry
 from .graph import COUNT, TABLE, BinaryGraphs, Graphs, PairGraphs
 from .kernels.agreement import score_factor
 
@@ -33,9 +34,10 @@ def score_example(data, weights, m, shrink, room, unary, tables):
             before = step
         v = graphs.first_variable[m] + a - base
         at, column = graphs.state_at[a], graphs.column[a]
-        unary[at] = costs[v]
-        for j in range(graphs.scored_from[a], graphs.n_states[a]):
-            unary[at + j] = shrink * room.scores[0, column + j] + costs[v]
+        for j in range(graphs.n_states[a]):
+            unary[at + j] = costs[v]
+            if j >= graphs.scored_from[a]:
+                unary[at + j] += shrink * room.scores[0, column + j]
         unary[at + truth[v]] -= costs[v]
         right += unary[at + truth[v]]
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
@@ -48,7 +50,7 @@ def score_example(data, weights, m, shrink, room, unary, tables):
             for e in range(size):
                 table[e] *= shrink
         if graphs.kind[f] == TABLE:
-            right += table[_true_entry(graphs, truth, m, f)]
+            right += table[true_entry(graphs, truth, m, f)]
             continue
         for z in range(graphs.scope_at[f], graphs.scope_at[f + 1]):
             if graphs.parent[z] >= 0:
@@ -138,10 +140,8 @@ def _best_of_any(graphs, m, z, table, messages, temperature, room):
         _best_of_pair(graphs, m, z, table, messages, temperature, room)
         return
     k = graphs.n_states[base + graphs.scope[z]]
-    work, out, places = room.work, room.answer, room.places
+    work, out = room.work, room.answer
     size = graphs.n_entries[f]
-    for y in range(begin, end):
-        places[y - begin] = 0
     for j in range(k):
         out[j] = -np.inf
     for sweep in range(1 if temperature == 0.0 else 2):
@@ -151,17 +151,13 @@ def _best_of_any(graphs, m, z, table, messages, temperature, room):
             value = table[e]
             for y in range(begin, end):
                 if y != z:
-                    value -= messages[start + graphs.message_at[y] + places[y - begin]]
-            j = places[z - begin]
+                    state = graphs.maps[graphs.map_at[y] + e]
+                    value -= messages[start + graphs.message_at[y] + state]
+            j = graphs.maps[graphs.map_at[z] + e]
             if sweep == 0:
                 out[j] = max(out[j], value)
             else:
                 work[k + j] += np.exp((value - out[j]) / temperature)
-            for y in range(end - 1, begin - 1, -1):
-                places[y - begin] += 1
-                if places[y - begin] < graphs.n_states[base + graphs.scope[y]]:
-                    break
-                places[y - begin] = 0
     if temperature > 0.0:
         for j in range(k):
             out[j] += temperature * np.log(work[k + j])

@@ -33,7 +33,9 @@ class Graphs(NamedTuple):
     - variables ``variables[s] <= a < variables[s+1]``: ``n_states[a]``, ``state_at[a]`` (first
       state), ``row_step[a]`` (row of features); state j has column ``column[a] + j`` of the
       weights, from state ``scored_from[a]`` on: 0, or 1 for a binary variable whose state 0
-      always scores 0; slots that hold it are ``held[held_at[a] : held_at[a+1]]``;
+      always scores 0, or ``n_states[a]`` for a variable without scores (the joint state of a pair
+      in a cluster, see :mod:`.clusters`); slots that hold it are ``held[held_at[a] :
+      held_at[a+1]]``;
     - ``binary_pairs[s]`` says whether all variables are binary and all factors tables of pairs
       with constant features (1), and whether, in addition, each has weights of its own, in order:
       four (2), or the same tie in all (3);
@@ -48,7 +50,8 @@ class Graphs(NamedTuple):
       ``mass_at[f]`` on: of all entries, or of a Potts table only the mass on equal states
       (``n_mass[f]`` is 1);
     - slots: ``scope[z]`` (number of the variable within the shape), ``message_at[z]``,
-      ``slot_factor[z]`` (number of the factor within all shapes); in a TREE, ``parent[z]`` (slot
+      ``slot_factor[z]`` (number of the factor within all shapes); in a TABLE, entry e is for state
+      ``maps[map_at[z] + e]`` of the variable; in a TREE, ``parent[z]`` (slot
       of the factor, counted from its first; -1 for a root; parents come before children) and
       ``edge_entry[z]`` (first entry, within the factor, of the table over child and parent).
 
@@ -95,6 +98,8 @@ class Graphs(NamedTuple):
     parent: np.ndarray
     edge_entry: np.ndarray
     ties: np.ndarray
+    map_at: np.ndarray
+    maps: np.ndarray
 
     n_columns: int  # of the weights of the variables
     n_factor_columns: int  # of the weights of the factors
@@ -103,6 +108,12 @@ class Graphs(NamedTuple):
     def n_examples(self) -> int:
         """Number of graphs."""
         return len(self.shape)
+
+    @property
+    def n_scored(self) -> np.ndarray:
+        """Number of variables with scores of each shape: all but the joint states of pairs."""
+        scored = np.concatenate([[0], np.cumsum(self.scored_from < self.n_states)])
+        return np.diff(scored[self.variables])
 
     @property
     def n_variables(self) -> int:

@@ -52,6 +52,8 @@ def label_graphs(
         "slot_factor": np.repeat(np.arange(n_edges), 2),
         "parent": none,
         "edge_entry": none,
+        "map_at": np.tile([0, 4], n_edges),
+        "maps": np.array([0, 0, 1, 1, 0, 1, 0, 1]),
     }
     return assemble(
         [Shape(arrays, 2 * n_labels, 4 * n_edges, 4 * n_edges)],

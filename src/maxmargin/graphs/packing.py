@@ -128,26 +128,55 @@ def _pack_shape(graph: FactorGraph, layout: Layout) -> Shape:
         name: np.concatenate(found).astype(np.int32) if found else np.empty(0, np.int32)
         for name, found in parts.items()
     }
-    scope = joined["scope"]
     arity = joined.pop("arity")
-    scope_at = np.concatenate([[0], np.cumsum(arity)])
-    message_sizes = states[scope]
-    message_at = np.cumsum(message_sizes) - message_sizes
-    entry_at = np.cumsum(joined["n_entries"].astype(np.int64)) - joined["n_entries"]
-    held = np.argsort(scope, kind="stable")
-    held_at = np.concatenate([[0], np.cumsum(np.bincount(scope, minlength=len(states)))])
-    state_at = np.cumsum(states) - states
-    arrays = {
-        "n_states": graph.n_states, "state_at": state_at, "row_step": row_step, "column": column,
+    joined["scope_at"] = np.concatenate([[0], np.cumsum(arity)])
+    joined["tie_at"] = joined.pop("tie_index")
+    joined["map_at"], joined["maps"] = product_maps(graph.n_states, joined)
+    variables = {
+        "n_states": graph.n_states, "row_step": row_step, "column": column,
         "scored_from": np.zeros(len(states), np.int32),
-        "held": held, "held_at": held_at, "scope_at": scope_at, "entry_at": entry_at,
-        "message_at": message_at, "slot_factor": np.repeat(np.arange(len(arity)), arity),
-        "tie_at": joined.pop("tie_index"),
         "ties": np.concatenate(ties) if ties else np.empty(0, np.int32),
-        **joined,
     }  # fmt: skip
-    n_entries = int(joined["n_entries"].sum())
-    return Shape(arrays, int(states.sum()), n_entries, int(message_sizes.sum()))
+    return make_shape({**variables, **joined})
+
+
+def product_maps(n_states: np.ndarray, factors: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Where the map of each slot begins, and all maps, of tables over all joint states.
+
+    Tables of the same sizes share their maps; slots of other factors have none (-1).
+    """
+    scope_at, scope = factors["scope_at"], factors["scope"]
+    tables, arities = factors["kind"] == TABLE, np.diff(scope_at)
+    map_at = np.full(len(scope), -1, np.int64)
+    maps = [np.empty(0, np.int32)]
+    n = 0
+    for arity in np.unique(arities[tables]).tolist():
+        slots = scope_at[:-1][tables & (arities == arity), None] + np.arange(arity)
+        found, which = np.unique(n_states[scope[slots]], axis=0, return_inverse=True)
+        for number, sizes in enumerate(found.tolist()):
+            entries = int(np.prod(sizes))
+            map_at[slots[which.ravel() == number]] = n + entries * np.arange(arity)
+            maps.append(np.indices(sizes).reshape(-1).astype(np.int32))
+            n += arity * entries
+    return map_at, np.concatenate(maps)
+
+
+def make_shape(given: dict[str, np.ndarray]) -> Shape:
+    """A shape of its variables, factors and scopes: numbers and offsets that follow from them."""
+    states = given["n_states"].astype(np.int64)
+    scope, arity = given["scope"], np.diff(given["scope_at"])
+    message_sizes = states[scope]
+    n_entries = given["n_entries"].astype(np.int64)
+    arrays = {
+        "state_at": np.cumsum(states) - states,
+        "held": np.argsort(scope, kind="stable"),
+        "held_at": np.concatenate([[0], np.cumsum(np.bincount(scope, minlength=len(states)))]),
+        "entry_at": np.cumsum(n_entries) - n_entries,
+        "message_at": np.cumsum(message_sizes) - message_sizes,
+        "slot_factor": np.repeat(np.arange(len(arity)), arity),
+        **given,
+    }
+    return Shape(arrays, int(states.sum()), int(n_entries.sum()), int(message_sizes.sum()))
 
 
 def _shape_key(graph: FactorGraph) -> Hashable:
@@ -223,6 +252,7 @@ def assemble(
     factors = starts([len(found.arrays["kind"]) for found in shapes])
     slots = starts([len(found.arrays["scope"]) for found in shapes])
     ties = starts([len(found.arrays["ties"]) for found in shapes])
+    maps = starts([len(found.arrays["maps"]) for found in shapes])
     first_entry = starts([shapes[s].n_entries for s in shape])
     return Graphs(
         shape=shape,
@@ -263,6 +293,8 @@ def assemble(
         parent=joined("parent"),
         edge_entry=joined("edge_entry"),
         ties=joined("ties"),
+        map_at=_shifted([found.arrays["map_at"] for found in shapes], maps),
+        maps=joined("maps"),
         n_columns=n_columns,
         n_factor_columns=n_factor_columns,
     )

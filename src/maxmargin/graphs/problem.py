@@ -26,7 +26,8 @@ from ._soft_check import evaluate_graphs, soft_dual_sums
 from ._soft_kernel import add_beliefs
 from ._soft_repair import repair_graphs
 from ._tighten_kernel import make_answers, tighten_messages
-from .graph import COUNT, TABLE, GraphData, Graphs, GraphWeights
+from .clusters import joint_states, with_triangles
+from .graph import TABLE, GraphData, Graphs, GraphWeights
 from .kernels.agreement import Beliefs, make_room
 from .packing import for_exact_steps
 
@@ -81,7 +82,7 @@ class GraphProblem(TrainingProblem):
     def order(self) -> str:
         """The order for labels if all variables of an example share its row, as labels do."""
         rows = np.diff(self.graphs.first_row)
-        shared = bool((rows < np.diff(self.graphs.first_variable)).any())
+        shared = bool((rows < self.graphs.n_scored[self.graphs.shape]).any())
         return "active" if shared else "permutation"
 
     def for_exact_steps(self) -> GraphProblem:
@@ -97,6 +98,20 @@ class GraphProblem(TrainingProblem):
             self.graphs, self.rows if rows is None else rows, self.features, self.truth, self.costs,
             self.sample_weight, self.scales,
         )  # fmt: skip
+
+    def with_triangles(self) -> GraphProblem:
+        """The same problem with the relaxation of :mod:`.clusters`."""
+        changed = copy.copy(self)
+        changed.graphs = with_triangles(self.graphs)
+        changed.truth = joint_states(self.graphs, changed.graphs, self.truth)
+        # Variables of an example come before the joint states of its pairs.
+        own = np.arange(len(self.truth)) + np.repeat(
+            changed.graphs.first_variable[:-1] - self.graphs.first_variable[:-1],
+            np.diff(self.graphs.first_variable),
+        )
+        changed.costs = np.zeros(len(changed.truth))
+        changed.costs[own] = self.costs
+        return changed
 
     def with_truth(self, truth: np.ndarray) -> GraphProblem:
         """The same problem with other true states."""
@@ -132,13 +147,13 @@ class GraphProblem(TrainingProblem):
         total = 0.0
         counts = np.bincount(graphs.shape, minlength=len(graphs.variables) - 1)
         own = np.diff(graphs.first_row)
-        rows = np.diff(graphs.first_variable)
+        rows = graphs.n_scored[graphs.shape]
         shared = own < rows  # one row for many variables
         repeated = np.repeat(np.where(shared, rows / np.maximum(own, 1), 1.0), own)
         total += float(repeated @ self.rows.squares[: len(repeated)])
         squares = (self.features**2).sum(axis=1)
         plain = np.add.reduceat(
-            np.append(((graphs.factor_step == 0) & (graphs.kind != COUNT)).astype(float), 0.0),
+            np.append(((graphs.factor_step == 0) & (graphs.n_tied > 0)).astype(float), 0.0),
             graphs.factors[:-1],
         ) * (np.diff(graphs.factors) > 0)
         total += float(counts @ plain) * float(squares[0]) + float(squares[1:].sum())

@@ -35,6 +35,7 @@ from .soft_bounds import blocks_per_visit, default_kappa, known_in_advance
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
 STEPS = ("exact", "frank-wolfe")
+CLUSTERS = ("triangles",)
 # Inertia in units of the curvature of an example.
 _INERTIA = 0.8
 # Disagreement is small below this share of its largest value, and grows if it is this multiple of
@@ -115,6 +116,12 @@ class SoftAgreement(BlockAscent):
         ``t ** average``.
     certify : bool, default=True
         Whether a soft problem is certified for the hard one, too, at every check.
+    clusters : {None, "triangles"}, default=None
+        "triangles" tightens the relaxation: every three variables that are joined by three pairs
+        have a distribution over their joint states, which agrees with those of the pairs. The
+        objective is then lower, and still an upper bound on the exact one. Longer cycles without
+        a chord stay as they are. Needs ``steps="exact"``; a triangle has a table of the product
+        of three numbers of states, in every example.
 
     See Also
     --------
@@ -133,6 +140,7 @@ class SoftAgreement(BlockAscent):
         order: str = "permutation",
         average: float | None = 3.0,
         certify: bool = True,
+        clusters: str | None = None,
     ):
         self.agreement = agreement
         self.rho = rho
@@ -142,6 +150,7 @@ class SoftAgreement(BlockAscent):
         self.order = order
         self.average = average
         self.certify = certify
+        self.clusters = clusters
 
     @classmethod
     def algorithm1(cls, rho: float = 1.0, order: str = "uniform") -> SoftAgreement:
@@ -168,9 +177,11 @@ class SoftAgreement(BlockAscent):
     evaluates = False  # type: ignore[assignment]  # it keeps an average of its own
 
     def missing(self, problem):
-        if problem.traits.graph:
-            return []
-        return ["a factor graph: labels that interact (other edges, or solver='auto')"]
+        if not problem.traits.graph:
+            return ["a factor graph: labels that interact (other edges, or solver='auto')"]
+        if self.clusters is not None and self.steps != "exact":
+            return ["steps='exact', which clusters need"]
+        return []
 
     def missing_in_parts(self):
         if self.agreement != "soft":
@@ -179,6 +190,8 @@ class SoftAgreement(BlockAscent):
 
     def adapted(self, problem):
         """Exact steps need one number per Potts table only, and less code."""
+        if self.clusters is not None:
+            problem = problem.with_triangles()
         exact = self.smoothing == 0.0 and self.steps == "exact"
         return problem.for_exact_steps() if exact else problem
 
@@ -211,6 +224,8 @@ class SoftAgreement(BlockAscent):
         super().validate()
         check_choice("agreement", self.agreement, AGREEMENTS)
         check_choice("steps", self.steps, STEPS)
+        if self.clusters is not None:
+            check_choice("clusters", self.clusters, CLUSTERS)
         if not (is_name(self.rho, "auto")):
             check_number("rho", self.rho, above=0)
         check_number("smoothing", self.smoothing, at_least=0)

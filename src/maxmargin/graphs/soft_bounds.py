@@ -38,7 +38,7 @@ def default_kappa(problem: GraphProblem, scales: np.ndarray, exact: bool = True)
     graphs = problem.graphs
     slots = np.diff(graphs.held_at)
     held = float(slots[slots > 0].mean()) if np.any(slots > 0) else 1.0
-    cost = float(problem.costs.mean())
+    cost = float(problem.costs.sum()) / int(graphs.n_scored[graphs.shape].sum())
     curvature = float(scales.mean()) * float(problem.rows.squares.mean())
     kappa = (cost + _STIFFNESS * curvature) / held
     # Frank-Wolfe steps go towards single labellings: a smaller kappa allows longer steps. A table

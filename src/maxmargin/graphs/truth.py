@@ -39,6 +39,23 @@ def _examples_of_shapes(graphs: Graphs) -> Iterator[tuple[int, np.ndarray]]:
             yield s, examples[first : first + step]
 
 
+def _in_cluster(graphs: Graphs, base: int, factors: np.ndarray) -> np.ndarray:
+    """Which factors have a variable without scores: the joint state of a pair in a triangle."""
+    last = base + graphs.scope[graphs.scope_at[factors + 1] - 1]
+    return graphs.scored_from[last] == graphs.n_states[last]
+
+
+def _entry_of_slots(graphs: Graphs, f: int, states: np.ndarray) -> np.ndarray:
+    """The entry of a table at which its slots have these states; rows are examples."""
+    at = graphs.map_at[graphs.scope_at[f] : graphs.scope_at[f + 1], None]
+    maps = graphs.maps[at + np.arange(graphs.n_entries[f])]
+    shape = maps.max(axis=1) + 1
+    keys = np.ravel_multi_index(tuple(maps), tuple(shape))
+    order = np.argsort(keys)
+    wanted = np.ravel_multi_index(tuple(states.T), tuple(shape))
+    return order[np.searchsorted(keys, wanted, sorter=order)]
+
+
 def _true_entries(
     graphs: Graphs, s: int, slots: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray | float]]:
@@ -54,6 +71,11 @@ def _true_entries(
         entries = np.broadcast_to(graphs.mass_at[chosen], (len(slots), len(chosen)))
         yield entries, (slots[:, z] == slots[:, z + 1]).astype(float)
     tables = (graphs.kind[factors] == TABLE) & ~short
+    mapped = tables & _in_cluster(graphs, base, factors)
+    for f in factors[mapped].tolist():
+        z = np.arange(graphs.scope_at[f], graphs.scope_at[f + 1])
+        yield graphs.mass_at[f] + _entry_of_slots(graphs, f, slots[:, z - begin])[:, None], 1.0
+    tables &= ~mapped
     for size in np.unique(arity[tables]):
         chosen = factors[tables & (arity == size)]
         entries = np.zeros((len(slots), len(chosen)), np.int64)

@@ -100,6 +100,11 @@ class ChainProblem(LatentProblem):
         self._viterbi(found, weights, True, False, examples)
         return found
 
+    def guess(self, relaxed: bool, rng: np.random.RandomState) -> Found:
+        latents = rng.randint(self.n_sub, size=len(self.truth)).astype(np.int32)
+        outputs = (self.truth * self.n_sub + latents).astype(np.int32)
+        return Found(outputs, latents, np.zeros(self.n_examples))
+
     def _viterbi(self, found: Found, weights, fixed: bool, bonus: bool, examples) -> None:
         best_paths(*self._common(weights), fixed, bonus, examples, found.outputs, found.losses)
         found.latents[:] = found.outputs % self.n_sub

@@ -219,6 +219,10 @@ class MatchProblem(LatentProblem):
         complete_matches(self.data, self.Y, weights, allowed, examples, latents)
         return Found(self.Y, latents, np.zeros(self.n_examples))
 
+    def guess(self, relaxed: bool, rng: np.random.RandomState) -> Found:
+        latents = rng.randint(len(self.maps) if relaxed else self.n_latent, size=self.n_examples)
+        return Found(self.Y, latents, np.zeros(self.n_examples))
+
     def _empty(self) -> Found:
         latents = np.zeros(self.n_examples, np.int64)
         return Found(np.zeros_like(self.Y), latents, np.zeros(self.n_examples))

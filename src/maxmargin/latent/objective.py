@@ -189,16 +189,19 @@ class DrawnProblem(LatentObjective):
     draw : callable
         The search at some weights: a :class:`~maxmargin.latent.problem.Random`, or an exact one;
         called with the weights and a RandomState.
+    n_guesses : int
+        Latent variables that are drawn to explain a truth, the best of which does; 0 means the
+        best of all.
     """
 
     certifies = NOTHING
 
     def __init__(
         self, oracle: LatentProblem, alpha: float, sample_weight: np.ndarray, relaxed: bool,
-        draw: Callable[..., Any],
+        draw: Callable[..., Any], n_guesses: int = 0,
     ):  # fmt: skip
         super().__init__(oracle, alpha, sample_weight, SLACK, relaxed)
-        self.draw = draw
+        self.draw, self.n_guesses = draw, n_guesses
         self._convex = ExplainedProblem(
             oracle, alpha, sample_weight, SLACK, relaxed, truths=self.truths
         )
@@ -208,7 +211,24 @@ class DrawnProblem(LatentObjective):
         return self._convex.with_truth(truths)
 
     def search(self, weights: np.ndarray, rng: np.random.RandomState | None = None) -> Search:
-        return self._search(weights, self.explain(weights), self.draw(weights, rng))
+        truths = self.explain_by(weights, self.counted, rng)
+        return self._search(weights, truths, self.draw(weights, rng))
+
+    def explain_by(
+        self, weights: np.ndarray, examples: np.ndarray, rng: np.random.RandomState | None
+    ) -> Rows:
+        """Features of the truths with their best explanations, or the best of those drawn."""
+        oracle = self.oracle
+        if not self.n_guesses:
+            return oracle.rows(oracle.complete(weights, self.relaxed, examples), examples)
+        random = np.random.RandomState(0) if rng is None else rng
+        best = oracle.rows(oracle.guess(self.relaxed, random), examples)
+        for _ in range(1, self.n_guesses):
+            other = oracle.rows(oracle.guess(self.relaxed, random), examples)
+            better = other.scores(weights) > best.scores(weights)
+            for kept, new in zip(best, other, strict=True):
+                kept[better] = new[better]
+        return best
 
     def subset(self, examples: np.ndarray) -> DrawnProblem:
         part = super().subset(examples)

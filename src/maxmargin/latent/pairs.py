@@ -106,6 +106,21 @@ class PairProblem(LatentProblem):
         complete_pairs(n, self.X, self.Y, weights, relaxed, examples, flips, scores)
         return Found(self.Y, flips, np.zeros(self.n_examples))
 
+    def guess(self, relaxed: bool, rng: np.random.RandomState) -> Found:
+        if relaxed:  # any two pairs
+            n_pairs = self.X.shape[1]
+            first = rng.randint(n_pairs, size=self.n_examples)
+            second = (first + rng.randint(1, n_pairs, size=self.n_examples)) % n_pairs
+            flips = np.stack([first, second], axis=1).astype(np.int32)
+        else:
+            flips = self._all_latents()[rng.randint(len(self._all_latents()), size=self.n_examples)]
+        return Found(self.Y, flips, np.zeros(self.n_examples))
+
+    def _all_latents(self) -> np.ndarray:
+        if self._latents is None:
+            self._latents = shared_pairs(self.space.n_elements)
+        return self._latents
+
     def _empty(self) -> Found:
         flips = np.full((self.n_examples, 2), -1, np.int32)
         return Found(np.zeros_like(self.Y), flips, np.zeros(self.n_examples))
@@ -123,9 +138,7 @@ class PairProblem(LatentProblem):
         if not listed:
             worst_pairs(space, *data, *found)
             return
-        if self._latents is None:
-            self._latents = shared_pairs(space.n_elements)
-        worst_pairs_all(space, self._latents, *data, tuple(found))
+        worst_pairs_all(space, self._all_latents(), *data, tuple(found))
 
     def rows(self, found: Found, examples: np.ndarray) -> Rows:
         indices = np.zeros((self.n_examples, self.width), np.int32)

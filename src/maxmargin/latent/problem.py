@@ -66,6 +66,10 @@ class LatentProblem:
         """True outputs with their best explanations, over the superset if ``relaxed``."""
         raise NotImplementedError
 
+    def guess(self, relaxed: bool, rng: np.random.RandomState) -> Found:
+        """True outputs with latent variables drawn uniformly, from the superset if ``relaxed``."""
+        raise NotImplementedError
+
     def search(
         self,
         weights: np.ndarray,

@@ -153,6 +153,13 @@ class PythonLatentProblem(LatentProblem):
             found.latents[i] = self._best(i, found.outputs[i], weights, relaxed)
         return found
 
+    def guess(self, relaxed: bool, rng: np.random.RandomState) -> Found:
+        found = self._empty()
+        for i, hidden in enumerate(self.relaxed if relaxed else self.hidden):
+            found.outputs[i] = self._any_output(i)
+            found.latents[i] = hidden[rng.randint(len(hidden))]
+        return found
+
     def _draw(self, found, weights, references, objective, examples, how):
         for i in examples:
             candidates = self._random(i, weights, how)

@@ -152,7 +152,7 @@ class LatentSubgradient(Solver):
         if problem.scales[i] == 0.0:
             weights *= 1.0 - 1.0 / step
             return
-        truth = oracle.rows(oracle.complete(weights, problem.relaxed, chosen), chosen)
+        truth = problem.explain_by(weights, chosen, state.rng)
         references = truth.scores(weights)
         found = problem.worst(weights, references, chosen, problem.draw(weights, state.rng))
         rows = oracle.rows(found, chosen)

@@ -170,9 +170,9 @@ def _read(labels: Sequence[Any], scheme: str, where: str, known: dict[Any, _Labe
         elif dash and kind and len(mark) == 1 and mark in marks:
             found.append(_Label(mark, kind))
         else:
-            known = ", ".join(f"{each}-TYPE" for each in marks)
+            expected = ", ".join(f"{each}-TYPE" for each in marks)
             raise ValueError(
-                f"{where}[{t}] is {label!r}; the scheme {scheme!r} expects O, {known}. Convert the "
+                f"{where}[{t}] is {label!r}; the scheme {scheme!r} expects O, {expected}. Convert the "
                 f"labels, or choose another scheme: {', '.join(SCHEMES)}."
             )
         if is_text(label):

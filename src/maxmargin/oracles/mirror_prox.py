@@ -35,9 +35,12 @@ class ChainPairs(NamedTuple):
     theta: np.ndarray  # (positions, K): scores of labels, natural parameters of mu
     pairs: np.ndarray  # (examples, K, K): scores of transitions
     logits: np.ndarray  # (positions, K): logarithms of nu
+    visits: np.ndarray  # steps so far per example, if iterations grow with them; else empty
 
 
-def chain_pairs(structure: Any, iterations: int = 0, factor: float = 4.0) -> ChainPairs:
+def chain_pairs(
+    structure: Any, iterations: int = 0, factor: float = 4.0, growing: bool = False
+) -> ChainPairs:
     """Pairs of uniform distributions over the allowed outputs.
 
     Parameters
@@ -49,6 +52,8 @@ def chain_pairs(structure: Any, iterations: int = 0, factor: float = 4.0) -> Cha
     factor : float
         Factor of the step length that is safe for any dependence between the positions. On
         handwritten words the bracket after ten iterations is six times narrower with 4 than with 1.
+    growing : bool
+        Whether the iterations are multiplied by 1 plus the number of steps of the example so far.
     """
     K, n = structure.n_labels, len(structure.indptr) - 1
     theta = np.zeros((len(structure.truth), K))
@@ -57,7 +62,8 @@ def chain_pairs(structure: Any, iterations: int = 0, factor: float = 4.0) -> Cha
     theta[structure.indptr[:-1]] += structure.first_mask
     theta[structure.indptr[1:] - 1] += structure.last_mask
     pairs = np.tile(structure.transition_mask, (n, 1, 1))
-    return ChainPairs(int(iterations), float(factor), theta, pairs, theta.copy())
+    visits = np.zeros(n if growing else 0)
+    return ChainPairs(int(iterations), float(factor), theta, pairs, theta.copy(), visits)
 
 
 @inner
@@ -66,6 +72,8 @@ def _improve(oracle, structure, i, scores, work, labels, theta, pairs, logits, m
     length, n = theta.shape
     nu = np.empty((length, n))
     iterations = oracle.iterations if oracle.iterations > 0 else PER_POSITION * length
+    if oracle.visits.shape[0] > 0:
+        iterations *= 1 + int(oracle.visits[i])
     chain_mirror_prox(structure, i, scores, iterations, oracle.factor, theta, pairs, logits, mu, nu)
     augmented = np.empty(scores.shape[0])
     copy(augmented, scores)
@@ -95,6 +103,8 @@ def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out
         oracle, structure, i, scores, work, labels, oracle.theta[first:last], oracle.pairs[i],
         oracle.logits[first:last], out,
     )  # fmt: skip
+    if oracle.visits.shape[0] > 0:
+        oracle.visits[i] += 1.0
     return upper - dot(mu, scores) - generic.loss_floor(structure, i, mu, work), False
 
 

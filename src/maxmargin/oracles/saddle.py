@@ -27,14 +27,34 @@ class SaddlePairs(NamedTuple):
     mu: np.ndarray
     nu: np.ndarray
     stiffness: np.ndarray  # weight of the proximal term of each example
+    visits: np.ndarray  # steps so far per example, if iterations grow with them; else empty
 
 
-def saddle_pairs(sides: np.ndarray, method: Proximal | MirrorProx) -> SaddlePairs:
+def saddle_pairs(
+    sides: np.ndarray, method: Proximal | MirrorProx, growing: bool = False
+) -> SaddlePairs:
     """Uniform pairs for examples with ``sides[i]`` rows."""
     sides = np.asarray(sides, np.int64)
     start = np.concatenate([[0], np.cumsum(sides**2)]).astype(np.int64)
     pairs = np.repeat(1.0 / sides, sides**2)
-    return SaddlePairs(method, start, pairs, pairs.copy(), np.ones(len(sides)))
+    visits = np.zeros(len(sides) if growing else 0)
+    return SaddlePairs(method, start, pairs, pairs.copy(), np.ones(len(sides)), visits)
+
+
+def prolonged(method, visits, i):
+    """The method with as many iterations as the steps so far ask for."""
+
+
+@implements(prolonged, Proximal)
+def _as_it_is(method, visits, i):
+    return method
+
+
+@implements(prolonged, MirrorProx)
+def _with_more_iterations(method, visits, i):
+    if visits.shape[0] == 0:
+        return method
+    return MirrorProx(method.iterations * (1 + int(visits[i])), method.entropic)
 
 
 @implements(generic.answer, SaddlePairs)
@@ -44,7 +64,8 @@ def _answer(oracle, surrogate, structure, i, scores, work, labels, mu):
     first = oracle.start[i]
     copy(mu, oracle.mu[first : first + size])
     copy(nu, oracle.nu[first : first + size])
-    return generic.improve_pair(structure, oracle.method, i, scores, mu, nu, work[size:])
+    method = prolonged(oracle.method, oracle.visits, i)
+    return generic.improve_pair(structure, method, i, scores, mu, nu, work[size:])
 
 
 @implements(generic.pair_response, Proximal)
@@ -69,9 +90,10 @@ def _pair_by_mirror_prox(method, structure, rows, i, scores, mu, scale, pair, wo
 def _respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
     first, last = oracle.start[i], oracle.start[i + 1]
     pair = (oracle.mu[first:last], oracle.nu[first:last], oracle.stiffness[i])
-    return generic.pair_response(
-        oracle.method, structure, rows, i, scores, mu, scale, pair, room[0], out
-    )
+    method = prolonged(oracle.method, oracle.visits, i)
+    if oracle.visits.shape[0] > 0:
+        oracle.visits[i] += 1.0
+    return generic.pair_response(method, structure, rows, i, scores, mu, scale, pair, room[0], out)
 
 
 @implements(generic.learn_step, SaddlePairs)

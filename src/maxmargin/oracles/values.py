@@ -16,6 +16,7 @@ from .mirror_prox import chain_pairs
 from .saddle import saddle_pairs
 
 PROJECTIONS = ("sinkhorn", "quadratic")
+SCHEDULES = ("constant", "growing")
 # Share of the tolerance of a fit that the bracket of an inexact oracle may take in evaluations. It
 # is relative to an objective that may be a thousandth of the largest loss of a tree.
 _SHARE, _TREE_SHARE = 0.02, 1e-5
@@ -81,6 +82,10 @@ class MirrorProx(_Iterative):
     projection : {"sinkhorn", "quadratic"}, default="sinkhorn"
         Geometry on permutations: entropy of the marginals, or Euclidean distance, whose projections
         are sparse.
+    schedule : {"constant", "growing"}, default="constant"
+        "growing" multiplies the iterations by ``(t + n) / n`` after t steps on n examples, so that
+        the error decreases like ``n / (t + n)``, which the paper's proof of convergence asks for:
+        the first pass takes ``iterations``, the second twice as many, and so on.
 
     References
     ----------
@@ -91,21 +96,29 @@ class MirrorProx(_Iterative):
     spaces = ("positions", "pairs")
     made_for = "label sequences, rankings or matchings"
 
-    def __init__(self, iterations: int | str = "auto", projection: str = "sinkhorn"):
+    def __init__(
+        self,
+        iterations: int | str = "auto",
+        projection: str = "sinkhorn",
+        schedule: str = "constant",
+    ):
         self.iterations = iterations
         self.projection = projection
+        self.schedule = schedule
 
     def validate(self):
         if not is_auto("iterations", self.iterations):
             super().validate()
         check_choice("projection", self.projection, PROJECTIONS)
+        check_choice("schedule", self.schedule, SCHEDULES)
 
     def init(self, problem):
         given = 0 if is_auto("iterations", self.iterations) else int(self.iterations)
+        growing = self.schedule == "growing"
         if problem.traits.saddle == "positions":
-            return chain_pairs(problem.structure, given)
+            return chain_pairs(problem.structure, given, growing=growing)
         method = MirrorProxSteps(given or _ON_PAIRS, self.projection == "sinkhorn")
-        return saddle_pairs(np.diff(problem.structure.indptr), method)
+        return saddle_pairs(np.diff(problem.structure.indptr), method, growing)
 
 
 class Proximal(_Iterative):

@@ -11,10 +11,18 @@ import numpy as np
 
 from .._validation import is_array
 from ..certificates import Certificate, summary
+from ..estimators._base import surrogate_name
 from ._charts import Series, line_chart
 from ._markup import Html, count, escape, join, number, shorten, table, tag
 
-_SURROGATES = ("max-margin", "max-min", "crf", "smooth-max-min")
+_SURROGATES = (
+    "max-margin",
+    "max-min",
+    "crf",
+    "smooth-max-min",
+    "quadratic",
+    "restricted-max-margin",
+)
 _LONGEST_VALUE = 120
 
 
@@ -30,10 +38,10 @@ def formula(model: Any) -> Html:
     for block in re.split(r"\n\s*\n", text):
         indented = block.startswith("    ")
         if literal and indented:
-            parts.append(_formula_block(block, vars(model).get("surrogate")))
+            parts.append(_formula_block(block, surrogate_name(vars(model).get("surrogate"))))
             continue
         literal = block.rstrip().endswith("::")
-        if "CRF" in block and vars(model).get("surrogate") != "crf" and not literal:
+        if "CRF" in block and surrogate_name(vars(model).get("surrogate")) != "crf" and not literal:
             continue
         parts.append(tag("p", _prose(block.rstrip().removesuffix("::"), literal)))
     return join(*(part for part in parts if part is not None))

@@ -45,7 +45,7 @@ class Outline:
     def no_oracle(self) -> str:
         """What is missing for block-coordinate ascent: an oracle, or the value of marginals; "" if
         nothing."""
-        return self.traits.no_oracle.get(self.cost.name, "")
+        return self.cost.no_blocks or self.traits.no_oracle.get(self.cost.name, "")
 
     @property
     def has_outputs(self) -> bool:

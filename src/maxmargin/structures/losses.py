@@ -26,6 +26,7 @@ from .._kernels.protocol import (
     max_cost,
     max_min_label,
     max_min_label_prox,
+    restricted_label,
     smooth_max_min_label,
 )
 from .._kernels.simplex import capped_projection, clipped_difference, median_split, threshold
@@ -391,3 +392,56 @@ def _smooth_absolute(loss, strength, scores, work, mu):
         if below + mu[m] >= above - mu[m]:
             return value
     return value
+
+
+# --- restricted to distributions under which the truth is a best prediction --------------------
+
+
+@implements(restricted_label, ZeroOneLoss)
+def _restricted_zero_one(loss, true, scores, work, mu):
+    """Uniform on the truth and the classes of the best other scores.
+
+    For equal costs only.
+    """
+    n = scores.shape[0]
+    left = work[:n]
+    for k in range(n):
+        left[k] = scores[k]
+        mu[k] = 0.0
+    left[true] = -np.inf
+    total, count = scores[true], 1
+    mu[true] = 1.0
+    while count < n:
+        top = 0
+        for k in range(1, n):
+            if left[k] > left[top]:
+                top = k
+        # One more class changes the mean by its own part: worth it if that is above the mean.
+        if scores[top] + loss.costs[0] <= (total + (count - 1) * loss.costs[0]) / count:
+            break
+        total += scores[top]
+        left[top] = -np.inf
+        mu[top] = 1.0
+        count += 1
+    for k in range(n):
+        mu[k] /= count
+    return (total + (count - 1) * loss.costs[0]) / count
+
+
+@implements(restricted_label, AbsoluteLoss)
+def _restricted_absolute(loss, true, scores, work, mu):
+    """Half of the mass on a class up to the truth, half on one from it on: it is a median.
+
+    For equal costs only.
+    """
+    cost = loss.costs[0]
+    low, high = true, true
+    for k in range(scores.shape[0]):
+        mu[k] = 0.0
+        if k < true and scores[k] - cost * k > scores[low] - cost * low:
+            low = k
+        if k > true and scores[k] + cost * k > scores[high] + cost * high:
+            high = k
+    mu[low] += 0.5
+    mu[high] += 0.5
+    return 0.5 * (scores[low] + scores[high] + cost * (high - low))

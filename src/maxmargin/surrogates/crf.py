@@ -49,7 +49,7 @@ class Crf(NamedTuple):
     @property
     def cost(self) -> Cost:
         """Properties that solvers need."""
-        return Cost("crf", smooth=True, likelihood=True, fills_blocks=True)
+        return Cost("crf", smooth=True, probabilities=True, likelihood=True, fills_blocks=True)
 
 
 class BoundedCrf(NamedTuple):
@@ -60,7 +60,7 @@ class BoundedCrf(NamedTuple):
     @property
     def cost(self) -> Cost:
         """Properties that solvers need."""
-        return Cost("crf", smooth=True, likelihood=True, fills_blocks=True)
+        return Cost("crf", smooth=True, probabilities=True, likelihood=True, fills_blocks=True)
 
 
 @implements(generic.best_response, (Crf, BoundedCrf))

@@ -14,9 +14,11 @@ from . import drivers
 from .linear_program import relax
 from .parts import open_parts
 from .plan import BINARY, FOREST, PAIRWISE, Examples, Plan, list_examples, make_plan
+from .triangles import tighten
 
 METHODS = (
-    "auto", "tree", "max-flow", "lp", "dual-decomposition", "local-search", "exhaustive",
+    "auto", "tree", "max-flow", "lp", "dual-decomposition", "triangles", "local-search",
+    "exhaustive",
 )  # fmt: skip
 
 _MOST_LABELLINGS = 20  # of an exhaustive search, log2
@@ -147,7 +149,10 @@ def _decode_by(job: _Job, graphs: Graphs, method: str, max_sweeps: int) -> None:
         job.likeliest(job.unary)
         job.run(drivers.improve_labels, everything, labels, values)
     else:
-        relaxed = relax(graphs, job.unary, job.tables, plan=job.plan)
+        if method == "triangles":
+            relaxed: Any = tighten(graphs, job.unary, job.tables, max_sweeps)
+        else:
+            relaxed = relax(graphs, job.unary, job.tables, plan=job.plan)
         bounds[:] = relaxed.values
         job.likeliest(relaxed.unary)
         job.run(drivers.improve_labels, everything, labels, values)
@@ -224,6 +229,8 @@ def decode(
         - ``"max-flow"``: exact, two states and tables that prefer equal states;
         - ``"lp"``: relaxation over the local polytope by HiGHS (needs the extra ``lp``), rounded;
         - ``"dual-decomposition"``: messages, for any graph, also large ones;
+        - ``"triangles"``: messages between pairs and clusters of three, for graphs of tables: the
+          lowest bound where triangles are frustrated, and slower;
         - ``"local-search"``: fast, and with a poor bound;
         - ``"exhaustive"``: every labelling, for tiny graphs;
         - ``"auto"``: exact where the graph allows it. Other graphs with two states and pairs: roof
@@ -232,7 +239,7 @@ def decode(
 
         All but the exact ones improve their labellings by local search.
     max_sweeps : int
-        Sweeps of the dual decomposition.
+        Sweeps of the dual decomposition, or of messages with clusters of three.
     max_nodes : int
         Largest number of relaxations that branch and bound solves per part of a graph; parts with
         more variables are decoded by dual decomposition.

@@ -288,7 +288,7 @@ def factor_messages(graphs, beliefs, kappa, m, f, out):
 
 
 @leaf
-def subtract_messages(graphs, m, f, delta, table, places, out):
+def subtract_messages(graphs, m, f, delta, table, out):
     """``out = table`` minus the messages at the states of each entry."""
     base = graphs.variables[graphs.shape[m]]
     begin, end = graphs.scope_at[f], graphs.scope_at[f + 1]
@@ -300,20 +300,15 @@ def subtract_messages(graphs, m, f, delta, table, places, out):
             for b in range(q):
                 out[a * q + b] = table[a * q + b] - left - delta[k + b]
         return
-    for r in range(end - begin):
-        places[r] = 0
-    for e in range(graphs.n_entries[f]):
-        total = table[e]
-        at = 0
-        for r in range(end - begin):
-            total -= delta[at + places[r]]
-            at += graphs.n_states[base + graphs.scope[begin + r]]
-        out[e] = total
-        for r in range(end - begin - 1, -1, -1):
-            places[r] += 1
-            if places[r] < graphs.n_states[base + graphs.scope[begin + r]]:
-                break
-            places[r] = 0
+    size = graphs.n_entries[f]
+    for e in range(size):
+        out[e] = table[e]
+    at = 0
+    for z in range(begin, end):
+        states = graphs.maps[graphs.map_at[z] :]
+        for e in range(size):
+            out[e] -= delta[at + states[e]]
+        at += graphs.n_states[base + graphs.scope[z]]
 
 
 @leaf
@@ -332,13 +327,10 @@ def _move_between(data, beliefs, weights, penalty, m, f, worst, best, diff, room
     curvature = 2.0 * penalty.sigma
     if tie_best != tie_worst:
         curvature += scale * square * ((tie_best >= 0) + (tie_worst >= 0))
-    b, w = best, worst
-    for z in range(end - 1, begin - 1, -1):
-        k = graphs.n_states[base + graphs.scope[z]]
-        if b % k != w % k:
+    for z in range(begin, end):
+        states = graphs.maps[graphs.map_at[z] :]
+        if states[best] != states[worst]:
             curvature += 2.0 * penalty.kappa
-        b //= k
-        w //= k
     mass = beliefs.tables[graphs.first_mass[m] + graphs.mass_at[f] :]
     step = mass[worst]
     if curvature * step > diff:
@@ -363,22 +355,17 @@ def _move_between(data, beliefs, weights, penalty, m, f, worst, best, diff, room
                     room.table[e] -= change
                 elif tie >= 0 and tie == tie_worst:
                     room.table[e] += change
-    b, w = best, worst
     at = 0
     for z in range(begin, end):
-        at += graphs.n_states[base + graphs.scope[z]]
-    for z in range(end - 1, begin - 1, -1):
-        k = graphs.n_states[base + graphs.scope[z]]
-        at -= k
-        i, j = b % k, w % k
+        states = graphs.maps[graphs.map_at[z] :]
+        i, j = states[best], states[worst]
         if i != j:
             place = graphs.first_message[m] + graphs.message_at[z]
             beliefs.implied[place + i] += step
             beliefs.implied[place + j] -= step
             room.delta[at + i] += penalty.kappa * step
             room.delta[at + j] -= penalty.kappa * step
-        b //= k
-        w //= k
+        at += graphs.n_states[base + graphs.scope[z]]
 
 
 @leaf
@@ -393,7 +380,7 @@ def table_step(data, beliefs, weights, penalty, m, f, room):
     gap = 0.0
     first = 0.0
     for count in range(MOST_MOVES):
-        subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
+        subtract_messages(graphs, m, f, room.delta, room.table, room.theta)
         theta = room.theta
         best, worst = 0, -1
         high, low = -np.inf, np.inf

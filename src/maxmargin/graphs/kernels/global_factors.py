@@ -121,7 +121,7 @@ def best_in_tree(graphs, m, f, delta, table, node, pointer, places):
 @leaf
 def best_entry(graphs, m, f, room):
     """Write the best labelling of a table to ``places``; returns its score."""
-    subtract_messages(graphs, m, f, room.delta, room.table, room.places, room.theta)
+    subtract_messages(graphs, m, f, room.delta, room.table, room.theta)
     best = 0
     for e in range(1, graphs.n_entries[f]):
         if room.theta[e] > room.theta[best]:
