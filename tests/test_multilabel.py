@@ -352,7 +352,8 @@ def test_sparse_inputs_are_dense_inputs(surrogate):
 
 
 @pytest.mark.parametrize(
-    ("surrogate", "class_weight"), [*WEIGHTED[::2], ("max-min", "balanced"), ("crf", None)]
+    ("surrogate", "class_weight"),
+    [*((s, w) for s in MARGINS for w in (None, "balanced")), ("crf", None)],
 )
 def test_weight_two_is_a_duplicate_and_weight_zero_an_absence(surrogate, class_weight):
     X, Y, _ = data(30)
