@@ -30,6 +30,7 @@ NAMES = (
     "scale",
     "torch",
     "alpha",
+    "text",
     "path",
     "tagging",
     "chunk_gaps",

@@ -86,8 +86,9 @@ def _ordinal() -> Iterator[Task]:
     yield _classes("stocks (ordered)", X, data["y"].astype(np.int64), split, OrdinalClassifier)
 
 
-def _label_sets() -> Iterator[Task]:
-    for name in ("yeast", "scene", "reuters_k500"):
+def label_sets(names: tuple[str, ...]) -> Iterator[tuple[str, Any, np.ndarray, Any, Any]]:
+    """Names, features, indicators of the labels, and rows for training and test."""
+    for name in names:
         data = load_npz(name)
         if "X" in data:
             X, Y = data["X"].astype(np.float64), data["Y"]
@@ -96,12 +97,15 @@ def _label_sets() -> Iterator[Task]:
             parts = data["X_data"].astype(np.float64), indices, data["X_indptr"]
             X = sparse.csr_matrix(parts, shape=data["X_shape"])
             Y = np.unpackbits(data["Y_packed"], axis=1)[:, : int(data["n_labels"])]
+        yield name, X, Y.astype(int), *_split(data, X.shape[0])
 
-        def make(surrogate: str) -> Any:
-            return MultiLabelClassifier(surrogate, random_state=0, max_iter=30)
 
-        split = _split(data, X.shape[0])
-        yield Task(name, make, X, Y.astype(int), *split, float(Y.shape[1]))
+def _label_sets() -> Iterator[Task]:
+    def make(surrogate: str) -> Any:
+        return MultiLabelClassifier(surrogate, random_state=0, max_iter=30)
+
+    for name, X, Y, *split in label_sets(("yeast", "scene", "reuters_k500")):
+        yield Task(name, make, X, Y, *split, float(Y.shape[1]))
 
 
 def _sequences() -> Iterator[Task]:
@@ -110,13 +114,11 @@ def _sequences() -> Iterator[Task]:
 
     letters = words()
     split = _halves(len(letters.X), 0.3)
-    length = float(np.mean([len(letters.X[i]) for i in split[0]]))
-    yield Task("OCR letters", make, letters.X, letters.y, *split, length)
+    yield Task("OCR letters", make, letters.X, letters.y, *split, 1.0)
     X, y = chunking()
     split = np.arange(2000), np.arange(2000, 3000)
-    length = float(np.mean([len(x) for x in X[:2000]]))
     name = "CoNLL-2000, 2000 sentences"
-    yield Task(name, make, X[:3000], y[:3000], *split, length, "span_f1")
+    yield Task(name, make, X[:3000], y[:3000], *split, 1.0, "span_f1")
 
 
 def _measure(task: Task, surrogate: str) -> Line:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from maxmargin import SequenceLabeler
+from maxmargin import HammingLoss, SequenceLabeler
 from maxmargin.solvers.climb import Climb
 
 from . import breakdown
@@ -33,7 +33,8 @@ def run(repeats: int) -> list[Line]:
     """Time of an update, and where it goes."""
     train = words("train")
     n = len(train.X)
-    problem = problem_of(SequenceLabeler(alpha=1.0 / n, solver="bcfw"), train.X, train.y)
+    model = SequenceLabeler(alpha=1.0 / n, loss=HammingLoss(normalize=True), solver="bcfw")
+    problem = problem_of(model, train.X, train.y)
     passes = []
     for seed in range(repeats):
         stepper = frank_wolfe(problem, seed)

@@ -11,7 +11,7 @@ import warnings
 
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import SequenceLabeler
+from maxmargin import HammingLoss, SequenceLabeler
 
 from .data import chunking_rows
 from .harness import Line, Sample, Target
@@ -28,7 +28,8 @@ def run(repeats: int) -> list[Line]:
     for alpha, target in _TARGETS.items():
         spent = []
         for seed in range(repeats):
-            model = SequenceLabeler(alpha=alpha, tol=_TOL, random_state=seed)
+            loss = HammingLoss(normalize=True)
+            model = SequenceLabeler(alpha=alpha, loss=loss, tol=_TOL, random_state=seed)
             began = time.process_time()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)

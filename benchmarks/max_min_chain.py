@@ -8,7 +8,7 @@ its time is a lower bound.
 
 from __future__ import annotations
 
-from maxmargin import BlockFrankWolfe, MirrorProx, SequenceLabeler
+from maxmargin import BlockFrankWolfe, HammingLoss, MirrorProx, SequenceLabeler
 
 from .bcfw_pass import pass_seconds
 from .data import Words, words
@@ -24,7 +24,8 @@ PAPER = BlockFrankWolfe(oracle=MirrorProx(ITERATIONS), step_average=3.0)
 
 
 def model(data: Words, **settings) -> SequenceLabeler:
-    return SequenceLabeler("max-min", alpha=1.0 / len(data.X), **settings)
+    loss = HammingLoss(normalize=True)
+    return SequenceLabeler("max-min", alpha=1.0 / len(data.X), loss=loss, **settings)
 
 
 def one_pass(data: Words, repeats: int) -> Line:

@@ -27,10 +27,11 @@ _CODE = """
 import sys
 from benchmarks.data import words
 from benchmarks.memory import peak_of_this_process
-from maxmargin import SequenceLabeler
+from maxmargin import HammingLoss, SequenceLabeler
 train = words("train")
 n = int(sys.argv[2])
-model = SequenceLabeler(alpha=1 / n, solver=sys.argv[1], tol=0, max_iter=10, random_state=0)
+options = {"alpha": 1 / n, "loss": HammingLoss(normalize=True), "tol": 0, "max_iter": 10}
+model = SequenceLabeler(solver=sys.argv[1], random_state=0, **options)
 model.fit(train.X[:n], train.y[:n])
 print(peak_of_this_process())
 """

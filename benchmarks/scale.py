@@ -77,26 +77,33 @@ def _fitted(cls: type, data: tuple[Any, Any], **params: Any) -> tuple[Any, float
 
 
 def threads(repeats: int) -> Iterator[Line]:
-    """Time to the gap, and of a pass alone."""
+    """Time to the gap with one and two threads, also in two partitions, and of a pass alone."""
+    halves = Partitioned("auto", 2)
+    ways = {
+        "plain": {},
+        "n_jobs=1": {"n_jobs": 1},
+        "n_jobs=2": {"n_jobs": 2},
+        "halves": {"n_jobs": 2, "solver": halves},
+        "rounds, one": {"n_jobs": 1, "solver": halves, "max_iter": 10},
+        "rounds, two": {"n_jobs": 2, "solver": halves, "max_iter": 10},
+    }
     for name, (cls, load, reach) in CASES.items():
         data = load()
-        solver = Partitioned("auto", 2)
-        _fitted(cls, data, max_iter=2, n_jobs=2, solver=solver)  # compiled before anything counts
-        _fitted(cls, data, max_iter=2)
-        ours, plain, one, two = [], [], [], []
+        for params in ways.values():  # compiled before anything counts
+            _fitted(cls, data, **{**params, "max_iter": 2})
+        took: dict[str, list[float]] = {way: [] for way in ways}
         for _ in range(repeats):
-            plain.append(_fitted(cls, data)[1])
-            ours.append(_fitted(cls, data, n_jobs=2, solver=solver)[1])
-            for n_jobs, seconds in ((1, one), (2, two)):
-                seconds.append(_fitted(cls, data, n_jobs=n_jobs, solver=solver, max_iter=10)[1])
-        yield Line(
-            "scale", f"{name}: two partitions in two threads, to a gap of 5 %", "s", Sample(ours),
-            peer=Sample(plain), peer_name="the plain solver", target=Target("ratio", reach),
-        )  # fmt: skip
-        yield Line(
-            "scale", f"{name}: 10 rounds of two partitions in two threads", "s", Sample(two),
-            peer=Sample(one), peer_name="in one thread", target=Target("ratio", 1.8),
-        )  # fmt: skip
+            for way, params in ways.items():
+                took[way].append(_fitted(cls, data, **params)[1])
+        for ours, peer, said, target in (
+            ("n_jobs=2", "n_jobs=1", "n_jobs=2, to a gap of 5 %", reach),
+            ("halves", "plain", "two partitions in two threads, to a gap of 5 %", None),
+            ("rounds, two", "rounds, one", "10 rounds of two partitions in two threads", 1.8),
+        ):
+            yield Line(
+                "scale", f"{name}: {said}", "s", Sample(took[ours]), peer=Sample(took[peer]),
+                peer_name=peer, target=None if target is None else Target("ratio", target),
+            )  # fmt: skip
 
 
 def _rounds_to_gap(name: str, data: tuple[Any, Any], n_partitions: int, fast: bool) -> Any:

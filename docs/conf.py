@@ -117,7 +117,8 @@ def _write_mathml(translator, node, as_block, end=""):
 
 # What is no prose: code, and formulas that are marked as such.
 _LITERAL = re.compile(r"(```.*?```|`[^`]*`|\$\$.*?\$\$|^ {4}.*?$)", re.DOTALL | re.MULTILINE)
-_INDEX = re.compile(r"(?<![^\W_])([^\W\d_])_(?:\{([^{}]*)\}|([^\W_]{1,2})(?![^\W_]))")
+_NAME = r"(?<!\w)((?:arg)?(?:min|max)|[^\W\d_])"
+_INDEX = re.compile(_NAME + r"_(?:\{([^{}]*)\}|([^\W_]{1,2})(?![^\W_]))")
 
 
 def _lower_indices(app, docname, source):

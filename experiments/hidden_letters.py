@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from benchmarks.data import load_npz, words
 
-from maxmargin import HammingLoss, SequenceLabeler
+from maxmargin import SequenceLabeler
 
 from .graphs import arguments, make_figure, markdown_table, save, write_json, write_report
 from .summary import mean_and_error
@@ -71,7 +71,7 @@ def whole(x: list, y: list) -> tuple[list, list]:
 def model(surrogate: str, strength: float, n: int, **settings: Any) -> SequenceLabeler:
     solver = {"solver": "lbfgs"} if surrogate == "crf" else {}
     return SequenceLabeler(
-        surrogate, alpha=1.0 / (strength * n), loss=HammingLoss(normalize=False), classes=range(26),
+        surrogate, alpha=1.0 / (strength * n), classes=range(26),
         random_state=0, **solver, **settings,
     )  # fmt: skip
 

@@ -79,7 +79,8 @@ def curves_of(name: str, passes: int) -> dict[str, dict[str, list[float]]]:
 def curves_of_words(passes: int) -> dict[str, dict[str, list[float]]]:
     """The same for handwritten words (fold 0), where every method is the library's."""
     X, y = ocr_words("test")
-    base = {"surrogate": "max-min", "alpha": 1.0 / len(X)}
+    loss = mm.HammingLoss(normalize=True)
+    base = {"surrogate": "max-min", "alpha": 1.0 / len(X), "loss": loss}
     paper = mm.BlockFrankWolfe(oracle=mm.MirrorProx(OCR_ITERATIONS), step_average=3.0)
     models = {
         PAPER: mm.SequenceLabeler(**base, solver=clone(paper).set_params(line_search=False)),

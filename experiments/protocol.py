@@ -159,7 +159,8 @@ def make_model(row: Row, method: str, alpha: float, n_labels: int, seed: int, **
         return mm.OrdinalClassifier(classes=range(n_labels), **common)
     if row.task == "ranking":
         return mm.LabelRanker(y_format="ranks", **common)
-    return mm.SequenceLabeler(classes=range(n_labels), **common)
+    loss = mm.HammingLoss(normalize=True)
+    return mm.SequenceLabeler(classes=range(n_labels), loss=loss, **common)
 
 
 def authors_settings(row: Row, method: str, features: str) -> dict[str, Any]:

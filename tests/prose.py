@@ -61,6 +61,9 @@ RULES = (
 )
 
 
+_CODE = re.compile(r"``[^`\n]*``|`[^`\n]*`")  # names of programs are no prose
+
+
 class Finding(NamedTuple):
     """A place, the words there, and what to write instead."""
 
@@ -76,6 +79,7 @@ class Finding(NamedTuple):
 def findings(path: str, text: str) -> Iterator[Finding]:
     """What the rules find in a file."""
     for first, part in _prose(text) if path.endswith(".py") else [(1, text)]:
+        part = _CODE.sub(lambda code: re.sub(r"\S", "_", code.group()), part)
         for rule in RULES:
             for found in rule.pattern.finditer(part):
                 line = first + part.count("\n", 0, found.start())

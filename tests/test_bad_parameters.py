@@ -121,7 +121,7 @@ MOVED = [
     ),
     (StructuredPredictor, {"n_iter_no_change": 3}, "early_stopping=EarlyStopping(n_iter_no_cha"),
     (MultiLabelClassifier, {"hidden_starts": 3}, "hidden=Hidden(starts=3)"),
-    (SequenceLabeler, {"normalize_loss": False}, "loss=HammingLoss(normalize=False)"),
+    (SequenceLabeler, {"normalize_loss": True}, "loss=HammingLoss(normalize=True)"),
     (GridLabeler, {"directions": "shared"}, "neighbors=Neighbors(directions='shared')"),
     (
         SequenceLabeler,

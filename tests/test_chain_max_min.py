@@ -91,7 +91,7 @@ def test_optimum_with_class_weights(loss, constrained):
     model = chain_model(constrained, surrogate="max-min", **EXACT)
     losses = HAMMING
     if loss == "matrix":
-        model.set_params(loss=MATRIX)
+        model.set_params(loss=HammingLoss(MATRIX, normalize=True))
         losses = MATRIX
     model.fit(X, y, sample_weight=weights)
     optimum = max_min_optimum(X, y, weights, losses * CHAIN_COSTS, mean_scales(X), constrained)
@@ -106,7 +106,6 @@ def test_optimum_with_position_weights_and_a_summed_loss():
     model = SequenceLabeler(
         "max-min",
         alpha=ALPHA,
-        loss=HammingLoss(normalize=False),
         classes=range(CHAIN_LABELS),
         **EXACT,
     )
@@ -351,7 +350,7 @@ def test_warm_start_with_another_loss_is_its_own_problem():
     X, y, weights, _ = chains(False)
     model = chain_model(False, surrogate="max-min", warm_start=True, **EXACT)
     model.fit(X, y, sample_weight=weights)
-    loss = {"loss": MATRIX, "class_weight": None}
+    loss = {"loss": HammingLoss(MATRIX, normalize=True), "class_weight": None}
     model.set_params(**loss).fit(X, y, sample_weight=weights)
     check_certificate(model, max_min_optimum(X, y, weights, MATRIX, mean_scales(X)))
 

@@ -7,6 +7,7 @@ import re
 import runpy
 import shutil
 import subprocess
+import warnings
 from contextlib import redirect_stdout
 from html import unescape
 from pathlib import Path
@@ -22,13 +23,15 @@ EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 def run_example(name: str, monkeypatch, capsys) -> str:
-    """Standard output of an example, run as a script."""
+    """Standard output of an example, run as a script; a warning would be on its page."""
     import matplotlib.pyplot as plt
 
     plt.switch_backend("Agg")
     shown = []
     monkeypatch.setattr(plt, "show", lambda: shown.extend(plt.get_fignums()))
-    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     plt.close("all")
     assert len(shown) == 1, "an example ends with a picture"
     return capsys.readouterr().out

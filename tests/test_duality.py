@@ -13,7 +13,13 @@ import pytest
 
 import steppers
 from marks import more
-from maxmargin import BlockFrankWolfe, MulticlassClassifier, OrdinalClassifier, SequenceLabeler
+from maxmargin import (
+    BlockFrankWolfe,
+    HammingLoss,
+    MulticlassClassifier,
+    OrdinalClassifier,
+    SequenceLabeler,
+)
 from maxmargin.estimators._base import StructuredEstimator
 from maxmargin.solvers.frank_wolfe import ORDERS
 from maxmargin.solvers.loop import run
@@ -139,6 +145,7 @@ def chains(constrained):
 def chain_model(constrained=False, **settings):
     return SequenceLabeler(
         alpha=ALPHA,
+        loss=HammingLoss(normalize=True),
         classes=range(CHAIN_LABELS),
         class_weight=dict(enumerate(CHAIN_COSTS)),
         constraints=FORBIDDEN if constrained else None,

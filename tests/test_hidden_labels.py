@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 
 import steppers
 from marks import more
-from maxmargin import EarlyStopping, HammingLoss, Hidden, SequenceLabeler, load, save
+from maxmargin import EarlyStopping, Hidden, SequenceLabeler, load, save
 from maxmargin.features.rows import pack_rows
 from maxmargin.solvers.problem import Problem
 from maxmargin.surrogates.crf import Crf
@@ -58,9 +58,8 @@ def scores_of_all(model, x):
 
 def max_min_value(every, scores, known):
     """``max_mu min_nu E L + score`` over distributions of all labellings: a linear program."""
-    length = every.shape[1]
     at = np.flatnonzero(known)
-    cost = -np.concatenate([scores, np.full(len(at), 1.0 / length)])
+    cost = -np.concatenate([scores, np.ones(len(at))])
     rows = []
     for place, t in enumerate(at):
         for label in range(K):
@@ -92,7 +91,7 @@ def enumerated_objective(model, x=X, y=HIDDEN):
         if model.surrogate == "max-min":
             worst = max_min_value(every, scores, known)
         else:
-            worst = (scores + (every[:, known] != labels[known]).sum(axis=1) / len(labels)).max()
+            worst = (scores + (every[:, known] != labels[known]).sum(axis=1)).max()
         total += worst - scores[agrees].max()
     return 0.5 * model.alpha_ * model.weights_ @ model.weights_ + total / counted
 
@@ -149,7 +148,7 @@ def test_the_certificate_is_that_of_the_last_convex_problem():
         agrees = np.flatnonzero((every[:, known] == labels[known]).all(axis=1))
         truth = agrees[np.argmax(scores[agrees])]
         maps = np.array([joint_features(features, labelling) for labelling in every])
-        loss = (every[:, known] != labels[known]).sum(axis=1) / len(labels)
+        loss = (every[:, known] != labels[known]).sum(axis=1)
         terms.append(cp.max(maps @ w + loss) - maps[truth] @ w)
     problem = cp.Problem(cp.Minimize(ALPHA / 2 * cp.sum_squares(w) + sum(terms) / len(terms)))
     best = problem.solve(solver=cp.CLARABEL)
@@ -218,7 +217,7 @@ def test_hidden_letters_of_real_words_help(ocr, surrogate):
                 runs_y.append(labels[run])
     whole = [i for i, labels in enumerate(y) if (labels >= 0).all()]
     held_out = [words[i] for i in test], [letters[i] for i in test]
-    common = {"classes": range(26), "random_state": 0, "loss": HammingLoss(normalize=False)}
+    common = {"classes": range(26), "random_state": 0}
     if surrogate == "crf":
         common["solver"] = "lbfgs"
 

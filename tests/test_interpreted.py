@@ -56,7 +56,7 @@ class Sequences:
         return np.concatenate([inputs.ravel(), moves.ravel(), ends.ravel()])
 
     def loss(self, truth, y):
-        return float(np.mean(np.asarray(truth) != np.asarray(y)))
+        return float(np.sum(np.asarray(truth) != np.asarray(y)))
 
     def argmax(self, x, weights, truth=None):
         outputs = [y[::-1] for y in itertools.product(range(self.K), repeat=len(x))]

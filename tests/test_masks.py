@@ -203,13 +203,13 @@ def test_matrix_of_allowed_transitions():
 
 
 def primal_by_enumeration(model, X, y, masks, allowed=None):
-    """``alpha/2 |w|^2 + mean_i max_z [ hamming(z, y_i)/T + score(z) ] - score(y_i)``."""
+    """``alpha/2 |w|^2 + mean_i max_z [ hamming(z, y_i) + score(z) ] - score(y_i)``."""
     total = 0.0
     for i, (x, labels) in enumerate(zip(X, y)):
         truth = [model.classes_.tolist().index(label) for label in labels]
         mask = None if allowed is None else allowed[i]
         total += max(
-            np.mean(np.array(codes) != truth) + score(model, x, codes)
+            np.sum(np.array(codes) != truth) + score(model, x, codes)
             for codes in labellings(model, len(x), masks, mask)
         ) - score(model, x, truth)
     parts = (model.coef_, model.intercept_, model.transitions_, model.first_, model.last_)

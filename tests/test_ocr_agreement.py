@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maxmargin import BlockFrankWolfe, Checked, SequenceLabeler
+from maxmargin import BlockFrankWolfe, Checked, HammingLoss, SequenceLabeler
 
 
 def fit(ocr, on_fold_zero, passes, **settings):
@@ -22,7 +22,7 @@ def fit(ocr, on_fold_zero, passes, **settings):
     train, test = np.flatnonzero(chosen), np.flatnonzero(~chosen)
     model = SequenceLabeler(
         alpha=1.0 / len(train), solver=Checked(BlockFrankWolfe(step_average=1), every=passes),
-        fit_intercept=True, boundary_weights=True, tol=0.0,
+        loss=HammingLoss(normalize=True), fit_intercept=True, boundary_weights=True, tol=0.0,
         max_iter=passes, random_state=0,
     )  # fmt: skip
     model.set_params(**settings).fit([X[i] for i in train], [y[i] for i in train])

@@ -88,11 +88,11 @@ def test_what_auto_means():
     assert once.alpha_ == pytest.approx(usual_alpha(rows[order]), rel=1e-12)
     lengths = [2, 3, 1]
     parts, tags = np.split(X[:6], np.cumsum(lengths)[:-1]), [["a", "b"], ["b", "a", "a"], ["a"]]
+    means = SequenceLabeler(loss=HammingLoss(normalize=True), random_state=0).fit(parts, tags)
+    assert means.alpha_ == pytest.approx(usual_alpha(X[:6], 2 / 5) * (6 / 3) ** 2, rel=1e-12)
     chain = SequenceLabeler(random_state=0).fit(parts, tags)
-    assert chain.alpha_ == pytest.approx(usual_alpha(X[:6]) * (6 / 3) ** 2, rel=1e-12)  # sums
-    summed = SequenceLabeler(loss=HammingLoss(normalize=False), random_state=0).fit(parts, tags)
-    each = [usual_alpha(part) * len(part) for part in parts]
-    assert summed.alpha_ == pytest.approx(np.mean(each) / 3, rel=1e-12)
+    each = [usual_alpha(part, 2 / 5) * len(part) for part in parts]
+    assert chain.alpha_ == pytest.approx(np.mean(each) / 3, rel=1e-12)
     nothing = MulticlassClassifier(fit_intercept=False).fit(np.zeros((4, 2)), list("abab"))
     assert nothing.alpha_ == 1 / 4
 

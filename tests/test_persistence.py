@@ -86,7 +86,7 @@ def test_file_is_a_zip_with_a_readable_header_and_plain_arrays(tiny, tmp_path):
             np.lib.format.read_array(member, allow_pickle=False)
     assert header == {
         "format": "maxmargin-model",
-        "format_version": 1,
+        "format_version": 2,
         "library_version": "0.1.0",
         "estimator": "TinyClassifier",
     }
@@ -287,9 +287,9 @@ def test_zip_of_something_else(saved, header):
 
 
 def test_newer_format_asks_for_an_upgrade(saved):
-    header = {"format": "maxmargin-model", "format_version": 2, "library_version": "9.8.7"}
+    header = {"format": "maxmargin-model", "format_version": 3, "library_version": "9.8.7"}
     rewrite(saved, header=json.dumps(header))
-    with pytest.raises(ModelFileError, match=r"9\.8\.7.*format 2.*0\.1\.0.*up to 1.*pip install"):
+    with pytest.raises(ModelFileError, match=r"9\.8\.7.*format 3.*0\.1\.0.*up to 2.*pip install"):
         load(saved)
 
 

@@ -77,6 +77,12 @@ def test_block_prints_what_is_shown(name, code, shown, tmp_path, monkeypatch, ca
     assert same_output(shown, printed), printed
 
 
+def test_first_page_of_the_documentation_has_the_first_example():
+    page = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    _, code, shown = PRINTED[0]
+    assert f"```python\n{code}```\n\n```text\n{shown}```" in page
+
+
 def test_other_output_is_noticed():
     assert same_output("accuracy 0.83 True\n", "accuracy 0.84 True\n")
     assert not same_output("accuracy 0.83\n", "accuracy 0.85\n")

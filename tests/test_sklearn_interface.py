@@ -154,6 +154,19 @@ def test_rare_class_counts_with_balanced_weights(model):
     assert np.mean(model.predict(x[y == 0]) == 0) > 0.6
 
 
+def test_balanced_margins_of_sequences_are_fourth_roots():
+    rng = np.random.RandomState(0)
+    y = [rng.choice(3, n, p=[0.8, 0.15, 0.05]) for n in (4, 2, 7, 3, 9, 5)]
+    x = [rng.randn(len(labels), 3) + np.eye(3)[labels] for labels in y]
+    counts = np.bincount(np.concatenate(y))
+    roots = (counts.sum() / (3 * counts)) ** 0.25
+    one, other = (
+        SequenceLabeler(class_weight=weight, tol=0.1, random_state=0).fit(x, y)
+        for weight in ("balanced", dict(enumerate(roots)))
+    )
+    assert one.primal_ == other.primal_ and (one.weights_ == other.weights_).all()
+
+
 # --- tables -------------------------------------------------------------------------------------
 
 

@@ -175,8 +175,9 @@ def test_what_has_no_formula_is_refused():
     X, y = data("0-1")
     with pytest.raises(ValueError, match="formula for loss='0-1' only"):
         MulticlassClassifier(NAME, loss=losses_of("absolute", 4)).fit(X, y)
-    with pytest.raises(ValueError, match="class_weight=None"):
-        MultiLabelClassifier(NAME, class_weight="balanced").fit(X, np.eye(4, dtype=int)[y])
+    for surrogate in (NAME, "crf"):
+        with pytest.raises(ValueError, match=f"surrogate='{surrogate}' .* class_weight=None"):
+            MultiLabelClassifier(surrogate, class_weight="balanced").fit(X, np.eye(4, dtype=int)[y])
     with pytest.raises(ValueError, match="labels that interact"):
         MultiLabelClassifier(NAME, edges="full").fit(X, np.eye(4, dtype=int)[y])
     with pytest.raises(ValueError, match="not available for label sequences: its value has no clo"):

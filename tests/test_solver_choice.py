@@ -230,10 +230,10 @@ def test_older_model_files_are_read_with_kernels_and_early_stopping(old, new, tm
 
 
 def test_older_parameters_of_sequences_and_grids():
-    old = {"hidden": "auto", "hidden_starts": 3, "normalize_loss": False, "loss": "hamming"}
+    old = {"hidden": "auto", "hidden_starts": 3, "normalize_loss": True, "loss": "hamming"}
     found = with_values(SequenceLabeler, old)
-    assert repr(found) == "{'hidden': Hidden(starts=3), 'loss': HammingLoss(normalize=False)}"
-    usual = {"hidden": True, "hidden_starts": 1, "normalize_loss": True, "loss": "hamming"}
+    assert repr(found) == "{'hidden': Hidden(starts=3), 'loss': HammingLoss(normalize=True)}"
+    usual = {"hidden": True, "hidden_starts": 1, "normalize_loss": False, "loss": "hamming"}
     assert with_values(SequenceLabeler, usual) == {"hidden": True, "loss": "hamming"}
     found = with_values(GridLabeler, {"neighbors": 8, "directions": "shared"})
     assert repr(found["neighbors"]) == "Neighbors(directions='shared', number=8)"

@@ -338,7 +338,8 @@ class Decoder:
         for name, value in self._fields(content["attributes"]).items():
             if not is_fitted_name(name):
                 raise ModelFileError(f"{name!r} cannot be a fitted attribute")
-            setattr(model, name, value)
+            if not isinstance(getattr(cls, name, None), property):  # it follows from the others
+                setattr(model, name, value)
         if "dual" in content:
             model._dual = self.decode(content["dual"])
         return model

@@ -66,7 +66,7 @@ def check_fitted(model: BaseEstimator) -> None:
 
 _STATUSES = (
     *("converged", "max_iter", "interrupted", "stopped", "early_stopped", "stationary"),
-    "stalled",
+    *("stalled", "pruned"),
 )
 _HISTORY: Schema = {"status_": one_of(*_STATUSES), "history_": list_of(record("Check"))}
 
@@ -83,7 +83,7 @@ def _certificate(model: Any) -> Schema:
 
     return {
         "alpha_": number(above=0.0, finite=True),
-        "primal_": number(finite=True),
+        "primal_": number(finite=vars(model).get("status_") != "pruned"),
         "dual_": number(),
         "gap_": gap,
         "oracle_error_": number(at_least=-_ROUNDING),
@@ -125,13 +125,20 @@ def _kernel_weights(model: Any, columns: str | int) -> Schema:
     kernel = vars(model).get("kernel_")
     common: Schema = {"kernel_": _kernel, "intercept_": real(columns)}
     if kernel is None:
-        return common | {"coef_": real(columns, "features")}
+        return common | {"coef_": real(columns, "features", dtype=_precision(model))}
     given = type(kernel).__name__ == "Kernel" and kernel.name == "precomputed"
     return common | {
         "dual_coef_": real("support", columns),
         "support_": indices("support", below="features" if given else None),
         "support_vectors_": _no_vectors if given else _vectors,
     }
+
+
+def _precision(model: Any) -> Any:
+    """The type of coefficients: pruned ones may have single precision."""
+    coef = vars(model).get("coef_")
+    single = is_array(coef) and coef.dtype == np.float32
+    return np.float32 if single and vars(model).get("status_") == "pruned" else np.float64
 
 
 def _kernel(value: Any, sizes: Sizes) -> None:
@@ -201,13 +208,6 @@ def _multilabel(model: Any) -> Schema:
 
 
 def _sequence(model: Any) -> Schema:
-    def weights(value: Any, sizes: Sizes) -> None:
-        n_classes = sizes["classes"]
-        rows = n_classes + 2 * bool(model.boundary_weights)
-        if model.kernel_ is None:
-            rows += sizes["features"] + bool(model.fit_intercept)
-        real(rows * n_classes)(value, sizes)
-
     return {
         "classes_": labels("classes"),
         **_features(1),
@@ -216,7 +216,6 @@ def _sequence(model: Any) -> Schema:
         "transitions_": real("classes", "classes"),
         "first_": real("classes"),
         "last_": real("classes"),
-        "weights_": weights,
         "allowed_transitions_": flags("classes", "classes"),
         "allowed_first_": flags("classes"),
         "allowed_last_": flags("classes"),

@@ -10,6 +10,10 @@ import numpy as np
 
 from ._validation import check_number, is_array, is_float, is_iterable, is_text, outside
 
+# Of the weights of classes, where they multiply margins: with few of n_k examples the best margins
+# are in proportion to n_k ** -0.25 (Cao, Wei, Gaidon, Arechiga, Ma, NeurIPS 2019).
+MARGIN_POWER = 0.25
+
 
 class UnseenLabelWarning(UserWarning):
     """A label at scoring that the model does not know; it counts as an error."""
@@ -264,6 +268,12 @@ def class_costs(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> n
     if not (costs * counts).any():
         raise ValueError("class_weight is 0 for all labels of y; at least one must count.")
     return costs
+
+
+def margin_costs(class_weight: Any, classes: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The same where costs are margins: "balanced" is the power ``MARGIN_POWER`` of the weights."""
+    costs = class_costs(class_weight, classes, counts)
+    return costs**MARGIN_POWER if is_text(class_weight) else costs
 
 
 def _warn_left_out(labels: list) -> None:

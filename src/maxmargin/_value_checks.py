@@ -42,11 +42,11 @@ def agree(names: tuple[Any, ...], shape: tuple[int, ...], sizes: Sizes) -> None:
     sizes.update((name, n) for name, n in zip(names, shape, strict=True) if is_text(name))
 
 
-def real(*names: Any) -> Check:
-    """Finite numbers of double precision."""
+def real(*names: Any, dtype: Any = np.float64) -> Check:
+    """Finite numbers of double precision, or another."""
 
     def check(value: Any, sizes: Sizes) -> None:
-        array = check_array("it", value, np.float64, (None,) * len(names))
+        array = check_array("it", value, dtype, (None,) * len(names))
         agree(names, array.shape, sizes)
         check_finite_array("it", array)
 

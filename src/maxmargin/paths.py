@@ -244,7 +244,7 @@ class _Walk:
         return np.array([fit.score for fit in self._fits[index]])
 
     def _best(self) -> int:
-        return max(sorted(self._fits), key=lambda index: self._scores(index).mean())
+        return max(sorted(self._fits), key=lambda index: round(self._scores(index).mean(), 12))
 
     def _is_flat(self, stride: int) -> bool:
         """Whether the neighbours of the best point are within a standard error of its score."""

@@ -30,7 +30,7 @@ from ._validation import check_integer
 __all__ = ["FORMAT", "FORMAT_VERSION", "ModelFileError", "load", "register", "save"]
 
 FORMAT = "maxmargin-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, dual: bool = False) -> None:

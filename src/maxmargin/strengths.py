@@ -5,11 +5,12 @@ features x_it (one, or one per position; the constant of an intercept counts as 
 
     alpha = c / W * mean_i [ p_i mean_t min(|x_it|^2, 20) ]
 
-with p_i = 1 and c = 1/20 for a likelihood. For margins c = 1/5, and p_i is the number of positions
-over which the loss of an example is a mean, so that alpha does not depend on whether it is a mean
-or a sum. The mean over i is weighted by v_i. Multiplying features by s multiplies the best alpha by
-s^2, hence the squared norm; far beyond 20, a few features that nobody has scaled usually make up
-the whole norm. The constants were chosen by the scores that ``python -m benchmarks alpha`` shows.
+with p_i = 1 and c = 1/20 for a likelihood. For margins c = 1/5, for label sequences c = 2/5, and
+p_i is the number of positions over which the loss of an example is a mean, so that the strength is
+the same whether it is a mean or a sum. The mean over i is weighted by v_i. Multiplying features by
+s multiplies the best alpha by s^2, hence the squared norm; far beyond 20, a few features that
+nobody has scaled usually make up the whole norm. The constants were chosen by the scores that
+``python -m benchmarks alpha`` and ``python -m benchmarks text`` show.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["CrossValidated", "Fixed", "Strength", "TimesAuto", "strengths_of"]
 # Strengths that an integer grid spans, as multiples of what alpha="auto" means.
 _STRONGEST, _WEAKEST = 1e2, 1e-2
 # alpha W as a share of the mean squared norm of the features, and the largest norm that counts.
-SHARE, _SHARE_OF_LIKELIHOOD = 1 / 5, 1 / 20
+SHARE, SHARE_OF_SEQUENCES, _SHARE_OF_LIKELIHOOD = 1 / 5, 2 / 5, 1 / 20
 _SMALLEST_SQUARE, _LARGEST_SQUARE = 1e-100, 20.0
 
 
@@ -156,6 +157,7 @@ def usual_strength(
     positions: Any,
     weights: np.ndarray,
     likelihood: bool,
+    share: float = SHARE,
 ) -> float:
     """``alpha W`` where nothing else is known: the formula above.
 
@@ -171,12 +173,14 @@ def usual_strength(
         Weights of the examples.
     likelihood : bool
         Whether the surrogate is one.
+    share : float
+        c, unless the surrogate is a likelihood.
     """
     sizes = np.minimum(squares, _LARGEST_SQUARE)
     if indptr is not None:
         sizes = np.add.reduceat(sizes, indptr[:-1]) / np.diff(indptr)
     usual = float(np.average(sizes if likelihood else sizes * positions, weights=weights))
-    share = _SHARE_OF_LIKELIHOOD if likelihood else SHARE
+    share = _SHARE_OF_LIKELIHOOD if likelihood else share
     return share * usual if usual > _SMALLEST_SQUARE else 1.0  # there are hardly any features
 
 

@@ -160,7 +160,6 @@ MAKERS = {
     "arborescence of many roots": lambda g: tree_case(g, False),
     "subset": subset_case,
 }
-WITH_SUMS = [name for name in MAKERS if name != "permutation"]
 
 
 def make_case(name: str, seed: int = 0) -> Case:

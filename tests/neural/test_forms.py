@@ -81,10 +81,6 @@ def _with_transitions(name, scores, transitions):
 @pytest.mark.parametrize("loss", (CRFLoss, MaxMarginLoss, MaxMinLoss))
 @pytest.mark.parametrize("name", MAKERS)
 def test_losses_in_all_forms(name, loss):
-    if name == "permutation" and loss is CRFLoss:
-        with pytest.raises(ValueError, match="permutation has no 'crf' loss"):
-            loss(name)
-        return
     scores, targets = _lists(name)
     shared = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
     leaves = [*scores, shared] if name == "chain" else scores

@@ -129,3 +129,13 @@ def batch_decodings(structure, rows, weights, labels, values, first, last):
         low, high = generic.label_range(structure, i)
         generic.score_block(structure, rows, _own(weights, i), i, scores)
         values[i] = generic.decode(structure, i, scores, work, labels[low:high])
+
+
+@compiled
+def add_rows(matrix, out):
+    """Overwrite a vector by the sum of the rows of a matrix."""
+    for k in range(out.shape[0]):
+        total = 0.0
+        for r in range(matrix.shape[0]):
+            total += matrix[r, k]
+        out[k] = total

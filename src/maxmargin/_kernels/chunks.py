@@ -252,3 +252,20 @@ def _add_elements(builder, vector, width, total) -> None:
     """``total += sum of the vector``, where ``total`` is a place in memory."""
     found = _sum_elements(builder, vector, width)
     builder.store(builder.fadd(builder.load(total), found, flags=_FAST), total)
+
+
+def _sum_of_chunks(builder, length, emit):
+    """Sum of the vectors that ``emit(offset, width)`` makes for all chunks of a row."""
+    total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLE, 0.0))
+    partial = cgutils.alloca_once_value(builder, ir.Constant(_vector_type(8), [0.0] * 8))
+
+    def add(offset, width):
+        found = emit(offset, width)
+        if width == 8:
+            _accumulate(builder, found, partial)
+        else:
+            _add_elements(builder, found, width, total)
+
+    _for_disjoint_chunks(builder, length, add)
+    _add_elements(builder, builder.load(partial), 8, total)
+    return builder.load(total)

@@ -28,8 +28,10 @@ from .chunks import (
     _row_types_fit,
     _splat,
     _store,
+    _sum_of_chunks,
     _vector_type,
 )
+from .maxima import _fold
 
 # Numba adds its fast-math flags to every operation of a kernel, these included: where the order
 # of operations matters, intrinsic functions are called, which are not reordered.
@@ -105,23 +107,6 @@ def _log(builder, x, width: int):
     return _call(builder, "fma", width, n, _number(_LOG2_HIGH, width), small)
 
 
-def _sum_of_chunks(builder, length, emit):
-    """Sum of the vectors that ``emit(offset, width)`` makes for all chunks of a row."""
-    total = cgutils.alloca_once_value(builder, ir.Constant(_DOUBLE, 0.0))
-    partial = cgutils.alloca_once_value(builder, _number(0.0, 8))
-
-    def add(offset, width):
-        found = emit(offset, width)
-        if width == 8:
-            _accumulate(builder, found, partial)
-        else:
-            _add_elements(builder, found, width, total)
-
-    _for_disjoint_chunks(builder, length, add)
-    _add_elements(builder, builder.load(partial), 8, total)
-    return builder.load(total)
-
-
 @intrinsic
 def extremes(typingctx, row):
     """Smallest and largest entry of a row that is not empty."""
@@ -149,12 +134,7 @@ def extremes(typingctx, row):
         _for_disjoint_chunks(builder, _length(builder, source), emit)
         answers = []
         for sign, best in found:
-            vector = builder.load(best)
-            one = builder.extract_element(vector, ir.Constant(ir.IntType(32), 0))
-            for place in range(1, 8):
-                other = builder.extract_element(vector, ir.Constant(ir.IntType(32), place))
-                one = builder.select(builder.fcmp_ordered(sign, other, one), other, one)
-            answers.append(one)
+            answers.append(_fold(builder, builder.load(best), 8, sign))
         return context.make_tuple(builder, signature.return_type, answers)
 
     return types.UniTuple(types.float64, 2)(row), codegen

@@ -7,6 +7,10 @@ says ``Z = det T``, and, with S the inverse of T,
 
 *A single root*: T without the arcs rho of the root is singular, and ``Z = det(T + rho 1'/n)``.
 
+Elimination needs no pivoting: the leading minors of T are positive, and with a single root that of
+a set J of words is ``det(T_J) (1 + 1' inverse(T_J) rho_J / n)``, where no term is negative; rows of
+the factors are at most n times their diagonals.
+
 Rows are scaled by their largest entry. The differences above lose digits where the arcs of cycles
 have large scores; then (this is checked) marginals are computed without any subtraction, in
 logarithms: ``P(h is the head of d)`` is proportional to ``A[d, h] u_h``, where u_h is the
@@ -27,60 +31,65 @@ import numpy as np
 from .exponential import exp_row
 from .jit import leaf
 from .maxima import largest
-from .vector import add_scaled
+from .vector import combine_rows, spread_row, sum_rows, to_line
 
 # Marginals of a word whose sum differs from 1 by more than this are not accurate.
 _ACCURATE = 1e-11
+# A Laplacian with a pivot below this, relative to its arcs, has marginals that are not accurate.
+_SINGULAR = 1e-8
+# Products of pivots stay between this and its inverse.
+_SMALL = 1e-200
 # Logarithm of the factor that makes a second arc from the root impossible.
 _ONE_ROOT = -3e4
 
 
 @leaf
+def padded(n):
+    """Length of the rows of a square matrix here: whole vectors of 8 numbers, zero after n."""
+    return (n + 7) // 8 * 8
+
+
+@leaf
 def matrix_tree_work(n):
     """Length of the scratch vector of the functions here, for n words."""
-    return n * (n + 1) + n * n + 3 * n
+    return n * (n + 1) + (n + 1) * padded(n) + 8
 
 
 @leaf
-def _swap_rows(matrix, a, b):
-    for k in range(matrix.shape[1]):
-        matrix[a, k], matrix[b, k] = matrix[b, k], matrix[a, k]
+def invert(matrix, factors):
+    """Replace a matrix by its inverse; returns the log of its determinant.
 
-
-@leaf
-def invert(matrix, pivots):
-    """Replace a matrix by its inverse (Gauss-Jordan); returns the log of |det|, -inf if
-    singular."""
+    Returns minus infinity if it is nearly singular; the matrix is then meaningless. Gauss-Jordan by
+    rows, without pivoting: the matrix must be a Laplacian of :func:`laplacian`, whose leading
+    minors are positive and whose triangular factors are bounded. Rows are padded by zeros.
+    """
     n = matrix.shape[0]
-    log_det = 0.0
-    for k in range(n):
-        chosen = k
-        for r in range(k + 1, n):
-            if abs(matrix[r, k]) > abs(matrix[chosen, k]):
-                chosen = r
-        pivots[k] = chosen
-        if chosen != k:
-            _swap_rows(matrix, chosen, k)
-        pivot = matrix[k, k]
-        if pivot == 0.0:
+    log_det, product = 0.0, 1.0
+    for i in range(n):
+        # rows before i hold the inverse of their block, and this times the columns after it
+        row = matrix[i]
+        for c in range(i):
+            factors[c] = -row[c]
+            row[c] = 0.0
+        combine_rows(matrix, None, factors, 0, i, row)
+        pivot = row[i]
+        if not pivot > _SINGULAR:
             return -np.inf
-        log_det += np.log(abs(pivot))
-        row = matrix[k]
-        row[k] = 1.0
-        inverse = 1.0 / pivot
-        for c in range(n):
-            row[c] *= inverse
-        for r in range(n):
-            if r != k:
-                factor = matrix[r, k]
-                matrix[r, k] = 0.0
-                add_scaled(matrix[r], row, -factor)
-    for k in range(n - 1, -1, -1):
-        other = int(pivots[k])
-        if other != k:
-            for r in range(n):
-                matrix[r, k], matrix[r, other] = matrix[r, other], matrix[r, k]
-    return log_det
+        product *= pivot
+        if product < _SMALL or product > 1.0 / _SMALL:
+            log_det += np.log(product)
+            product = 1.0
+        row[i] = 1.0
+        sum_rows(matrix, None, factors, 0, 0, row, 1.0 / pivot, row)
+        corner = 0.0
+        for r in range(i):
+            factors[r] = -matrix[r, i]
+            matrix[r, i] = 0.0
+            corner = max(corner, abs(matrix[r, r]))
+        if corner > 1.0 / _SINGULAR**2:
+            return -np.inf
+        spread_row(matrix, None, factors, 0, i, row, 1.0)
+    return log_det + np.log(product)
 
 
 @leaf
@@ -99,59 +108,63 @@ def scaled_arcs(table, single_root, arcs):
                 return -np.inf
             top = 0.0
         total += top
-        exp_row(table[d, first:], top, arcs[d, first:])
-        if single_root:
-            arcs[d, 0] = table[d, 0] - top
-            most = max(most, arcs[d, 0])
+        for h in range(n + 1):
+            arcs[d, h] = table[d, h] - top
+        most = max(most, arcs[d, 0])
     if single_root:
         if most == -np.inf:
             return -np.inf
         for d in range(n):
-            arcs[d, 0] = np.exp(arcs[d, 0] - most)
+            arcs[d, 0] -= most
         total += most
+    flat = arcs.reshape(n * (n + 1))
+    exp_row(flat, 0.0, flat)
     return total
 
 
 @leaf
 def laplacian(arcs, single_root, matrix):
+    """The transpose of T, with rows padded by zeros; arcs from words to themselves must be 0."""
     n = arcs.shape[0]
+    matrix[:, n:] = 0.0
     for d in range(n):
-        total = 0.0 if single_root else arcs[d, 0]
-        spread = arcs[d, 0] / n if single_root else 0.0
+        row = arcs[d]
+        total = 0.0 if single_root else row[0]
+        spread = row[0] / n if single_root else 0.0
         for h in range(n):
-            if h != d:
-                total += arcs[d, h + 1]
-                matrix[d, h] = spread - arcs[d, h + 1]
+            total += row[h + 1]
+            matrix[h, d] = spread - row[h + 1]
         matrix[d, d] = spread + total
 
 
 @leaf
 def read_marginals(arcs, single_root, inverse, mu):
-    """Marginals from the inverse; False if they are not accurate."""
+    """Marginals from the transposed inverse; False if they are not accurate."""
     n = arcs.shape[0]
     for d in range(n):
-        corner = inverse[d, d]
+        row, column, into = arcs[d], inverse[d], mu[d]
+        corner = column[d]
         at_root = corner
         if single_root:
             at_root = 0.0
             for c in range(n):
-                at_root += inverse[c, d]
+                at_root += column[c]
             at_root /= n
-        mu[d, 0] = arcs[d, 0] * at_root
-        total = mu[d, 0]
-        size = abs(mu[d, 0])
+        into[0] = row[0] * at_root
+        total = lowest = into[0]
         for h in range(n):
-            value = 0.0 if h == d else arcs[d, h + 1] * (corner - inverse[h, d])
-            mu[d, h + 1] = value
+            value = row[h + 1] * (corner - column[h])
+            into[h + 1] = value
             total += value
-            size = max(size, arcs[d, h + 1] * abs(corner))
+            lowest = min(lowest, value)
+        size = max(abs(into[0]), abs(corner))  # of the numbers subtracted: arcs are at most 1
         if not (abs(total - 1.0) <= _ACCURATE and size * 1e-16 <= _ACCURATE):
+            return False
+        if lowest < -_ACCURATE:
             return False
         share = 1.0 / total
         for h in range(n + 1):
-            if mu[d, h] < -_ACCURATE:
-                return False
-            mu[d, h] = max(mu[d, h], 0.0) * share
+            into[h] = max(into[h], 0.0) * share
     return True
 
 
@@ -178,12 +191,13 @@ def tree_marginals(table, single_root, work, mu):
     n = table.shape[0]
     size = n * (n + 1)
     arcs = work[:size].reshape(n, n + 1)
-    matrix = work[size : size + n * n].reshape(n, n)
+    room = work[size + to_line(work[size:]) :]
+    matrix = room[: n * padded(n)].reshape(n, padded(n))
     scale = scaled_arcs(table, single_root, arcs)
     if scale == -np.inf:
         return -np.inf
     laplacian(arcs, single_root, matrix)
-    log_det = invert(matrix, work[size + n * n :])
+    log_det = invert(matrix, room[n * padded(n) :])
     if log_det > -np.inf and read_marginals(arcs, single_root, matrix, mu):
         return scale + log_det
     return careful_marginals(table, single_root, work, mu)

@@ -21,12 +21,12 @@ from .chunks import (
 )
 
 
-def _larger(builder, one, other):
-    return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+def _larger(builder, one, other, sign: str = ">"):
+    return builder.select(builder.fcmp_ordered(sign, one, other), one, other)
 
 
-def _fold(builder, vector, width: int):
-    """Largest element of a vector."""
+def _fold(builder, vector, width: int, sign: str = ">"):
+    """Largest element of a vector, or the smallest one."""
     index = ir.IntType(32)
     while width > 1:
         width //= 2
@@ -36,6 +36,7 @@ def _fold(builder, vector, width: int):
             builder,
             builder.shuffle_vector(vector, vector, low),
             builder.shuffle_vector(vector, vector, high),
+            sign,
         )
     return builder.extract_element(vector, ir.Constant(index, 0))
 

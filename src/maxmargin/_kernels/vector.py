@@ -33,6 +33,7 @@ from .chunks import (
     _short_sum,
     _splat,
     _store,
+    _sum_of_chunks,
     _vector_type,
 )
 from .jit import leaf
@@ -261,6 +262,29 @@ def dot(typingctx, left, right):
 
 
 @intrinsic
+def multiply_rows(typingctx, left, right, factor, out):
+    """``out = factor * left * right``, entry by entry, and its sum; ``out`` may be an argument."""
+    if not _row_types_fit(left, right, out):
+        return None
+
+    def codegen(context, builder, signature, args):
+        a, b, target = (_array(context, builder, signature, args, at) for at in (0, 1, 3))
+
+        def emit(offset, width):
+            value = builder.fmul(
+                _load(builder, a.data, offset, width), _load(builder, b.data, offset, width),
+                flags=_FAST,
+            )  # fmt: skip
+            value = builder.fmul(value, _splat(builder, args[2], width), flags=_FAST)
+            _store(builder, value, target.data, offset, width)
+            return value
+
+        return _sum_of_chunks(builder, _length(builder, target), emit)
+
+    return types.float64(left, right, types.float64, out), codegen
+
+
+@intrinsic
 def max_plus(typingctx, old, matrix, new):
     """``new[k] = max_j (old[j] + matrix[j, k])``, the step of a best path."""
     if not _row_types_fit(old, new) or not _row_types_fit(matrix, ndim=2):
@@ -377,6 +401,21 @@ def prefetch(typingctx, array, first, last):
         return context.get_dummy_value()
 
     return types.none(array, types.int64, types.int64), codegen
+
+
+@intrinsic
+def to_line(typingctx, row):
+    """Number of entries of a row before the first one at the start of a cache line."""
+    if not _row_types_fit(row):
+        return None
+
+    def codegen(context, builder, signature, args):
+        number = ir.IntType(64)
+        address = builder.ptrtoint(_array(context, builder, signature, args, 0).data, number)
+        left = builder.and_(builder.neg(address), ir.Constant(number, 63))
+        return builder.lshr(left, ir.Constant(number, 3))
+
+    return types.int64(row), codegen
 
 
 @leaf

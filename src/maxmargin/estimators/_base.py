@@ -35,7 +35,7 @@ from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.outline import Outline
 from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
-from ..strengths import Strength, usual_strength
+from ..strengths import SHARE, Strength, usual_strength
 from ..structures.traits import Traits
 from ..surrogates.cost import RESTRICTED, SMOOTH
 from ..surrogates.crf import Crf
@@ -178,6 +178,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     # What "auto" means for partitions, where it would differ from one to another.
     _of_partitions: ClassVar[dict[str, Any]] = {}
     _traits: ClassVar[Traits | None]  # of the structure; None if they depend on the data
+    _share: ClassVar[float] = SHARE  # of the squared norm of the features in alpha="auto"
     # The dual state of the last fit, and what it belongs to.
     _dual: Any = field(default=None, init=False)
     _recorder: Any = field(default=None, init=False)  # see checkpoint.py
@@ -308,7 +309,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             per_example = np.broadcast_to(1.0 if likelihood else positions, weights.shape)
             usual = float(np.average(per_example, weights=weights))
         else:
-            usual = usual_strength(squares, indptr, positions, weights, likelihood)
+            usual = usual_strength(squares, indptr, positions, weights, likelihood, self._share)
         self._auto_alpha = float(usual / weights.sum())
         return self._strength.alpha_for(self._auto_alpha)
 

@@ -18,6 +18,7 @@ from ..structures.chain_best import best_labellings
 from ..structures.chain_sums import label_marginals, score_labellings
 from ..tasks.measures import SPAN_MARKS
 from ..tasks.parts import check_lengths, flatten_labels
+from ._chain_weights import ChainWeights
 from ._sequence_data import cut, encode_positions
 from ._spans import ChainSums, SpanLabels, SpanProbability, span_probabilities
 
@@ -25,11 +26,10 @@ from ._spans import ChainSums, SpanLabels, SpanProbability, span_probabilities
 _LOG_SHARPNESS, _TEMPERATURE_TOL = (-7.0, 7.0), 1e-4
 
 
-class ChainProbabilities:
+class ChainProbabilities(ChainWeights):
     """What a CRF needs in training, and methods that follow from the scores of labellings."""
 
     classes_: np.ndarray
-    weights_: np.ndarray
     class_weight: Any
     surrogate: str
     temperature_: float

@@ -126,6 +126,9 @@ HIDDEN = """\
         the hidden labels and then train on them, and the objective never rises.
         ``Hidden(starts=5)`` starts from five completions, and the lowest objective wins."""
 
+# "balanced" where the weights of classes are margins.
+BALANCED_MARGINS = """the
+        fourth root of ``n / (n_classes * count)``, the best ratio of margins (Cao et al. 2019)."""
 UNPROVEN = """
     unproven_completions_ : int
         Of how many examples the last completion is not proven to be the best. The objective counts

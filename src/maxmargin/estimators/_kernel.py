@@ -132,7 +132,7 @@ class KernelModel:
         columns = matrix[:n_rows]
         self.intercept_ = matrix[n_rows].copy() if end > n_rows else np.zeros(matrix.shape[1])
         if self.kernel_ is None:
-            self.coef_ = np.ascontiguousarray(columns.T)
+            self.coef_ = columns.T
             return end
         sizes = np.abs(columns).max(axis=1)
         kept = np.flatnonzero(sizes > _NEGLIGIBLE * sizes.max())

@@ -75,7 +75,7 @@ GROUPS = (
     Group("kernel", {"gamma": "scale", "degree": 3, "coef0": 0.0, "cache_size": 200}, _kernel),
     Group("early_stopping", {"validation_fraction": 0.1, "n_iter_no_change": 5}, _early_stopping),
     Group("hidden", {"hidden_starts": 1}, _hidden),
-    Group("loss", {"normalize_loss": True}, _loss),
+    Group("loss", {"normalize_loss": False}, _loss),
     Group("neighbors", {"directions": "separate"}, _neighbors),
 )
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._labels import class_costs
+from .._labels import margin_costs
 from .._validation import check_choice, check_n_jobs, is_nan
 from ..graphs.factor_graph import TIES
 from ..graphs.features import EDGE, NodeGraph, node_starts, read_graphs, stack_features
@@ -20,7 +20,7 @@ from ..structures.masks import known_positions
 from ..structures.traits import GRAPH
 from ..tasks import task_of
 from ._base import Settings, with_parameters
-from ._docs import UNPROVEN, documented
+from ._docs import BALANCED_MARGINS, UNPROVEN, documented
 from ._graph_counts import check_truth, implied, without_known
 from ._graph_data import (
     HIDDEN,
@@ -51,6 +51,7 @@ GRAPH_DOCS: dict[str, Any] = {
     "solvers": '"auto", "soft"',
     "auto": '"soft", the only one for graphs',
     "class_weight_note": "Factor of the loss at a node by its true label;",
+    "balanced_note": BALANCED_MARGINS,
     "alpha_note": """``s / (5 * total weight)``, where s is the mean over graphs of the squared
         norms of their labelled nodes, summed. The constant of an intercept is part of the norm, and
         squared norms above 20 count as 20.""",
@@ -249,7 +250,7 @@ class GraphLabeler(KernelModel, HiddenNodes):
 
     def _losses(self, data: LabelledGraphs, classes: np.ndarray, node_weight: Any) -> np.ndarray:
         """Loss of a mistake at each node; that of a graph is a mean over its labelled nodes."""
-        costs = class_costs(self.class_weight, classes, data.counts(len(classes)))
+        costs = margin_costs(self.class_weight, classes, data.counts(len(classes)))
         sizes = np.diff(data.indptr)
         loss = np.where(data.truth >= 0, costs[data.truth], 0.0)
         if node_weight is not None:

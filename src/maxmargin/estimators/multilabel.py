@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 from sklearn.utils.validation import check_is_fitted
 
-from .._labels import class_costs
+from .._labels import MARGIN_POWER, class_costs
 from .._validation import check_choice, check_n_jobs, check_sample_weight, is_name, is_text
 from ..graphs.inference.decode import Decoded, decode
 from ..graphs.inference.plan import make_plan
@@ -59,10 +59,9 @@ _INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
         where s is the mean squared norm of the examples. The constant of an intercept is part of
         the norm, and squared norms above 20 count as 20.""",
     class_weight_note="Factor of the loss of each label;",
-    balanced_note=(
-        "a factor of its two states, present and absent, inversely proportional to their\n"
-        "        frequencies."
-    ),
+    balanced_note="""a
+        factor of its two states, present and absent: the fourth root of ``n / (2 * count)``, the
+        best ratio of two margins (Cao et al. 2019). A CRF has no loss, and takes none.""",
     classes_note=(
         "; for\n        an indicator matrix the names of its columns, by default 0, 1, ... or those"
         " of a data\n        frame."
@@ -271,26 +270,21 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
 
     def _costs(self, classes: np.ndarray, indicator: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Cost of a mistake on each label where it is absent, and where it is present."""
-        if self._is_smooth_max_min and self.class_weight is not None:
+        cost = self._surrogate.cost
+        if (self._is_smooth_max_min or cost.likelihood) and self.class_weight is not None:
             raise ValueError(
-                "surrogate='smooth-max-min' of label sets needs class_weight=None; received "
-                f"{self.class_weight!r}. Use surrogate='max-min' with weights."
+                f"surrogate={cost.name!r} of label sets needs class_weight=None; received "
+                f"{self.class_weight!r}. Use surrogate='max-margin' or 'max-min' with weights, or "
+                "sample_weight."
             )
-        balanced = is_name(self.class_weight, "balanced")
-        if not balanced:
+        if not is_name(self.class_weight, "balanced"):
             factors = class_costs(self.class_weight, classes, np.ones(len(classes)))
             return np.stack([factors, factors])
-        if (indicator == HIDDEN).any():
-            counts = known_counts(indicator, weights)
-            n_states = np.maximum(1, (counts > 0).sum(axis=0))
-            return np.where(
-                counts > 0, counts.sum(axis=0) / (n_states * np.where(counts > 0, counts, 1.0)), 1.0
-            )
-        present = weights @ indicator
-        counts = np.stack([weights.sum() - present, present])
-        seen = (indicator[weights > 0] == 0).any(axis=0), indicator[weights > 0].any(axis=0)
-        n_states = np.sum(seen, axis=0)
-        return np.where(seen, weights.sum() / (n_states * np.where(seen, counts, 1.0)), 1.0)
+        counts = known_counts(indicator, weights)
+        seen = counts > 0
+        n_states = np.maximum(1, seen.sum(axis=0))
+        factors = counts.sum(axis=0) / (n_states * np.where(seen, counts, 1.0))
+        return np.where(seen, factors, 1.0) ** MARGIN_POWER
 
     def _best(self, X: Any) -> np.ndarray:
         """Indicator of the best sets of labels."""

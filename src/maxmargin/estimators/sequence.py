@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._labels import class_costs
+from .._labels import margin_costs
 from .._validation import check_integer, check_loss_matrix, check_n_jobs, is_text
 from ..features.kernels import GivenScores
 from ..features.rows import features_of, pack_rows
 from ..features.sequences import Sequences, open_sequences
 from ..solvers.problem import Problem
+from ..strengths import SHARE_OF_SEQUENCES
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
 from ..structures.chain_best import first_infeasible
 from ..structures.losses import LabelLoss, MatrixLoss, ZeroOneLoss
@@ -27,7 +28,7 @@ from ..surrogates.cost import SMOOTH
 from ..tasks import task_of
 from ._base import StructuredEstimator, with_parameters
 from ._chain_probability import ChainProbabilities
-from ._docs import documented
+from ._docs import BALANCED_MARGINS, documented
 from ._hidden_sequences import HiddenSequences
 from ._kernel import KernelModel
 from ._sequence_data import (
@@ -53,8 +54,9 @@ _NO_SMOOTH = (
         "flow" moves mass between the labels of single positions, and between whole sequences, with
         acceleration; it needs no max-min oracle, which sequences do not have in closed form.""",
     class_weight_note="Factor of the loss at a position by its true label (not for a CRF);",
-    alpha_note="""``s / (5 * total weight)``, where s is the mean over sequences of the squared
-        norms of their positions, summed (averaged if the loss is a sum); for a CRF averaged and
+    balanced_note=BALANCED_MARGINS,
+    alpha_note="""``2 s / (5 * total weight)``, where s is the mean over sequences of the squared
+        norms of their positions, averaged (summed if the loss is a mean); for a CRF averaged and
         ``s / (20 * total weight)``. The constant of an intercept is part of the norm, and squared
         norms above 20 count as 20.""",
     hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
@@ -73,7 +75,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
 
         sum_t (W x_t + b)[y_t]  +  sum_t U[y_t, y_(t+1)]  +  first[y_1] + last[y_T]
 
-    and training minimises, with w all weights together and L the mean of the label losses::
+    and training minimises, with w all weights together and L the sum of the label losses::
 
         alpha/2 |w|^2 + 1/n sum_i S(x_i, y_i)
 
@@ -94,8 +96,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         over positions).
     loss : "hamming", array of shape (n_classes, n_classes), or HammingLoss, default="hamming"
         What a mistake at one position costs; ``loss[j, z]`` for label j when z is true, in the
-        order of ``classes_``. The loss of a sequence is the mean over its positions; that of
-        ``HammingLoss(normalize=False)`` is the sum.
+        order of ``classes_``. The loss of a sequence is the sum over its positions; that of
+        ``HammingLoss(normalize=True)`` is the mean.
     boundary_weights : bool, default=True
         Whether the first and the last label of a sequence have weights of their own.
     constraints : None, "bio", "bioes", (n_classes, n_classes) bool array, or dict, default=None
@@ -148,6 +150,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     _switches = (*StructuredEstimator._switches, "boundary_weights")
     _traits = Chain.traits()._replace(refuses={SMOOTH: _NO_SMOOTH})
     _surrogates = ("max-margin", "max-min", "crf", SMOOTH)
+    _share = SHARE_OF_SEQUENCES
 
     # --- training ---------------------------------------------------------------------------
 
@@ -197,7 +200,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         data.weigh(position_weight, hamming.normalize)
         self.n_features_in_ = data.X.shape[1]
         self.classes_ = classes
-        costs = class_costs(self.class_weight, classes, data.counts(len(classes)))
+        costs = margin_costs(self.class_weight, classes, data.counts(len(classes)))
         loss = _label_loss(hamming.costs, costs)
         train, held_out = self._split(np.flatnonzero(data.weights > 0), settings.rng)
         part, positions = data.take(train), data.positions(train)
@@ -273,17 +276,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             products=products,
             products_indptr=products_indptr,
         )
-
-    def _set_weights(self, weights: np.ndarray, X: Any, positions: np.ndarray) -> None:
-        K = len(self.classes_)
-        matrix = weights.reshape(-1, K)
-        end = self._keep_columns(matrix, X, positions)
-        self.transitions_ = matrix[end : end + K].copy()
-        self.first_, self.last_ = np.zeros(K), np.zeros(K)
-        if self.boundary_weights:
-            self.first_, self.last_ = matrix[end + K].copy(), matrix[end + K + 1].copy()
-        # With a kernel, scores of positions come from elsewhere: see _prediction_rows.
-        self.weights_ = weights if self.kernel_ is None else matrix[end:].ravel()
 
     # --- prediction -------------------------------------------------------------------------
 

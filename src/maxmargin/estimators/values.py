@@ -87,24 +87,25 @@ class Hidden(Value):
 
 
 class HammingLoss(Value):
-    """What the mistakes in a sequence cost: a sum, or a mean, over its positions.
+    """What the mistakes in a sequence cost: the sum, or the mean, over its positions.
 
     Parameters
     ----------
     costs : "hamming" or array of shape (n_classes, n_classes), default="hamming"
         1 for each wrong label, or ``costs[j, z]`` for label j when z is true, in the order of
         ``classes_``.
-    normalize : bool, default=True
-        Divide the loss of a sequence by its length; False sums over the positions.
+    normalize : bool, default=False
+        Divide the loss of a sequence by its length. A mistake in a long sequence then costs less
+        than one in a short sequence, and all sequences count the same.
 
     Examples
     --------
     >>> from maxmargin import HammingLoss, SequenceLabeler
-    >>> SequenceLabeler(loss=HammingLoss(normalize=False))
-    SequenceLabeler(loss=HammingLoss(normalize=False))
+    >>> SequenceLabeler(loss=HammingLoss(normalize=True))
+    SequenceLabeler(loss=HammingLoss(normalize=True))
     """
 
-    def __init__(self, costs: Any = "hamming", normalize: bool = True):
+    def __init__(self, costs: Any = "hamming", normalize: bool = False):
         self.costs = costs
         self.normalize = normalize
 

@@ -7,8 +7,9 @@ that of "size" with the value 1, which is also that of ``True``. Anything else i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from itertools import repeat
+from itertools import count, repeat
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -37,15 +38,14 @@ class Columns:
 
     Parameters
     ----------
-    vocabulary : dict
-        Column of each name.
-    learn : bool
-        Whether an unknown feature gets a column; otherwise it is ignored.
+    vocabulary : dict, optional
+        Column of each name. Unknown features are ignored; without a vocabulary each gets the next
+        column.
     """
 
-    def __init__(self, vocabulary: dict[str, int], learn: bool = False):
-        self.vocabulary = vocabulary
-        self.learn = learn
+    def __init__(self, vocabulary: dict[str, int] | None = None):
+        self.learn = vocabulary is None
+        self.vocabulary = defaultdict(count().__next__) if vocabulary is None else vocabulary
         self._met: dict[tuple[str, Any], int] = {}
 
     def rows(self, positions: list, place: Callable[[int], tuple[int, int]]) -> Triplets:
@@ -70,17 +70,22 @@ class Columns:
         self._met = {}
 
     def _look_up(self, positions: list, place: Callable) -> tuple[list, list[int], list[int]]:
-        """Positions as dicts, the columns of features that were met before, and the end of each
-        position among these."""
-        described: list[Mapping] = []
+        """Positions, as dicts where features were not met before, the columns of the others, and
+        the end of each position among these. Whether learned names are texts is checked later."""
+        described: list[Any] = []
         found: list[int] = []
         ends = [0]
         extend, unmet = found.extend, repeat(_UNMET)
         by_name, by_pair = self.vocabulary.get, self._met.get
+        learn, column_of = self.learn, self.vocabulary.__getitem__
         for t, features in enumerate(positions):
             try:
                 if type(features) is dict:
                     extend(map(by_pair, features.items(), unmet))
+                elif type(features) is list and learn:
+                    if len(set(features)) < len(features):
+                        features = list(dict.fromkeys(features))
+                    extend(map(column_of, features))
                 elif type(features) is list:
                     features = dict.fromkeys(features, 1.0)
                     extend(map(by_name, features, unmet))
@@ -124,7 +129,7 @@ class Columns:
 
     def _column(self, key: str) -> int:
         if self.learn:
-            return self.vocabulary.setdefault(key, len(self.vocabulary))
+            return self.vocabulary[key]
         return self.vocabulary.get(key, _ABSENT)
 
 

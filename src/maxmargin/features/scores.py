@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._kernels.jit import implements
+from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, score_rows
 
 
@@ -24,10 +24,34 @@ class ScoreRows(NamedTuple):
 
 @implements(score_rows, ScoreRows)
 def _score_rows(rows, matrix, first, last, out):
-    for r in range(first, last):
-        at = rows.place[r] if rows.place.shape[0] > 0 else r
-        for k in range(out.shape[1]):
-            out[r - first, k] = rows.values[at, k]
+    count, n = last - first, out.shape[1]
+    if rows.place.shape[0] > 0:
+        for r in range(count):
+            given = rows.values[rows.place[first + r]]
+            for k in range(n):
+                out[r, k] = given[k]
+    else:
+        flat, into = rows.values[first:last].reshape(count * n), out.reshape(count * n)
+        for k in range(count * n):
+            into[k] = flat[k]
+
+
+@leaf
+def write_rows(rows, first, values, scale):
+    """Overwrite rows, from one on, by ``scale * values``."""
+    count, n = values.shape
+    if rows.place.shape[0] > 0:
+        for r in range(count):
+            into = rows.values[rows.place[first + r]]
+            for k in range(n):
+                into[k] = scale * values[r, k]
+    else:
+        flat, into = (
+            values.reshape(count * n),
+            rows.values[first : first + count].reshape(count * n),
+        )
+        for k in range(count * n):
+            into[k] = scale * flat[k]
 
 
 @implements(add_row, ScoreRows)

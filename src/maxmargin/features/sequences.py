@@ -25,7 +25,7 @@ from .._validation import (
     take_examples,
     unusable,
 )
-from .dicts import Columns, Triplets, columns_of, new_vectorizer
+from .dicts import Columns, Triplets, as_dict, columns_of, new_vectorizer
 from .rows import FeatureRows, FreshRows, fresh_rows, sparse_rows
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectoriz
                 "but X[0] is a matrix; leave out its rare columns, or use feature_min_count=1."
             )
         return _open_numbers(sequences), None
-    opened = DictSequences(sequences, Columns({}, learn=True))
+    opened = DictSequences(sequences, Columns())
     return opened, opened.learn(min_count)
 
 
@@ -380,6 +380,8 @@ class DictSequences(Sequences):
         """Give features of at least ``min_count`` positions columns, in the order of names."""
         data, indices, counts = self._look_up_all()
         names = list(self.columns.vocabulary)
+        if not set(map(type, names)) <= {str}:
+            self._check_names()
         # A feature whose value is zero everywhere is at no position, and has a column by default.
         frequent = np.bincount(indices, minlength=len(names)) >= (min_count if min_count > 1 else 0)
         if min_count > 1 and not frequent.any():
@@ -402,6 +404,12 @@ class DictSequences(Sequences):
         self.n_features = len(names)
         self._check_stored(self._learned, 0, names)
         return new_vectorizer({name: column for column, name in enumerate(names)})
+
+    def _check_names(self) -> None:
+        """Refuse names that are not texts."""
+        for i, x in enumerate(self.sequences):
+            for t, features in enumerate(x):
+                as_dict(features, i, t)
 
     def _look_up_all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values, columns, and their number at each position, of all sequences.

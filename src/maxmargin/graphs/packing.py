@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..structures.take import ragged
 from .factor_graph import FactorBlock, FactorGraph
 from .graph import COUNT, TABLE, TREE, BinaryGraphs, Graphs, PairGraphs
 
@@ -224,6 +225,36 @@ def pack_graphs(graphs: Sequence[FactorGraph], layout: Layout) -> tuple[Graphs, 
         layout.n_columns, layout.n_factor_columns,
     )  # fmt: skip
     return packed, values
+
+
+def pack_for_scores(graphs: Sequence[FactorGraph]) -> Graphs:
+    """Pack graphs whose scores are given: entry e of a table is entry ``entry_at[f] + e`` of the
+    scores of its example, the only weights. Groups, ties and features are not used."""
+    numbers: dict[Hashable, int] = {}
+    shapes: list[Shape] = []
+    for graph in graphs:
+        key = _shape_key(graph)
+        if key not in numbers:
+            numbers[key] = len(shapes)
+            shapes.append(_pack_shape(graph, plan_layout([graph])))
+    shape = np.array([numbers[_shape_key(graph)] for graph in graphs], np.int32)
+    n = np.array([graph.n_variables for graph in graphs])
+    packed = assemble(shapes, shape, n, n, np.zeros_like(n), 1, 1)
+    no_flags = np.zeros(len(packed.kind), bool)
+    return packed._replace(
+        factor_step=np.zeros_like(packed.factor_step), potts=no_flags, n_tied=packed.n_entries,
+        factor_column=packed.entry_at.astype(np.int32), tie_at=np.full_like(packed.tie_at, -1),
+        binary_pairs=np.zeros_like(packed.binary_pairs),
+    )  # fmt: skip
+
+
+def take_graphs(graphs: Graphs, examples: np.ndarray) -> tuple[Graphs, dict[str, np.ndarray]]:
+    """Some of the graphs; and, by the names of the offsets, where their parts were before."""
+    packed = graphs._asdict()
+    found = {name: ragged(packed[name], examples) for name in packed if name.startswith("first_")}
+    after: dict = {name: indptr for name, (_, indptr) in found.items()}
+    taken = graphs._replace(shape=graphs.shape[examples], **after)
+    return taken, {name: places for name, (places, _) in found.items()}
 
 
 def assemble(

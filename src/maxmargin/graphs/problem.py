@@ -18,7 +18,7 @@ from ..features.kernels import squared_combination
 from ..features.rows import COEFFICIENTS
 from ..solvers.groups import for_groups
 from ..solvers.problem import DualPoint, TrainingProblem, least_group
-from ..structures.take import ragged, take_rows
+from ..structures.take import take_rows
 from ..structures.traits import GRAPH
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
@@ -30,7 +30,7 @@ from .clusters import joint_states, with_triangles
 from .graph import TABLE, GraphData, Graphs, GraphWeights
 from .kernels.agreement import Beliefs, make_room
 from .kernels.binary_pairs import TIED_IN_ORDER
-from .packing import for_exact_steps
+from .packing import for_exact_steps, take_graphs
 
 
 class GraphProblem(TrainingProblem):
@@ -129,16 +129,13 @@ class GraphProblem(TrainingProblem):
 
     def subset(self, examples: np.ndarray) -> GraphProblem:
         """The problem of some of the graphs."""
-        examples, graphs = np.asarray(examples), self.graphs
-        packed = graphs._asdict()
-        offsets = [name for name in packed if name.startswith("first_")]
-        found = {name: ragged(packed[name], examples) for name in offsets}
-        after: dict[str, Any] = {name: indptr for name, (_, indptr) in found.items()}
-        variables, rows = found["first_variable"][0], found["first_row"][0]
-        factor_rows = np.append(0, 1 + found["first_factor_row"][0])  # row 0 is that of all
+        examples = np.asarray(examples)
+        graphs, places = take_graphs(self.graphs, examples)
+        variables, rows = places["first_variable"], places["first_row"]
+        factor_rows = np.append(0, 1 + places["first_factor_row"])  # row 0 is that of all
         alpha, sample_weight = self.share(examples)
         return GraphProblem(
-            graphs._replace(shape=graphs.shape[examples], **after),
+            graphs,
             take_rows(self.rows, rows, examples),
             self.features[factor_rows],
             self.truth[variables],

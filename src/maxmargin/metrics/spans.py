@@ -170,10 +170,10 @@ def _read(labels: Sequence[Any], scheme: str, where: str, known: dict[Any, _Labe
         elif dash and kind and len(mark) == 1 and mark in marks:
             found.append(_Label(mark, kind))
         else:
-            expected = ", ".join(f"{each}-TYPE" for each in marks)
+            allowed = ", ".join(f"{each}-TYPE" for each in marks)
             raise ValueError(
-                f"{where}[{t}] is {label!r}; the scheme {scheme!r} expects O, {expected}. Convert the "
-                f"labels, or choose another scheme: {', '.join(SCHEMES)}."
+                f"{where}[{t}] is {label!r}; the scheme {scheme!r} expects O, {allowed}. Convert "
+                f"the labels, or choose another scheme: {', '.join(SCHEMES)}."
             )
         if is_text(label):
             known[label] = found[-1]

@@ -76,7 +76,6 @@ class Best:
         self.certified = certifies != NOTHING
         self.seen = Seen()
         self.failed = False  # whether numbers overflowed, or contradict each other
-        self._spare = np.empty(0)  # weights that were the best before
 
     def update(self, candidates, validate: Callable[[np.ndarray], float] | None) -> None:
         """Compare with the candidates of a check; those that are not finite count as a failure."""
@@ -95,7 +94,7 @@ class Best:
         score = None if validate is None else validate(weights)
         if self._is_better(found.primal, score):
             seen = seen._replace(
-                weights=_copied(weights, self._spare),
+                weights=weights.copy(),
                 primal=found.primal,
                 bracket=found.oracle_error,
             )
@@ -107,9 +106,7 @@ class Best:
             stale = 0 if higher else seen.checks_without_progress + 1
             known = score if higher else known
             seen = seen._replace(validation_score=known, checks_without_progress=stale)
-        replaced, self.seen = self.seen.weights, seen
-        if seen.weights is not replaced:
-            self._spare = replaced
+        self.seen = seen
         lowest = seen.primal if self._local else seen.lowest_primal
         self.failed |= seen.dual - lowest > _ROUNDING * max(seen.size, abs(lowest))
 
@@ -185,13 +182,6 @@ class Stepper:
     def new_best(self) -> Best:
         """Storage for the best candidate of a run."""
         return Best(self.problem.certifies)
-
-
-def _copied(weights: np.ndarray, spare: np.ndarray) -> np.ndarray:
-    """A copy, in the spare array if that fits: allocation can take longer than the copy."""
-    copy = spare if spare.shape == weights.shape else np.empty_like(weights)
-    np.copyto(copy, weights)
-    return copy
 
 
 def _is_finite(weights: np.ndarray, found: Any) -> bool:

@@ -14,6 +14,7 @@ STOPPED = "stopped"  # by a callback
 EARLY_STOPPED = "early_stopped"  # by the validation score
 STALLED = "stalled"  # by rounding errors: no further progress is possible
 FAILED = "failed"  # numbers overflowed: the weights are the best that were still finite
+PRUNED = "pruned"  # weights were rounded after the fit: the certificate is not theirs
 STATIONARY = "stationary"  # no certificate of a global minimum: see solvers/rounds.py
 
 

@@ -254,6 +254,27 @@ def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
     return -np.inf
 
 
+@compiled
+def first_no_tree(structure):
+    """The first example whose heads are no tree, or -1; and its number of roots, 0 for a cycle."""
+    seen = np.empty(structure.longest, np.int64)
+    for i in range(structure.indptr.shape[0] - 1):
+        heads = structure.truth[structure.indptr[i] : structure.indptr[i + 1]]
+        seen[:] = -1  # otherwise the word from which a word was reached first
+        roots = 0
+        for d in range(heads.shape[0]):
+            roots += heads[d] == 0
+            node = d
+            while node >= 0 and seen[node] < 0:
+                seen[node] = d
+                node = heads[node] - 1
+                if node >= 0 and seen[node] == d:
+                    return i, 0
+        if structure.single_root and roots > 1:
+            return i, roots
+    return -1, 0
+
+
 # --- crf ------------------------------------------------------------------------------------
 
 

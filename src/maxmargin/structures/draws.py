@@ -8,11 +8,14 @@ from .._kernels import protocol as generic
 from .._kernels.jit import implements, leaf
 from .._kernels.matrix_tree import tree_marginals
 from .._kernels.maxima import largest
+from .._kernels.permanent import permutation_marginals
 from .._kernels.sum_product import forward_step
 from .._kernels.vector import copy
 from .arborescence import Arborescence, masked_table, words_of
 from .chain import Chain
 from .chain_sums import apply_masks
+from .gibbs_changes import without
+from .permutation import Matching
 from .subset import Subset
 
 
@@ -108,4 +111,28 @@ def _trees(structure, i, scores, uniforms, work, labels):
         for h in range(m + 1):
             if h != labels[d]:
                 table[d, h] = -np.inf
+    return True
+
+
+@implements(generic.draw, Matching)
+def _matching(structure, i, scores, uniforms, work, labels):
+    # Row after row, by the marginals of its columns among those that are left.
+    n = labels.shape[0]
+    size = n * n
+    rest = work[3 * size :]
+    copy(work[:size], scores)
+    for row in range(n):
+        left = n - row
+        table = work[: left * left].reshape(left, left)
+        mu = work[size : size + left * left].reshape(left, left)
+        permutation_marginals(table, rest, mu)
+        chosen = _choose(mu[0], uniforms[row])
+        labels[row] = chosen
+        if left > 1:
+            square = work[2 * size : 2 * size + (left - 1) * (left - 1)]
+            without(table, 0, chosen, square.reshape(left - 1, left - 1))
+            copy(work[: (left - 1) * (left - 1)], square)
+    for row in range(n - 2, -1, -1):  # places among the columns left, as columns
+        for later in range(row + 1, n):
+            labels[later] += labels[later] >= labels[row]
     return True

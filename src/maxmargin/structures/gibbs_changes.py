@@ -9,13 +9,21 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import implements, leaf
-from .._kernels.matrix_tree import invert, laplacian, read_marginals, scaled_arcs
+from .._kernels.matrix_tree import (
+    invert,
+    laplacian,
+    padded,
+    read_marginals,
+    scaled_arcs,
+)
+from .._kernels.permanent import permanent_work, permutation_marginals
 from .._kernels.subsets import subset_marginals
 from .._kernels.sum_product import forward_step, normalise_last
 from .._kernels.vector import add_scaled, copy, dot
 from .arborescence import Arborescence, masked_table, words_of
 from .chain import Chain
 from .chain_sums import apply_masks
+from .permutation import Matching
 from .subset import Subset
 
 # --- subsets ----------------------------------------------------------------------------------
@@ -44,6 +52,45 @@ def _subset(structure, i, scores, direction, work, out):
             for f in range(v - 1):
                 expected += given[f] * direction[f if f < e else f + 1]
         out[e] = mu[e] * (expected - mean)
+    return True
+
+
+# --- permutations -----------------------------------------------------------------------------
+
+
+@implements(generic.change_work, Matching)
+def _work_matching(structure):
+    return permanent_work(structure.n_items) + 3 * structure.n_items**2
+
+
+@leaf
+def without(table, row, column, out):
+    """Copy a square table without a row and a column."""
+    n = table.shape[0]
+    for r in range(n - 1):
+        for c in range(n - 1):
+            out[r, c] = table[r if r < row else r + 1, c if c < column else c + 1]
+
+
+@implements(generic.gibbs_change, Matching)
+def _matching(structure, i, scores, direction, work, out):
+    # Given that a row has a column, the others are a permutation of the rest.
+    n = structure.indptr[i + 1] - structure.indptr[i]
+    size, left = n * n, (n - 1) * (n - 1)
+    mu, rest = work[:size], work[3 * size :]
+    others, given = work[size : size + left], work[2 * size : 2 * size + left]
+    table, along = scores.reshape(n, n), direction.reshape(n, n)
+    permutation_marginals(table, rest, mu.reshape(n, n))
+    mean = dot(mu, direction)
+    for part in range(size):
+        expected = direction[part]
+        if n > 1:
+            square = others.reshape(n - 1, n - 1)
+            without(table, part // n, part % n, square)
+            permutation_marginals(square, rest, given.reshape(n - 1, n - 1))
+            without(along, part // n, part % n, square)
+            expected += dot(given, others)
+        out[part] = mu[part] * (expected - mean)
     return True
 
 
@@ -135,7 +182,7 @@ def _chain(structure, i, scores, direction, work, out):
 @implements(generic.change_work, Arborescence)
 def _work_trees(structure):
     m = structure.longest
-    return 3 * m * (m + 1) + 3 * m * m + 3 * m
+    return 3 * m * (m + 1) + (3 * m + 1) * padded(m)
 
 
 @leaf
@@ -148,7 +195,7 @@ def _multiply(left, right, out):
 
 @leaf
 def _moved_laplacian(arcs, moves, single_root, matrix):
-    """Derivative of the Laplacian; replaces relative changes of the arcs by absolute ones."""
+    """Derivative of the transposed Laplacian; makes relative changes of the arcs absolute."""
     for d in range(arcs.shape[0]):
         for h in range(arcs.shape[1]):
             moves[d, h] *= arcs[d, h]
@@ -157,14 +204,16 @@ def _moved_laplacian(arcs, moves, single_root, matrix):
 
 @implements(generic.gibbs_change, Arborescence)
 def _trees(structure, i, scores, direction, work, out):
-    # P(d, h) = A[d, h] (S[d, d] - S[h, d]), and S, the inverse of T, changes by -S dT S.
+    # P(d, h) = A[d, h] (S[d, d] - S[h, d]), and S, the inverse of T, changes by -S dT S. All
+    # matrices are transposed.
     m = words_of(structure, i)
-    size, square = m * (m + 1), m * m
+    size, width = m * (m + 1), padded(m)
+    square = m * width
     table, arcs = work[:size].reshape(m, m + 1), work[size : 2 * size].reshape(m, m + 1)
     moves = work[2 * size : 3 * size].reshape(m, m + 1)
     rest = work[3 * size :]
-    inverse, moved = rest[:square].reshape(m, m), rest[square : 2 * square].reshape(m, m)
-    product = rest[2 * square : 3 * square].reshape(m, m)
+    inverse, moved = rest[:square].reshape(m, width), rest[square : 2 * square].reshape(m, width)
+    product = rest[2 * square : 3 * square].reshape(m, width)
     mu = out.reshape(m, m + 1)
     masked_table(scores, structure.allowed, structure.parts_indptr[i], table)
     single = structure.single_root
@@ -184,10 +233,10 @@ def _trees(structure, i, scores, direction, work, out):
         if single:
             at_root = 0.0
             for c in range(m):
-                at_root += moved[c, d] / m
+                at_root += moved[d, c] / m
         mu[d, 0] = mu[d, 0] * direction[d * (m + 1)] - arcs[d, 0] * at_root
         for h in range(m):
             slope = mu[d, h + 1] * direction[d * (m + 1) + h + 1]
-            change = 0.0 if h == d else arcs[d, h + 1] * (moved[d, d] - moved[h, d])
+            change = 0.0 if h == d else arcs[d, h + 1] * (moved[d, d] - moved[d, h])
             mu[d, h + 1] = slope - change
     return True

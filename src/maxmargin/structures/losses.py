@@ -348,6 +348,12 @@ def _log_sum(logits, strength, mu):
     return strength * (top + np.log(total))
 
 
+@leaf
+def _log_total(logits, scratch):
+    top = extremes(logits)[1]
+    return top + np.log(exp_row(logits, top, scratch))
+
+
 @implements(smooth_max_min_label, ZeroOneLoss)
 def _smooth_zero_one(loss, strength, scores, work, mu):
     """The best predictions are proportional to ``(v - t)_+``.
@@ -385,7 +391,8 @@ def _smooth_absolute(loss, strength, scores, work, mu):
             else:
                 above += mu[k]
         if below > above:
-            shift = 0.5 * np.log(below / above)
+            # from the logits: one of both sums may be below the smallest number
+            shift = 0.5 * (_log_total(logits[:m], mu[:m]) - _log_total(logits[m:], mu[m:]))
             for k in range(n):
                 logits[k] += -shift if k < m else shift
             return _log_sum(logits, strength, mu)

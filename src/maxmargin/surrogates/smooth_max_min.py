@@ -27,7 +27,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import logsumexp, softmax
 
 from .._kernels import protocol as generic
 from .._kernels.jit import implements
@@ -113,7 +113,9 @@ def absolute_response(scores: np.ndarray, strength: float = STRENGTH) -> Respons
         ends = between | (below + mu[:, m] >= above - mu[:, m])
         # Between m - 1 and m: the share of m - 1 at which both halves have the same mass.
         share = np.zeros(len(left))
-        share[between] = 0.5 * strength * np.log(below[between] / above[between])
+        if m:
+            lower, upper = (logsumexp(part, axis=1) for part in np.split(tilted[between], [m], 1))
+            share[between] = 0.5 * strength * (lower - upper)
         away = np.abs(places - m) + share[:, None] * (np.abs(places - m + 1) - np.abs(places - m))
         found = left[ends]
         logits[found] = (scores[found] + away[ends]) / strength

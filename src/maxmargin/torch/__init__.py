@@ -12,6 +12,7 @@ require("torch", "torch", "maxmargin.torch")
 from .chain import Chain, ChainScores  # noqa: E402
 from .chain_crf import ChainCRF  # noqa: E402
 from .fenchel_young import FenchelYoungLoss  # noqa: E402
+from .graphs import FactorGraphs, GraphScores  # noqa: E402
 from .labeler import NeuralSequenceLabeler  # noqa: E402
 from .layers import decode, entropy, log_partition, marginals, sample, topk  # noqa: E402
 from .losses import Bracket, CRFLoss, MaxMarginLoss, MaxMinLoss  # noqa: E402
@@ -25,7 +26,8 @@ from .structures import (  # noqa: E402
 )
 
 __all__ = [
-    "Arborescence", "Bracket", "CRFLoss", "Chain", "ChainCRF", "ChainScores", "FenchelYoungLoss",
-    "MaxMarginLoss", "MaxMinLoss", "Multiclass", "Multilabel", "NeuralSequenceLabeler", "Ordinal",
-    "Permutation", "Subset", "decode", "entropy", "log_partition", "marginals", "sample", "topk",
+    "Arborescence", "Bracket", "CRFLoss", "Chain", "ChainCRF", "ChainScores", "FactorGraphs",
+    "FenchelYoungLoss", "GraphScores", "MaxMarginLoss", "MaxMinLoss", "Multiclass", "Multilabel",
+    "NeuralSequenceLabeler", "Ordinal", "Permutation", "Subset", "decode", "entropy",
+    "log_partition", "marginals", "sample", "topk",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._batch import Batch, Losses
+from ._batch import Batch, Losses, sum_of_rows
 
 
 class LossValues(torch.autograd.Function):
@@ -38,26 +38,27 @@ class LossValues(torch.autograd.Function):
 
 
 class TotalLoss(torch.autograd.Function):
-    """The sum of all losses times factors, and their bounds; gradients are summed at once."""
+    """The sum of all losses times factors; gradients are summed at once.
+
+    ``bounds`` is a list that receives the upper and lower bounds on each loss.
+    """
 
     @staticmethod
     def forward(
-        ctx: Any, batch: Batch, losses: Losses, smooth: bool, factors: Tensor, scores: Tensor,
-        *shared: Tensor,
+        ctx: Any, batch: Batch, losses: Losses, smooth: bool, factors: Tensor,
+        bounds: list[Tensor], scores: Tensor, *shared: Tensor,
     ):  # fmt: skip
         """All losses, and the gradient of their sum, in one pass."""
         upper, lower, rows, weights = losses(factors.numpy())
+        bounds += upper, lower
         ctx.batch, ctx.losses, ctx.smooth, ctx.factors = batch, losses, smooth, factors
-        total = (factors @ upper).to(scores)
-        if weights.shape[1]:
-            weights = weights.sum(0).to(scores.dtype)
+        if shared:
+            weights = sum_of_rows(weights, scores.dtype)
         ctx.save_for_backward(scores, *shared, rows, weights)
-        upper, lower = upper.to(scores), lower.to(scores)
-        ctx.mark_non_differentiable(upper, lower)
-        return total, upper, lower
+        return (factors @ upper).to(scores)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, *_: Tensor):  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
         """Gradients times that of the sum."""
         *inputs, rows, weights = ctx.saved_tensors
         batch, grad = ctx.batch, grad.cpu()
@@ -66,9 +67,11 @@ class TotalLoss(torch.autograd.Function):
             rows, weights = _differentiable(batch, inputs, each, each_weights)
             factors = grad * ctx.factors
             shared = batch.to_shared(factors, weights)
-            return None, None, None, None, batch.to_scores(factors, rows), *shared
-        shared = batch.split(grad * weights)
-        return None, None, None, None, batch.to_scores(None, grad * rows), *shared
+            slopes = batch.to_scores(factors, rows)
+        else:
+            shared = batch.split(grad * weights) if batch.shared else []
+            slopes = batch.to_scores(None, grad * rows)
+        return None, None, None, None, None, slopes, *shared
 
 
 def _differentiable(
@@ -85,10 +88,12 @@ def loss_values(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Losses of all examples, or their sum with factors; upper and lower bounds on each.
 
-    Only the first one is differentiable.
+    Only the first one is differentiable, and has the precision and device of the scores.
     """
     if factors is not None and batch.shares_all:
-        return TotalLoss.apply(batch, losses, smooth, factors, batch.scores, *batch.shared)
+        found: list[Tensor] = []
+        value = TotalLoss.apply(batch, losses, smooth, factors, found, batch.scores, *batch.shared)
+        return value, found[0], found[1]
     upper, lower = LossValues.apply(batch, losses, smooth, batch.scores, *batch.shared)
     value = upper if factors is None else upper @ factors.to(upper)
     return value, upper.detach(), lower

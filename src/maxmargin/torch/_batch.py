@@ -12,6 +12,7 @@ from torch import Tensor
 from .._kernels.batches import (
     Bounds,
     Slopes,
+    add_rows,
     batch_changes,
     batch_decodings,
     batch_draws,
@@ -21,17 +22,31 @@ from .._kernels.batches import (
 from .._kernels.passes import Objective
 from ..features.scores import ScoreRows
 from ..structures.chain import best_paths
-from ..structures.chain_likelihood import chain_likelihoods
 from ._forms import Layout
 from ._threads import GROUP, over_examples
 
 NO_PLACES = np.empty(0, np.int64)
 NO_WEIGHTS = np.empty((1, 0))
 _NO_FACTORS = np.empty(0)
+_FLOATS = {torch.float32: np.float32, torch.float64: np.float64}
 # Upper and lower bounds on losses, gradients of rows and of shared scores.
 Found = tuple[Tensor, Tensor, Tensor, Tensor]
 # Losses of a batch; gradients are those of the examples, or summed with factors.
 Losses = Callable[[np.ndarray | None], Found]
+
+
+def sum_of_rows(matrix: Tensor, dtype: torch.dtype) -> Tensor:
+    """The sum of the rows of a matrix in double precision."""
+    found = np.empty(matrix.shape[1], _FLOATS[dtype])
+    add_rows(matrix.numpy(), found)
+    return torch.from_numpy(found)
+
+
+def _like(tensor: Tensor, other: Tensor) -> Tensor:
+    """The tensor with the precision and on the device of another one."""
+    if tensor.dtype == other.dtype and tensor.device == other.device:  # quicker than Tensor.to
+        return tensor
+    return tensor.to(other)
 
 
 class Batch(NamedTuple):
@@ -54,6 +69,7 @@ class Batch(NamedTuple):
     columns: tuple[tuple[int, int, bool], ...] = ()  # of each: first and last, one per example?
     weights: np.ndarray = NO_WEIGHTS
     factor: float = 1.0  # values are the scores times this
+    bracket: bool = False  # whether both bounds on the losses are wanted
 
     @property
     def n(self) -> int:
@@ -79,7 +95,7 @@ class Batch(NamedTuple):
                 rows = rows * torch.repeat_interleave(factors, owners)[:, None]
         if self.factor != 1.0:
             rows = rows * self.factor
-        return rows.view(self.scores.shape).to(self.device)
+        return _like(rows.view(self.scores.shape), self.scores)
 
     def to_shared(self, factors: Tensor | None, slopes: Tensor) -> list[Tensor]:
         """Rows of shared scores, one per example, as gradients of the shared scores."""
@@ -96,7 +112,7 @@ class Batch(NamedTuple):
     def split(self, total: Tensor) -> list[Tensor]:
         """One row of shared scores, as gradients of the shared scores."""
         return [
-            total[begin:end].to(part).view(part.shape)
+            _like(total.narrow(0, begin, end - begin).view(part.shape), part)
             for part, (begin, end, _) in zip(self.shared, self.columns)
         ]
 
@@ -133,11 +149,11 @@ class Batch(NamedTuple):
 
         return losses
 
-    def likelihoods(self) -> Losses:
-        """Negative log likelihoods of chains without constraints, all with the same transitions."""
+    def likelihoods(self, kernel: Any) -> Losses:
+        """Negative log likelihoods by a kernel of one structure, which overwrites gradients."""
 
         def losses(factors: np.ndarray | None) -> Found:
-            return self._losses(chain_likelihoods, self.structure, factors, is_written=True)
+            return self._losses(kernel, self.structure, factors, is_written=True)
 
         return losses
 

@@ -6,15 +6,16 @@ tensors are not copied: ``places`` lists the rows that are not padding.
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .._kernels.checks import all_finite, narrow
 from .._validation import has_length, is_text
 
 _FLOATS = (torch.float32, torch.float64)
@@ -47,13 +48,21 @@ class Layout:
         # where the positions of each example start, without padding
         self.indptr = np.zeros(self.n + 1, np.int64)
         np.cumsum(lengths, out=self.indptr[1:])
+        self.size, self.longest = int(self.indptr[-1]), int(lengths.max())
+        self._known: dict[Callable, Any] = {}
 
-    @property
+    def once(self, make: Callable[[Layout], Any]) -> Any:
+        """``make(layout)``, which a structure derives from the layout alone; computed once."""
+        if make not in self._known:
+            self._known[make] = make(self)
+        return self._known[make]
+
+    @cached_property
     def rows(self) -> np.ndarray:
         """Number of positions of each example, padding included."""
         return np.full(self.n, self.padded_to) if self.form == "padded" else self.lengths
 
-    @property
+    @cached_property
     def places(self) -> np.ndarray:
         """Rows of a padded batch that are not padding; empty if none is padding."""
         return _NO_PLACES if self.mask is None else np.flatnonzero(self.mask)
@@ -89,7 +98,7 @@ def to_cpu(tensor: Tensor) -> Tensor:
 
 def as_rows(scores: Tensor, width: int) -> np.ndarray:
     """Scores as rows of a matrix; not copied if they are contiguous and on the CPU."""
-    return to_cpu(scores.detach()).contiguous().view(-1, width).numpy()
+    return np.ascontiguousarray(to_cpu(scores.detach()).numpy().reshape(-1, width))
 
 
 def check_scores(name: str, scores: Any, ndim: int) -> Tensor:
@@ -122,7 +131,8 @@ def check_device(name: str, tensor: Tensor, device: torch.device) -> None:
         raise ValueError(f"{name} is on {tensor.device}, but the scores are on {device}.")
 
 
-def _check_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> np.ndarray:
+def _check_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> np.ndarray | None:
+    """The mask; None if all of it is True."""
     if not isinstance(mask, Tensor):
         raise TypeError(f"mask must be a bool tensor; received {type(mask).__name__}.")
     if mask.dtype not in (torch.bool, torch.uint8):
@@ -135,7 +145,7 @@ def _check_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> np.n
     check_device("mask", mask, device)
     found = mask.cpu().numpy().astype(bool, copy=False)
     if found.all():
-        return found
+        return None
     lengths = found.sum(1)
     if not np.array_equal(found, np.arange(shape[1]) < lengths[:, None]):
         bad = int(np.flatnonzero((found != (np.arange(shape[1]) < lengths[:, None])).any(1))[0])
@@ -146,16 +156,20 @@ def _check_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> np.n
     return found
 
 
+@lru_cache(maxsize=64)
+def full_layout(n: int, longest: int) -> Layout:
+    """The layout of a padded tensor without padding."""
+    return Layout("padded", np.full(n, longest), longest)
+
+
 def padded_layout(name: str, tensor: Tensor, mask: Any) -> Layout:
     """The layout of a padded tensor, examples and positions being its first two dimensions."""
     n, longest = int(tensor.shape[0]), int(tensor.shape[1])
     if n == 0 or longest == 0:
         raise ValueError(f"{name} is empty: it has shape {tuple(tensor.shape)}.")
-    if mask is None:
-        return Layout("padded", np.full(n, longest), longest)
-    found = _check_mask(mask, (n, longest), tensor.device)
-    if found.all():
-        return Layout("padded", np.full(n, longest), longest)
+    found = None if mask is None else _check_mask(mask, (n, longest), tensor.device)
+    if found is None:
+        return full_layout(n, longest)
     lengths = found.sum(1)
     _check_lengths(name, lengths)
     return Layout("padded", lengths, longest, found)
@@ -219,12 +233,12 @@ def check_finite(values: np.ndarray, counted: np.ndarray, sizes: np.ndarray) -> 
 
     ``counted`` lists the rows to check (empty: all), ``sizes`` the number of them per example.
     """
-    if math.isfinite(torch.from_numpy(values).sum().item()):
+    if all_finite(values):
         return
     fine = np.isfinite(values).all(1)
     if len(counted):
         fine = fine[counted]
-    if fine.all():  # infinite or NaN padding, or a sum that overflows
+    if fine.all():  # padding may be infinite or NaN
         return
     row = int(np.flatnonzero(~fine)[0])
     example = int(np.searchsorted(np.cumsum(sizes), row, side="right"))
@@ -248,28 +262,30 @@ def read_labels(
             check_shape(f"{name}[{i}]", each, (layout.lengths[i],))
         flat = torch.cat(list(targets))
     else:
-        shape: tuple[int, ...] = (int(layout.lengths.sum()),)
+        shape: tuple[int, ...] = (layout.size,)
         if layout.form == "padded":
             shape = (layout.n, layout.padded_to)
         flat = check_shape(name, targets, shape).reshape(-1)
     check_device(name, flat, device)
     if flat.is_floating_point() or flat.is_complex():
         raise TypeError(f"{name} must hold integers; received {flat.dtype}.")
-    found = flat.cpu().numpy()
+    given = flat.cpu().numpy().astype(np.int64, copy=False)
     if layout.mask is not None:
-        found = found[layout.places]
-    if np.ndim(high) > 0 or not low <= found.min() <= found.max() < high:
-        bad = (found < low) | (found >= high)
-        if not bad.any():
-            return found.astype(np.int32)
-        row = int(np.flatnonzero(bad)[0])
-        example = int(np.searchsorted(layout.indptr, row, side="right")) - 1
-        most = high if np.ndim(high) == 0 else high[row]  # type: ignore[index]
-        raise ValueError(
-            f"{name} of example {example} holds {found[row]} at position "
-            f"{row - layout.indptr[example]}; expected integers from {low} to {most - 1}."
-        )
-    return found.astype(np.int32)
+        given = given[layout.places]
+    found = np.empty(len(given), np.int32)
+    least = high if isinstance(high, int) else int(high.min())
+    if narrow(given, low, least, found):
+        return found
+    bad = (given < low) | (given >= high)
+    if not bad.any():
+        return found
+    row = int(np.flatnonzero(bad)[0])
+    example = int(np.searchsorted(layout.indptr, row, side="right")) - 1
+    raise ValueError(
+        f"{name} of example {example} holds {given[row]} at position "
+        f"{row - layout.indptr[example]}; expected integers from {low} to "
+        f"{np.broadcast_to(high, bad.shape)[row] - 1}."
+    )
 
 
 def describe(value: Any) -> str:

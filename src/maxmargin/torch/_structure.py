@@ -12,6 +12,8 @@ from .._validation import check_loss_matrix, is_text
 from ..oracles.closed_form import Formula
 from ..structures.losses import AbsoluteLoss, LabelLoss, MatrixLoss, ZeroOneLoss
 from ..surrogates.crf import Crf
+from ..surrogates.max_margin import MaxMargin
+from ..surrogates.max_min import MaxMin
 from ._autograd import Entropy, LogPartition, Marginals, loss_values
 from ._batch import Batch
 
@@ -54,6 +56,9 @@ class Structure:
                 f"{self.name!r}."
             )
 
+    def check_sums(self, batch: Batch) -> None:
+        """Refuse a batch with more outputs than can be summed over."""
+
     def batch(self, scores: Any, targets: Any, mask: Any, offsets: Any) -> Batch:
         """Read scores, and targets unless they are None."""
         raise NotImplementedError
@@ -84,6 +89,17 @@ class Structure:
         """Negative log likelihoods, as :func:`loss_values` returns them."""
         return loss_values(batch, batch.surrogates(Formula(False), Crf()), factors, smooth=True)
 
+    def max_margin(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+        """Structured hinge losses, as :func:`loss_values` returns them."""
+        return loss_values(batch, batch.surrogates(Formula(False), MaxMargin()), factors)
+
+    def max_min(
+        self, batch: Batch, factors: Tensor | None, iterations: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Max-min losses, as :func:`loss_values` returns them."""
+        oracle = self.max_min_oracle(batch.structure, iterations)
+        return loss_values(batch, batch.surrogates(oracle, MaxMin()), factors)
+
     def log_partition(self, batch: Batch) -> Tensor:
         """Log partition function of each example."""
         return LogPartition.apply(batch, batch.scores, *batch.shared)
@@ -108,7 +124,10 @@ class Structure:
 
     def topk(self, batch: Batch, k: int) -> tuple[list[Any], Tensor]:
         """The k best outputs of each example, and their scores."""
-        raise ValueError(f"topk supports chains and classes; received structure {self.name!r}.")
+        raise ValueError(
+            "topk takes 'multiclass', 'ordinal', 'multilabel' and 'chain'; received structure "
+            f"{self.name!r}."
+        )
 
     def transitions(self, batch: Batch, weights: Tensor) -> Tensor:
         """Marginals of pairs of neighbours, among those of the weights of each example."""

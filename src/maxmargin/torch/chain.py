@@ -14,6 +14,7 @@ from ..features.scores import ScoreRows
 from ..oracles.mirror_prox import chain_pairs
 from ..structures.chain import Chain as PackedChain
 from ..structures.chain_best import best_labellings
+from ..structures.chain_likelihood import chain_likelihoods
 from ..structures.losses import LabelLoss
 from ..structures.masks import TransitionMasks, transition_masks
 from ._autograd import loss_values
@@ -117,8 +118,9 @@ class Chain(Structure):
         values = as_rows(emissions, k)
         check_finite(values, layout.places, layout.lengths)
         limits = self.of_size(k)
-        truth = np.zeros(int(layout.lengths.sum()), np.int32)
-        if targets is not None:
+        if targets is None:
+            truth = np.zeros(layout.size, np.int32)
+        else:
             truth = read_labels("targets", targets, layout, emissions.device, 0, k)
             _check_allowed(truth, layout, limits)
         ends = given.start is not None or given.end is not None
@@ -131,7 +133,7 @@ class Chain(Structure):
         """Negative log likelihoods; chains without constraints have a faster kernel."""
         if batch.structure.masked or not batch.shares_all:
             return super().crf(batch, factors)
-        return loss_values(batch, batch.likelihoods(), factors, smooth=True)
+        return loss_values(batch, batch.likelihoods(chain_likelihoods), factors, smooth=True)
 
     def best(self, batch):
         """Best labels; chains without constraints have a faster kernel."""
@@ -218,17 +220,29 @@ def _shared_scores(
     return {"shared": tuple(parts.values()), "columns": tuple(columns), "weights": weights}
 
 
+def _ones(layout: Layout) -> np.ndarray:
+    return np.ones(layout.size)
+
+
+def _shares(layout: Layout) -> np.ndarray:
+    return np.repeat(1.0 / layout.lengths, layout.lengths)
+
+
+def _no_offsets(layout: Layout) -> np.ndarray:
+    return np.zeros(layout.n + 1, np.int64)
+
+
 def _pack(
     truth: np.ndarray, layout: Layout, limits: Limits, scale: str, ends: bool,
     allowed: np.ndarray | None,
 ) -> PackedChain:  # fmt: skip
-    lengths, k = layout.lengths, len(limits.masks.first)
-    scales = np.ones(len(truth)) if scale == "sum" else np.repeat(1.0 / lengths, lengths)
+    k = len(limits.masks.first)
+    scales = layout.once(_ones if scale == "sum" else _shares)
     masked = limits.forbid_anything or allowed is not None
     return PackedChain(
-        truth, layout.indptr, int(lengths.max()), k, limits.loss, scales, ends, masked,
+        truth, layout.indptr, layout.longest, k, limits.loss, scales, ends, masked,
         *limits.scores, np.empty((0, k), bool) if allowed is None else allowed, _NO_PRODUCTS,
-        np.zeros(layout.n + 1, np.int64),
+        layout.once(_no_offsets),
     )  # fmt: skip
 
 

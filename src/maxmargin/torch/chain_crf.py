@@ -108,8 +108,8 @@ class ChainCRF(nn.Module):
         batch = self._batch(emissions, tags, mask)
         if reduction == "none":
             return -self.structure.crf(batch, None)[0]
-        count = {"sum": 1, "mean": batch.n, "token_mean": len(batch.structure.truth)}[reduction]
-        factors = torch.full((batch.n,), -1.0 / count, dtype=torch.float64)
+        count = {"sum": 1, "mean": batch.n, "token_mean": batch.layout.size}[reduction]
+        factors = torch.from_numpy(np.full(batch.n, -1.0 / count))
         return self.structure.crf(batch, factors)[0]
 
     def decode(self, emissions: Tensor, mask: Tensor | None = None) -> list[list[int]]:

@@ -5,8 +5,7 @@ The gradient is ``mu - phi(y)``, where mu maximises ``v @ mu - Omega(mu)``. With
 - "entropy": Omega is -s times the entropy of a distribution over outputs. A CRF at temperature s.
 - "quadratic": Omega is ``s/2 |mu|^2``; mu is the projection of ``v / s``, often sparse (sparsemax).
 - "max-min": Omega is minus the Bayes risk less s times the entropy of the marginals, the smooth
-  max-min margin. With the 0-1 loss, ``Omega*(v) = 1 + s log sum_j exp(min(v_j, t) / s)``, where t
-  solves ``sum_j (v_j - t)_+ = 1``: the best prediction against mu is ``(v - t)_+``.
+  max-min margin of :mod:`maxmargin.surrogates.smooth_max_min`.
 
 References
 ----------
@@ -24,8 +23,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .._validation import check_choice, check_number
+from ..oracles.closed_form import Formula
 from ..structures.multiclass import Multiclass
 from ..structures.multilabel import HIDDEN, Multilabel
+from ..surrogates.smooth_max_min import SmoothMaxMin
 from ._batch import Batch
 from ._structure import native
 from .losses import StructuredLoss
@@ -63,8 +64,8 @@ class FenchelYoungLoss(StructuredLoss):
     Parameters
     ----------
     structure : Structure or str
-        "entropy" takes all structures with a CRF; "quadratic" takes "multiclass", "ordinal" and
-        "multilabel"; "max-min" takes "multiclass" with the 0-1 loss and "multilabel".
+        "entropy" takes all structures with a CRF; "quadratic" and "max-min" take "multiclass",
+        "ordinal" and "multilabel", the latter without loss matrices.
     regularizer : {"entropy", "quadratic", "max-min"}, default="entropy"
         The convex function Omega, as above. For "multilabel" it is summed over the labels.
     strength : float, default=1.0
@@ -121,10 +122,6 @@ class FenchelYoungLoss(StructuredLoss):
         mu = (shares - threshold(shares)).clamp(min=0.0)
         return (mu * scores).sum(1) - self.strength / 2 * mu.square().sum(1), mu
 
-    def _smooth_classes(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        capped = torch.minimum(scores, threshold(scores)) / self.strength
-        return 1.0 + self.strength * capped.logsumexp(1), capped.softmax(1)
-
     def _smooth_labels(self, scores: Tensor, costs: Tensor) -> tuple[Tensor, Tensor]:
         """Of each label: the predicted share of presence that makes both states cost the same."""
         absent, present = costs
@@ -144,11 +141,14 @@ def _formula(packed: Any, loss: FenchelYoungLoss, batch: Batch) -> tuple[Tensor,
 @_formula.register
 def _(packed: Multiclass, loss: FenchelYoungLoss, batch: Batch) -> tuple[Tensor, Tensor]:
     scores = batch.scores
+    if loss.regularizer == "max-min":
+        smooth = batch.surrogates(Formula(False), SmoothMaxMin(loss.strength))
+        each, _, slopes, _ = smooth(None)
+        return each.to(scores), slopes.to(scores)
     truth = torch.nn.functional.one_hot(
         torch.from_numpy(packed.truth).long().to(batch.device), scores.shape[1]
     ).to(scores.dtype)
-    found = loss._sparsemax if loss.regularizer == "quadratic" else loss._smooth_classes
-    value, mu = found(scores)
+    value, mu = loss._sparsemax(scores)
     return value - (truth * scores).sum(1) + loss._at_truth(truth), mu - truth
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from .._validation import is_name
+from .._validation import is_text
 from ..structures.multiclass import Multiclass as PackedClasses
 from ..structures.multilabel import HIDDEN
 from ..structures.multilabel import Multilabel as PackedLabels
@@ -96,11 +96,11 @@ class Multiclass(Structure):
         return list(labels.T.contiguous()), values
 
     def refuse_regularizer(self, regularizer):
-        """Refuse max-min unless the loss is 0-1."""
-        if regularizer == "max-min" and not is_name(self.loss, "0-1"):
+        """Refuse max-min for a loss matrix."""
+        if regularizer == "max-min" and not is_text(self.loss):
             raise ValueError(
-                "regularizer='max-min' has a formula for the 0-1 loss of classes only; use "
-                "MaxMinLoss for other losses."
+                "regularizer='max-min' has formulas for the 0-1 and the absolute loss of classes; "
+                "use MaxMinLoss for other losses."
             )
 
     def form(self, batch, labels):
@@ -190,6 +190,25 @@ class Multilabel(Structure):
         """0 or 1 for each label."""
         likely = batch.scores.detach().sigmoid()
         return torch.bernoulli(likely, generator=generator).long()
+
+    def topk(self, batch, k):
+        """The best label sets: those with the smallest sums of scores of changed labels."""
+        scores = batch.scores.detach()
+        n, n_labels = scores.shape
+        lost, changed = scores.new_zeros((n, 1)), torch.zeros((n, 1, 0), dtype=torch.bool)
+        changed = changed.to(scores.device)
+        for label in range(n_labels):  # the best sets of the labels so far, with and without it
+            both = torch.cat([lost, lost + scores[:, label : label + 1].abs()], 1)
+            lost, places = both.topk(min(k, both.shape[1]), largest=False)
+            old, is_new = places % changed.shape[1], places >= changed.shape[1]
+            kept = changed.gather(1, old[:, :, None].expand(-1, -1, label))
+            changed = torch.cat([kept, is_new[:, :, None]], 2)
+        missing = k - lost.shape[1]
+        labels = ((scores > 0)[:, None] ^ changed).long()
+        labels = nn.functional.pad(labels, (0, 0, 0, missing), value=-1)
+        values = scores.clamp(min=0.0).sum(1, keepdim=True) - lost
+        values = nn.functional.pad(values, (0, missing), value=-np.inf)
+        return list(labels.transpose(0, 1).contiguous()), values
 
     def refuse_regularizer(self, regularizer):
         """Refuse none: there is a formula for each."""

@@ -22,7 +22,10 @@ def _read(
     kind = structure_of(structure)
     if sums:
         kind.refuse("crf")
-    return kind, kind.batch(scores, None, mask, offsets)
+    batch = kind.batch(scores, None, mask, offsets)
+    if sums:
+        kind.check_sums(batch)
+    return kind, batch
 
 
 def decode(
@@ -112,7 +115,7 @@ def topk(
     scores: Any, structure: Structure | str, k: int, *, mask: Tensor | None = None,
     offsets: Any = None,
 ) -> tuple[list[Any], Tensor]:  # fmt: skip
-    """The k best outputs of each example, best first; chains and classes.
+    """The k best outputs of each example, best first; chains, classes and label sets.
 
     Returns
     -------

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .._validation import check_choice, check_integer
-from ..oracles.closed_form import Formula
-from ..surrogates.max_margin import MaxMargin
-from ..surrogates.max_min import MaxMin
-from ._autograd import loss_values
 from ._batch import Batch
 from ._forms import check_device, check_shape
 from .structures import Structure, structure_of
@@ -44,7 +41,7 @@ def factors_of(weights: Tensor | None, n: int, reduction: str) -> Tensor | None:
     if reduction == "none":
         return None
     if weights is None:
-        return torch.full((n,), 1.0 / n if reduction == "mean" else 1.0, dtype=torch.float64)
+        return torch.from_numpy(np.full(n, 1.0 / n if reduction == "mean" else 1.0))
     factors = weights.cpu().double()
     return factors / factors.sum() if reduction == "mean" else factors
 
@@ -105,6 +102,8 @@ class StructuredLoss(nn.Module):
         tensor, or tensor and Bracket
         """
         batch = self.structure.batch(scores, targets, mask, offsets)
+        if return_bracket:
+            batch = batch._replace(bracket=True)
         weights = None
         if sample_weight is not None:
             weights = check_weights(sample_weight, batch.n, batch.device, batch.scores.dtype)
@@ -112,7 +111,9 @@ class StructuredLoss(nn.Module):
         loss, upper, lower = self.values(batch, factors)
         if factors is None and weights is not None:
             loss = loss * weights
-        return (loss, Bracket(lower, upper)) if return_bracket else loss
+        if not return_bracket:
+            return loss
+        return loss, Bracket(lower.detach().to(batch.scores), upper.detach().to(batch.scores))
 
 
 class CRFLoss(StructuredLoss):
@@ -121,7 +122,8 @@ class CRFLoss(StructuredLoss):
     Parameters
     ----------
     structure : Structure or str
-        "multiclass", "ordinal", "multilabel", "chain", "arborescence" or "subset", or such a value.
+        "multiclass", "ordinal", "multilabel", "chain", "permutation" (of at most 12 items),
+        "arborescence" or "subset", or such a value.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Examples
@@ -139,6 +141,7 @@ class CRFLoss(StructuredLoss):
 
     def values(self, batch, factors):
         """Negative log likelihoods."""
+        self.structure.check_sums(batch)
         return self.structure.crf(batch, factors)
 
 
@@ -149,7 +152,7 @@ class MaxMarginLoss(StructuredLoss):
     ----------
     structure : Structure or str
         "multiclass", "ordinal", "multilabel", "chain", "permutation", "arborescence" or "subset",
-        or such a value, which holds the task loss.
+        or such a value, which holds the task loss; or :class:`FactorGraphs`.
     reduction : {"mean", "sum", "none"}, default="mean"
     """
 
@@ -157,7 +160,7 @@ class MaxMarginLoss(StructuredLoss):
 
     def values(self, batch, factors):
         """Structured hinge losses."""
-        return loss_values(batch, batch.surrogates(Formula(False), MaxMargin()), factors)
+        return self.structure.max_margin(batch, factors)
 
 
 class MaxMinLoss(StructuredLoss):
@@ -173,8 +176,8 @@ class MaxMinLoss(StructuredLoss):
         As for :class:`MaxMarginLoss`.
     reduction : {"mean", "sum", "none"}, default="mean"
     iterations : int, optional
-        Iterations of an iterative oracle. Default: 10 per position on chains, at most 100
-        otherwise.
+        Iterations of an iterative oracle. Default: 10 per position on chains, the ``rounds`` of
+        factor graphs, at most 100 otherwise.
     """
 
     surrogate = "max-min"
@@ -191,5 +194,4 @@ class MaxMinLoss(StructuredLoss):
 
     def values(self, batch, factors):
         """Bounds on the losses."""
-        oracle = self.structure.max_min_oracle(batch.structure, self.iterations)
-        return loss_values(batch, batch.surrogates(oracle, MaxMin()), factors)
+        return self.structure.max_min(batch, factors, self.iterations)

@@ -8,13 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._kernels.permanent import MOST_ITEMS
 from .._kernels.saddle import Proximal
 from .._validation import check_integer, check_switch
 from ..oracles.double_oracle import TreeGame
 from ..oracles.saddle import saddle_pairs
-from ..structures.arborescence import pack_trees
+from ..structures.arborescence import Arborescence as PackedTrees
+from ..structures.arborescence import first_no_tree, pack_trees
 from ..structures.permutation import Matching
 from ..structures.subset import Subset as PackedSubset
+from ..structures.tree_likelihood import tree_likelihoods
+from ._autograd import loss_values
 from ._batch import NO_PLACES, Batch
 from ._forms import Layout, as_rows, check_finite, check_scores, read_labels, read_layout
 from ._structure import Structure
@@ -24,7 +28,7 @@ from ._structure import Structure
 _ITERATIONS, _ACCURACY = 100, 1e-6
 
 
-class _Square(NamedTuple):
+class _Tables(NamedTuple):
     """Parts of tables of different sizes, flat."""
 
     scores: Tensor
@@ -34,11 +38,25 @@ class _Square(NamedTuple):
     layout: Layout
 
 
-def _read_tables(scores: Any, extra: int, mask: Any, offsets: Any) -> _Square:
+def _square(layout: Layout) -> np.ndarray:
+    return layout.lengths**2
+
+
+def _wide(layout: Layout) -> np.ndarray:
+    return layout.lengths * (layout.lengths + 1)
+
+
+def _highest(layout: Layout, extra: int) -> int | np.ndarray:
+    """One more than the largest label of a position; an array where this differs."""
+    if layout.form == "padded" and layout.mask is None:
+        return layout.padded_to + extra
+    return np.repeat(layout.lengths + extra, layout.lengths)
+
+
+def _read_tables(scores: Any, extra: int, mask: Any, offsets: Any) -> _Tables:
     """Tables of n rows and n + extra columns, as a list, padded, or flat."""
     layout = read_layout("scores", scores, 2, mask, offsets)
-    lengths = layout.lengths
-    sizes = lengths * (lengths + extra)
+    lengths, sizes = layout.lengths, layout.once(_wide if extra else _square)
     places, rows = NO_PLACES, sizes
     if layout.form == "list":
         for i, each in enumerate(scores):
@@ -54,14 +72,14 @@ def _read_tables(scores: Any, extra: int, mask: Any, offsets: Any) -> _Square:
                 )
         else:
             _check_table("scores", scores[0], layout.padded_to, extra)
-            longest = layout.padded_to
-            rows = np.full(layout.n, longest * (longest + extra))
             if layout.mask is not None:
+                longest = layout.padded_to
+                rows = np.full(layout.n, longest * (longest + extra))
                 columns = np.arange(longest + extra) < lengths[:, None] + extra
                 places = np.flatnonzero(layout.mask[:, :, None] & columns[:, None, :])
     values = as_rows(scores, 1)
     check_finite(values, places, sizes)
-    return _Square(scores, values, places, rows, layout)
+    return _Tables(scores, values, places, rows, layout)
 
 
 def _check_table(name: str, table: Tensor, n: int, extra: int) -> None:
@@ -75,12 +93,21 @@ def _check_table(name: str, table: Tensor, n: int, extra: int) -> None:
 class Permutation(Structure):
     """Permutations (rankings, matchings): scores ``[row, column]``, targets the column of each row.
 
-    The loss is the share of rows with a wrong column. There is no CRF: its partition function is
-    the permanent of a matrix.
+    The loss is the share of rows with a wrong column. Sums over all permutations, which a CRF
+    needs, are permanents: 12 rows at most.
     """
 
     name = "permutation"
-    surrogates = ("max-margin", "max-min")
+
+    def check_sums(self, batch):
+        """Refuse sums over permutations of many rows."""
+        large = batch.layout.lengths > MOST_ITEMS
+        if large.any():
+            bad = int(np.flatnonzero(large)[0])
+            raise ValueError(
+                f"sums over permutations are permanents, of at most {MOST_ITEMS} rows; example "
+                f"{bad} has {batch.layout.lengths[bad]}. Use MaxMarginLoss or MaxMinLoss."
+            )
 
     def batch(self, scores, targets, mask, offsets):
         """Read a batch."""
@@ -89,7 +116,7 @@ class Permutation(Structure):
         if targets is None:
             truth = np.concatenate([np.arange(n) for n in lengths]).astype(np.int32)
         else:
-            most = np.repeat(lengths, lengths)
+            most = _highest(layout, 0)
             truth = read_labels("targets", targets, layout, read.scores.device, 0, most)
             _check_permutations(truth, layout)
         pairs = np.concatenate([[0], np.cumsum(lengths**2)]).astype(np.int64)
@@ -136,16 +163,19 @@ class Arborescence(Structure):
     def batch(self, scores, targets, mask, offsets):
         """Read a batch."""
         read = _read_tables(scores, 1, mask, offsets)
-        layout, lengths = read.layout, read.layout.lengths
-        if targets is None:
-            truth = np.zeros(int(lengths.sum()), np.int32)
-        else:
-            most = np.repeat(lengths + 1, lengths)
+        layout = read.layout
+        packed = layout.once(_trees)._replace(single_root=self.single_root)
+        if targets is not None:
+            most = _highest(layout, 1)
             truth = read_labels("targets", targets, layout, read.scores.device, 0, most)
-            _check_trees(truth, layout, self.single_root)
-        packed = pack_trees(truth, layout.indptr, self.single_root)
-        work = 3.0 * float((lengths**3).sum())
+            packed = packed._replace(truth=truth)
+            _check_trees(packed)
+        work = 3.0 * layout.longest * layout.once(_wide).sum()
         return Batch(packed, read.scores, read.values, layout, read.rows, work, read.places)
+
+    def crf(self, batch, factors):
+        """Negative log likelihoods, by a kernel of their own."""
+        return loss_values(batch, batch.likelihoods(tree_likelihoods), factors, smooth=True)
 
     def shaped(self, rows, length):
         """Words by heads."""
@@ -156,24 +186,21 @@ class Arborescence(Structure):
         return TreeGame(iterations or _ITERATIONS, _ACCURACY)
 
 
-def _check_trees(heads: np.ndarray, layout: Layout, single_root: bool) -> None:
+def _trees(layout: Layout) -> PackedTrees:
+    return pack_trees(np.zeros(layout.size, np.int32), layout.indptr, True)
+
+
+def _check_trees(packed: PackedTrees) -> None:
     """Refuse heads with cycles, or with several roots where there must be one."""
-    owners = np.repeat(np.arange(layout.n), layout.lengths)
-    base = layout.indptr[:-1][owners]
-    at_root = heads == 0
-    above = np.where(at_root, -1, base + heads - 1)
-    for _ in range(int(np.ceil(np.log2(layout.lengths.max() + 1)))):  # each doubles the distance
-        above = np.where(above >= 0, above[above], -1)
-    if (above >= 0).any():
-        bad = int(owners[np.flatnonzero(above >= 0)[0]])
-        raise ValueError(f"targets of example {bad} are no tree: their heads have a cycle.")
-    roots = np.bincount(owners[at_root], minlength=layout.n)
-    if single_root and (roots != 1).any():
-        bad = int(np.flatnonzero(roots != 1)[0])
+    bad, roots = first_no_tree(packed)
+    if bad < 0:
+        return
+    if roots > 1:
         raise ValueError(
-            f"targets of example {bad} have {roots[bad]} words with head 0; expected one, or use "
+            f"targets of example {bad} have {roots} words with head 0; expected one, or use "
             "Arborescence(single_root=False)."
         )
+    raise ValueError(f"targets of example {bad} are no tree: their heads have a cycle.")
 
 
 class Subset(Structure):

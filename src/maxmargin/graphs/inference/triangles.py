@@ -19,12 +19,12 @@ from ..clusters import with_triangles
 from ..graph import TABLE, Graphs
 from ..kernels.agreement import make_room, subtract_messages
 
-_CHECK_EVERY = 5  # sweeps between two evaluations
-_PROGRESS = 1e-7  # least decrease between two checks, relative to the bound itself
+_CHECK_EVERY = 5  # sweeps between two checks of the bound
+_PROGRESS = 1e-7  # from one check to the next, relative to the bound
 
 
 class Tightened(NamedTuple):
-    """Upper bounds, one per example, and scores of all states at which they hold."""
+    """Upper bounds on the scores of all examples, and scores of all states at which they hold."""
 
     values: np.ndarray
     unary: np.ndarray
