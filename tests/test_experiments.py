@@ -139,7 +139,7 @@ def test_the_grid_of_the_authors_scripts():
     assert strengths[:4] == pytest.approx([0.3535, 0.125, 0.0442, 0.0156], rel=3e-3)
     assert len(strengths) == 9 and strengths[-1] == pytest.approx(8.6e-5, rel=5e-3)
     assert len(protocol.exponents_of(BY_NAME["glass (ranking)"], "authors")) == 4
-    assert protocol.authors_settings(row, "CRF")["max_iter"] == 101
+    assert protocol.authors_settings(row, "CRF", "authors")["max_iter"] == 101
 
 
 def test_pairs_of_warped_frames_keep_their_truth():
