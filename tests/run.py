@@ -24,8 +24,9 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 # What takes longest comes first; the rest follows by name.
 LONG = (
-    "prebuilt rankings chain_max_min hidden_graphs hidden_labels duality kernels crf_chain "
-    "graph_labeler tree_parser matchings soft_agreement multilabel_edges cli_commands whole_fits"
+    "prebuilt distributed tree_parser rankings soft_agreement second_order chain_max_min crf_chain "
+    "hidden_graphs hidden_labels decoding tasks resume multilabel sklearn_interface duality "
+    "kernels graph_labeler matchings multilabel_edges cli_commands cli_resume whole_fits"
 )
 NOTHING_COLLECTED = 5
 SECONDS_BETWEEN_LINES = 12.0  # in a log; a terminal has one line that is drawn again

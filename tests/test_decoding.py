@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 
 from marks import more, split
 from maxmargin.graphs.factor_graph import FactorGraph
-from maxmargin.graphs.graph import COUNT
+from maxmargin.graphs.graph import COUNT, TABLE
 from maxmargin.graphs.inference import linear_program
 from maxmargin.graphs.inference.decode import METHODS, decode
 from maxmargin.graphs.inference.linear_program import relax
@@ -241,6 +241,9 @@ def test_relaxation_warm_equals_cold_and_bounds_every_labelling():
 def test_any_graph_against_enumeration(method):
     random = np.random.RandomState(5)
     users = [random_graph(random) for _ in range(120)]
+    if method == "triangles":  # for tables alone
+        users = [graph for graph in users if (packed([graph]).kind == TABLE).all()]
+        assert len(users) > 10
     graphs = packed(users)
     unary, tables = random_scores(graphs, random)
     truth = best_scores(users, graphs, unary, tables)

@@ -29,10 +29,10 @@ __all__ = ["Path", "path"]
 
 # A mean score is better if it rises by this share of its standard error over the folds.
 _NOTICEABLE = 0.25
-# Passes between two checks of a fit of a search, and the most passes of one: from the solution at a
-# much stronger regularisation, and from that of the best point. Without limits, most of the time is
-# spent on strengths that are too weak; a check costs about as much as a pass.
-_CHECKED, _FAR_PASSES, _NEAR_PASSES = 2, 4, 2
+# Passes between two checks of a fit of a search (a check costs about as much as a pass), and the
+# most passes of one that climbs a dual. Without a limit, most of the time is spent on strengths
+# that are too weak. A limit of 4 changed what was chosen for noisy labels, for the worse.
+_CHECKED, _MOST_PASSES = 2, 10
 
 
 class Path(NamedTuple):
@@ -151,8 +151,8 @@ def path(
         first, from strong to weak, until the score is a standard error below the best one, or
         ``patience`` strengths (at least two fits) did not raise it by a quarter of that; then those
         around the best, in half the distance each time, unless all scores there are within a
-        standard error. All fits but the first end after four passes at the latest, and their
-        gaps say how far they are. By default all strengths are computed, each to ``tol``.
+        standard error. All fits of margins but the first end after ten passes at the latest, and
+        their gaps say how far they are. By default all strengths are computed, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
@@ -215,7 +215,7 @@ class _Walk:
             stride *= 2
         progress = _Progress(max(2, math.ceil(patience / stride)))
         for index in range(stride // 2, n, stride):
-            over = progress.is_over(self.compute(index, _FAR_PASSES))
+            over = progress.is_over(self.compute(index, _MOST_PASSES))
             if self._best() == index:
                 self._keep_duals()
             if over:
@@ -227,7 +227,7 @@ class _Walk:
                 if 0 <= index < n and index not in self._fits:
                     for fold in self._folds:
                         fold.restore_dual()
-                    self.compute(index, _NEAR_PASSES)
+                    self.compute(index, _MOST_PASSES)
                     if self._best() == index:
                         self._keep_duals()
 

@@ -352,7 +352,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         if self._packed is None:
             return False
         problem, settings, keep, auto = self._packed
-        if max_iter is not None:
+        if max_iter is not None and not problem.cost.smooth:  # L-BFGS needs its first iterations
             settings = settings._replace(max_iter=min(max_iter, settings.max_iter))
         alpha = Strength.of(strength).alpha_for(auto)
         self._solve_and_keep(problem.with_strength(alpha * problem.total_weight), settings, keep)
