@@ -22,6 +22,7 @@ from ._validation import method_of
 _MARGINS = ("max-margin", "max-min")
 _ALL = (*_MARGINS, "crf")
 _SMOOTH = ("smooth-max-min",)
+_FURTHER = (*_SMOOTH, "quadratic", "restricted-max-margin")
 # Methods besides ``fit`` and ``score``; an estimator has some of them, some for a CRF only.
 _QUESTIONS = (
     "predict", "decision_function", "predict_proba", "predict_log_proba", "predict_marginals",
@@ -221,15 +222,15 @@ _TABLE: tuple[tuple[str, str, str, tuple[str, ...], str, Callable[[str], tuple[A
     ("MultiLabelClassifier", "multilabel", "graphs", _MARGINS, "dense csr", _sets),
     ("LabelRanker", "ranking", "permutations", _MARGINS, "dense csr rbf", _rankings),
     ("Matcher", "matching", "permutations", _MARGINS, "dense", _matchings),
-    ("LabelRanker", "ranking", "permutations", ("crf",), "dense csr", _rankings),
+    ("LabelRanker", "ranking", "permutations", ("crf", "quadratic"), "dense csr", _rankings),
     ("Matcher", "matching", "permutations", ("crf",), "dense", _matchings),
     ("SequenceLabeler", "sequence", "chains", _MARGINS, "dense csr dicts rbf", _sequences),
     ("TreeParser", "tree", "trees", _ALL, "words", _sentences),
     ("SequenceLabeler", "sequence", "chains of a CRF", ("crf",), "dense csr dicts rbf", _sequences),
     ("MulticlassClassifier", "multiclass", "classes", _ALL, "dense csr rbf", _classes),
     ("OrdinalClassifier", "ordinal", "classes", _ALL, "dense csr rbf", _classes),
-    ("MulticlassClassifier", "multiclass", "classes", _SMOOTH, "dense csr", _classes),
-    ("OrdinalClassifier", "ordinal", "classes", _SMOOTH, "dense csr", _classes),
+    ("MulticlassClassifier", "multiclass", "classes", _FURTHER, "dense csr", _classes),
+    ("OrdinalClassifier", "ordinal", "classes", _FURTHER, "dense csr", _classes),
     ("SubsetSelector", "subset", "subsets", _ALL, "dense", _subsets),
 )
 

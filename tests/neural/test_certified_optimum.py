@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from maxmargin import MulticlassClassifier, SequenceLabeler
+from maxmargin import HammingLoss, MulticlassClassifier, SequenceLabeler
 from maxmargin.torch import ChainScores, CRFLoss, MaxMarginLoss, MaxMinLoss
 
 LOSSES = {"crf": CRFLoss, "max-margin": MaxMarginLoss, "max-min": MaxMinLoss}
@@ -63,8 +63,9 @@ def test_chain(surrogate):
     y = [np.argmax(x @ truth + 0.5 * rng.randn(len(x), 3), axis=1) for x in X]
     alpha = 0.1
     model = SequenceLabeler(
-        surrogate, alpha=alpha, tol=1e-4, fit_intercept=False, random_state=0
-    ).fit(X, y)
+        surrogate, alpha=alpha, tol=1e-4, fit_intercept=False, random_state=0,
+        loss=HammingLoss(normalize=True),
+    ).fit(X, y)  # fmt: skip
     assert model.gap_ <= 1e-3 * model.primal_
     rows = [torch.from_numpy(x) for x in X]
     tags = [torch.from_numpy(labels) for labels in y]
