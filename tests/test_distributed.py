@@ -313,6 +313,7 @@ def test_shards_of_sparse_rows_and_of_tables(tmp_path):
         assert_brackets(distributed.fit(flat(), shards, engine="disk"), whole)
 
 
+@pytest.mark.more
 def test_shards_of_trees(tmp_path):
     """All have weights of the same number, however few sentences one of them has."""
     made = datasets_made.make_sentences(6)
@@ -330,6 +331,7 @@ def test_shards_of_trees(tmp_path):
     assert_brackets(found, whole.fit(sentences, [s.heads for s in sentences]))
 
 
+@pytest.mark.more
 def test_hashed_shards(tmp_path):
     """Without collisions the model is that of names: other columns, nothing else."""
     rng = np.random.RandomState(0)

@@ -195,7 +195,7 @@ def test_the_line_search_finds_the_best_step(M):
     "surrogate,solver",
     [
         ("max-margin", "auto"),
-        ("max-min", "auto"),
+        more("max-min", "auto"),
         pytest.param("max-margin", "bcfw", marks=pytest.mark.slow),
         pytest.param("max-min", "bcfw", marks=pytest.mark.slow),
     ],

@@ -22,6 +22,8 @@ from maxmargin.tasks import task_of
 from test_rankings import solve
 from tree_moves import enumerate_trees
 
+pytestmark = pytest.mark.more  # compiles for itself
+
 WORDS = ("the", "old", "dog", "sees", "cats")
 TAGS = ("DET", "ADJ", "NOUN", "VERB", "NOUN")
 TEMPLATES = ("upos | upos", "form | upos")
