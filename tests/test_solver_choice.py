@@ -76,18 +76,20 @@ def test_auto_is_one_function_of_the_problem(surrogate, traits, kernel, solver):
 
 
 @pytest.mark.parametrize(
-    ("n_weights", "tol", "strength", "solver"),
+    ("n_weights", "tol", "strength", "n_examples", "solver"),
     [
-        (1 << 20, 1e-3, 0.005, Flow()),
-        (1 << 20, 1e-3, 0.2, PAIRWISE),
-        (1 << 20, 1e-2, 0.005, PAIRWISE),
-        (1 << 10, 1e-3, 0.005, PAIRWISE),
+        (1 << 20, 1e-3, 0.005, 50, Flow()),
+        (1 << 20, 1e-3, 0.005, 5001, PAIRWISE),
+        (1 << 20, 1e-3, 0.2, 50, PAIRWISE),
+        (1 << 20, 1e-2, 0.005, 50, PAIRWISE),
+        (1 << 10, 1e-3, 0.005, 50, PAIRWISE),
     ],
 )
-def test_flows_are_for_small_gaps_and_weak_regularisation(n_weights, tol, strength, solver):
+def test_when_flows_are_chosen(n_weights, tol, strength, n_examples, solver):
     problem = Outline(MaxMargin(), Chain.traits())
     problem.n_weights, problem.tolerance = n_weights, tol
     problem.alpha, problem.total_weight = strength * 3.0 / 50.0, 50.0
+    problem.n_examples = n_examples
     problem.mean_square = lambda: 3.0
     assert repr(make_solver("auto", problem)) == repr(accelerated(solver))
 

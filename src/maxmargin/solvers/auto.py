@@ -35,12 +35,12 @@ _STEP_POWER, _ROUND_POWER = 3.0, 8.0
 _NEWTON_TOL = 1e-3
 # The same for joint corrections of all mixtures of trees.
 _CORRECTED_TOL = 1e-4
-# Flows of sequences are faster for tolerances below the first and strengths ``alpha n`` below the
-# second, a share of the mean squared norm of an example. On 3000 sentences of CoNLL-2000 to a gap
-# of 0.1 %, flows against pairwise steps take 7 s and 4 s at the default strength (a fifth), 11 s
-# each at a tenth of it, 12 s and far more than 53 s at a fortieth. To 1 % they are as fast or
-# slower; with all sentences at a fortieth 65 s and 15 s.
-_FLOW_TOL, _FLOW_STRENGTH = 5e-3, 0.01
+# Flows of sequences are faster for tolerances below the first, strengths ``alpha n`` below the
+# second, a share of the mean squared norm of an example, and up to as many examples. On 3000
+# sentences of CoNLL-2000 to a gap of 0.1 %, flows against pairwise steps take 7 s and 4 s at the
+# default strength (a fifth), 11 s each at a tenth of it, 13 s and 46 s at a fortieth; on all 8936
+# at a hundredth 156 s and 47 s. To 1 % they are as fast or slower.
+_FLOW_TOL, _FLOW_STRENGTH, _FLOW_EXAMPLES = 5e-3, 0.01, 5000
 # Only with many weights: a round of an acceleration reads far more weights than the examples have.
 _MANY_WEIGHTS = 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
@@ -73,7 +73,9 @@ def choose(problem: Any) -> Solver:
 
 def _suits_flow(problem: Any) -> bool:
     known = problem.n_weights > _MANY_WEIGHTS and not problem.in_kernel_space
-    if not known or problem.tolerance >= _FLOW_TOL or Flow().missing(problem):
+    if not known or problem.tolerance >= _FLOW_TOL or problem.n_examples > _FLOW_EXAMPLES:
+        return False
+    if Flow().missing(problem):
         return False
     return problem.alpha * problem.total_weight < _FLOW_STRENGTH * problem.mean_square()
 
