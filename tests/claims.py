@@ -1,29 +1,51 @@
-"""A plugin for processes that share the tests: each file is run by the first that takes it."""
+"""A plugin for processes that share the tests: each file is run by the first that takes it.
+
+Files are collected when they are taken, so a process imports no tests that others run.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 FOLDER = Path(os.environ["MAXMARGIN_TEST_CLAIMS"])
-_own: dict[str, bool] = {}
 
 
 def is_ours(name: str) -> bool:
-    """Whether this process has taken a file, or takes it now."""
-    if name not in _own:
-        try:
-            (FOLDER / name).touch(exist_ok=False)
-        except FileExistsError:
-            _own[name] = False
-        else:
-            _own[name] = True
-    return _own[name]
+    """Whether this process is the first that asks for a file."""
+    try:
+        (FOLDER / name).touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _tests(session: pytest.Session) -> Iterator[pytest.Item]:
+    for file in session.config.args:
+        if is_ours(Path(file).name):
+            yield from list(session.perform_collect([file]))
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item):
-    """Leave tests of files that others have taken to them."""
-    return None if is_ours(item.path.name) else True
+def pytest_collection(session):
+    """Collect nothing before the tests run."""
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session):
+    """Run the tests of one file after the other, with fixtures of the session for all."""
+    tests = _tests(session)
+    item = next(tests, None)
+    while item is not None:
+        following = next(tests, None)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.shouldfail:
+            raise session.Failed(session.shouldfail)
+        if session.shouldstop:
+            raise session.Interrupted(session.shouldstop)
+        item = following
+    return True
