@@ -343,16 +343,20 @@ def test_names_of_first_fits():
 
 
 def test_every_fit_is_handed_out_once():
+    """And no two processes compile the same code at the same time."""
     queue = _build._Queue(FIRST_FITS)
-    workers = [queue.fits() for _ in range(3)]
-    found = []
+    workers = {number: queue.fits() for number in range(3)}
+    found, running = [], {}
     while workers:
-        for worker in list(workers):
+        for number, worker in list(workers.items()):
+            running.pop(number, None)
             name = next(worker, None)
             if name is None:
-                workers.remove(worker)
+                del workers[number]
             else:
                 found.append(name)
+                running[number] = FIRST_FITS[name].group, name.rpartition("/")[0]
+            assert len(set(running.values())) == len(running)
     assert sorted(found) == sorted(FIRST_FITS)
 
 

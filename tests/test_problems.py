@@ -182,7 +182,8 @@ def loss_of(problem, weights, part):
 
 
 @pytest.mark.parametrize(
-    "kind", split([*COMPILED, "interpreted"], {"label sets", "matchings", "subsets", "trees"})
+    "kind",
+    split([*COMPILED, "interpreted"], {"label sets", "matchings", "rankings", "subsets", "trees"}),
 )
 def test_parts_of_an_ordinary_problem_sum_to_the_whole(kind):
     problem = interpreted() if kind == "interpreted" else COMPILED[kind]()

@@ -167,21 +167,27 @@ class _Queue:
 
     def fits(self) -> Iterator[str]:
         """Those of one process after the other."""
-        own: list[str] = []
+        own: list[str] = []  # the fit that runs, and those that follow it
         while True:
             with self._lock:
-                if not own and self._waiting:
-                    own = self._waiting.pop(0)
+                del own[:1]
+                if not own:
+                    own = self._waiting.pop(0) if self._waiting else self._end_of_a_group()
                     self._started.append(own)
-                if not own:  # help the group that has most left, from its other end
-                    own = max(self._started, key=len, default=own)
-                    name = own.pop() if own else None
-                    own = []
-                else:
-                    name = own.pop(0)
-            if name is None:
-                return
+                if not own:
+                    return
+                name = own[0]
             yield name
+
+    def _end_of_a_group(self) -> list[str]:
+        """Fits of an estimator and surrogate, which share most code, behind the one that runs."""
+        for group in sorted(self._started, key=len, reverse=True):
+            kinds = [name.rpartition("/")[0] for name in group]
+            first = kinds.index(kinds[-1]) if kinds else 0
+            if first:
+                found, group[first:] = group[first:], []
+                return found
+        return []
 
 
 def _run(names: list[str], jobs: int, parts: Path, verbose: int) -> dict[str, str]:
