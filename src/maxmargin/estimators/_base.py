@@ -137,8 +137,7 @@ def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(init)
     def checked(self, *args, **kwargs):
-        others = {name: value for name, value in kwargs.items() if name not in own}
-        refuse_moved(TypeError, type(self).__name__, own, others, kwargs)
+        refuse_moved(TypeError, type(self).__name__, own, kwargs)
         init(self, *args, **kwargs)
 
     return checked
@@ -206,9 +205,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Any:
         """Set parameters, those of the solver by ``solver__name``, of the kernel likewise."""
         present = self.get_params(deep=False)
-        others = {name: value for name, value in params.items() if name not in present}
-        refuse_moved(ValueError, type(self).__name__, present, others, {**present, **params})
-        for name in others:
+        refuse_moved(ValueError, type(self).__name__, present, params)
+        for name in params.keys() - present.keys():
             outer, _, own = name.partition("__")
             value = params.get(outer, present.get(outer))
             if own and (is_text(value) or is_switch(value)):
