@@ -35,7 +35,7 @@ def _add_curvature_ranking(structure, rows, i, response, scale, work, hessian):
 @implements(generic.add_curvature, Matching)
 def _add_curvature_matching(structure, rows, i, response, scale, work, hessian):
     d, size = rows.n_inputs, response.shape[0]
-    first = structure.pairs_indptr[i]
+    first = structure.parts_indptr[i]
     table = work[: size * d].reshape(size, d)
     moved, one = work[size * d : size * d + d], work[size * d + d : size * d + d + 1]
     for k in range(size):
