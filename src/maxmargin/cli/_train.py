@@ -304,7 +304,8 @@ def _read(
         return prepared, None
     texts = texts_wanted(prepared.recipe)
     test = follow(read_data(run.test_path, texts=texts, **options), prepared.recipe)
-    _need_labels(test[1], run.test_path)
+    if test[1] is None:
+        raise click.UsageError(f"{run.test_path}: holds no labels, which scores need")
     return prepared, test
 
 
@@ -321,11 +322,6 @@ def _check_checkpoint(run: Run) -> None:
         if os.path.exists(run.model_path):
             raise click.UsageError(f"nothing to resume: {run.model_path} is complete")
         note(f"there is no {run.checkpoint} yet; starting from the beginning", run.quiet)
-
-
-def _need_labels(y: Any, path: str) -> None:
-    if y is None:
-        raise click.UsageError(f"{path}: holds no labels, which scores need")
 
 
 def _held_out(prepared: Prepared, share: float, seed: int) -> tuple[Prepared, tuple[Any, Any]]:

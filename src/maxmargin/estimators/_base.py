@@ -400,7 +400,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         return {
             "tol": settings.tol,
             "max_iter": settings.max_iter,
-            "check_every": self._check_every,
+            "check_every": None if is_text(self.solver) else self.solver.check_every,
             "callbacks": settings.callbacks,
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
@@ -439,11 +439,6 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         if n_parts is None and self.n_jobs is not None and is_text(self.solver):
             n_parts = partitions_for(problem) if self.solver in ("auto", "accelerated") else 1
         return self.solver if n_parts is None else in_parts(self.solver, n_parts)
-
-    @property
-    def _check_every(self) -> int | None:
-        """Passes between two checks, if the solver says so."""
-        return None if is_text(self.solver) else self.solver.check_every
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""

@@ -165,7 +165,7 @@ def _max_min(structure, i, scores, work, mu):
             inside += 1
     if full != s:
         _share(scores, t, cap, s, full, inside, work, mu)
-    return value, _value_of(scores, s, mu, work)
+    return value, dot(scores, mu) + 1.0 - sum_of_largest(mu, s, work) / s
 
 
 @leaf
@@ -190,11 +190,6 @@ def _share(scores, t, cap, s, full, inside, work, mu):
     for e in range(scores.shape[0]):
         if 0.0 < scores[e] - t < cap:
             mu[e] = level
-
-
-@leaf
-def _value_of(scores, s, mu, work):
-    return dot(scores, mu) + 1.0 - sum_of_largest(mu, s, work) / s
 
 
 @implements(generic.loss_floor, Subset)
