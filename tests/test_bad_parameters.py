@@ -89,36 +89,21 @@ def test_parameter_of_a_solver(name, value, estimator):
 
 
 MOVED = [
-    (
-        MulticlassClassifier,
-        {"order": "gap"},
-        "solver=Averaged(solver=Accelerated(solver=BlockFrankWolfe(order='gap')))",
-    ),
-    (
-        SequenceLabeler,
-        {"solver": "bcfw", "average": False},
-        "solver=BlockFrankWolfe()",
-    ),
-    (
-        SequenceLabeler,
-        {"surrogate": "max-min", "oracle": "mirror-prox", "oracle_iterations": 5},
-        "solver=BlockFrankWolfe(oracle=MirrorProx(iterations=5), step_average=3.0)",
-    ),
-    (SequenceLabeler, {"check_every": 5}, "solver=Checked(every=5)"),
-    (MultiLabelClassifier, {"rho": 0.1}, "SoftAgreement(order='active', rho=0.1)"),
-    (GraphLabeler, {"agreement": "soft"}, "SoftAgreement(agreement='soft')"),
-    (LabelRanker, {"projection": "quadratic"}, "oracle=MirrorProx(projection='quadratic')"),
-    (TreeParser, {"oracle_iterations": 7}, "oracle=DoubleOracle(iterations=7)"),
-    (MulticlassClassifier, {"kernel": "rbf", "gamma": 0.5}, "kernel=RBF(gamma=0.5)"),
-    (OrdinalClassifier, {"gamma": 0.5}, "kernel=RBF(gamma=0.5)"),
-    (LabelRanker, {"kernel": "poly", "cache_size": 9}, "kernel=Polynomial(cache_size=9)"),
-    (GraphLabeler, {"coef0": 1.0, "gamma": 2.0}, "kernel=Polynomial(coef0=1.0, gamma=2.0)"),
-    (MulticlassClassifier, {"kernel": max, "cache_size": 9}, "kernel=KernelFunction(cache_size=9"),
+    (MulticlassClassifier, {"order": "gap"}, "solver=BlockFrankWolfe(order='gap')"),
+    (SequenceLabeler, {"average": False}, "solver=Averaged('auto', power=8.0), or a solver"),
+    (SequenceLabeler, {"oracle": "mirror-prox"}, "solver=BlockFrankWolfe(oracle=MirrorProx())"),
     (
         TreeParser,
-        {"early_stopping": True, "validation_fraction": 0.2},
-        "early_stopping=EarlyStopping(validation_fraction=0.2)",
+        {"oracle_iterations": 7},
+        "solver=BlockFrankWolfe(oracle=MirrorProx(7)), for trees",
     ),
+    (SequenceLabeler, {"check_every": 5}, "solver=Checked('auto', every=5)"),
+    (MultiLabelClassifier, {"rho": 0.1}, "SoftAgreement(rho=0.1)"),
+    (GraphLabeler, {"agreement": "soft"}, "SoftAgreement(agreement='soft')"),
+    (LabelRanker, {"projection": "quadratic"}, "oracle=MirrorProx(projection='quadratic')"),
+    (MulticlassClassifier, {"kernel": "rbf", "gamma": 0.5}, "kernel=RBF(gamma=0.5)"),
+    (OrdinalClassifier, {"gamma": 0.5}, "kernel=RBF(gamma=0.5)"),
+    (GraphLabeler, {"coef0": 1.0}, "kernel=Polynomial(coef0=1.0)"),
     (StructuredPredictor, {"n_iter_no_change": 3}, "early_stopping=EarlyStopping(n_iter_no_cha"),
     (MultiLabelClassifier, {"hidden_starts": 3}, "hidden=Hidden(starts=3)"),
     (SequenceLabeler, {"normalize_loss": True}, "loss=HammingLoss(normalize=True)"),
@@ -126,7 +111,7 @@ MOVED = [
     (
         SequenceLabeler,
         {"check_every": 5, "gamma": 2.0},
-        "(check_every=5, gamma=2.0) moved: write solver=Checked(every=5), kernel=RBF(gamma=2.0)",
+        "(check_every=5, gamma=2.0) moved: write solver=Checked('auto', every=5), kernel=RBF(gam",
     ),
 ]
 

@@ -303,7 +303,7 @@ def test_trees(run, folder):
 def test_parameters_of_values_are_set_by_their_own_names(run, iris):
     code, _, _ = run(
         "train", "multiclass", iris, "-o", "f.mm", "--tol", "0.1", "--set", "kernel=rbf",
-        "--set", "gamma=0.5", "--set", "early_stopping=true", "--set", "validation_fraction=0.2",
+        "--set", "kernel__gamma=0.5", "--set", "early_stopping__validation_fraction=0.2",
     )  # fmt: skip
     assert code == 0
     model = read_model_file("f.mm").model

@@ -271,19 +271,6 @@ def _without_functions(name: str, value: Any) -> Any:
     return None
 
 
-def _present_params(cls: type[BaseEstimator], params: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as this version has them; those that moved into values make one."""
-    from .estimators._moved import with_values
-
-    params = with_values(cls, params)
-    unknown = sorted(set(params) - set(cls._get_param_names()))
-    if unknown:
-        raise ModelFileError(
-            f"{cls.__name__} of this maxmargin has no parameter {', '.join(unknown)}"
-        )
-    return params
-
-
 class Decoder:
     """Turns the JSON of an :class:`Encoder` back into values; arrays are read by name."""
 
@@ -334,7 +321,13 @@ class Decoder:
         cls = native_class(content["class"])
         if cls is None:
             raise ModelFileError(f"this maxmargin has no estimator {content['class']!r}")
-        model = cls(**_present_params(cls, self._fields(content["params"])))
+        unknown = sorted(set(content["params"]) - set(cls._get_param_names()))
+        if unknown:
+            raise ModelFileError(
+                f"{cls.__name__} of this maxmargin has no parameter {', '.join(unknown)}; another "
+                "version wrote the file: fit the model again"
+            )
+        model = cls(**self._fields(content["params"]))
         for name, value in self._fields(content["attributes"]).items():
             if not is_fitted_name(name):
                 raise ModelFileError(f"{name!r} cannot be a fitted attribute")

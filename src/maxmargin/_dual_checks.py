@@ -47,7 +47,9 @@ def _check_blocks(state: Any, problem: Any) -> None:
     check_array("index", state.index, np.int32, (None if whole else len(value),))
     check_pool("the blocks", state.start, state.count, state.room, int(state.used[0]), len(value))
     sizes = None if problem is None else _block_sizes(problem)
-    if problem is not None and whole and _needs_indices(problem):
+    # Only the kernel for outputs with few parts knows no whole blocks.
+    few = problem is not None and problem.traits.sparse_outputs and not problem.cost.fills_blocks
+    if few and whole:
         raise ValueError("the blocks have no indices")
     if sizes is not None and whole and (state.count != sizes).any():
         raise ValueError("count must be the number of parts of each block")
@@ -94,11 +96,6 @@ def _check_entropies(state: Any, chain: Any) -> np.ndarray:
     if (entropies > most + _ROUNDING).any():
         raise ValueError("the entropy of a block is larger than that of any distribution")
     return entropies
-
-
-def _needs_indices(problem: Any) -> bool:
-    """Whether the kernel is the one for outputs with few parts, which knows no whole blocks."""
-    return problem.traits.sparse_outputs and not problem.cost.fills_blocks
 
 
 def _sums(pool: Any, values: np.ndarray) -> np.ndarray:

@@ -130,7 +130,7 @@ def _kernel_weights(model: Any, columns: str | int) -> Schema:
     return common | {
         "dual_coef_": real("support", columns),
         "support_": indices("support", below="features" if given else None),
-        "support_vectors_": _no_vectors if given else _vectors,
+        "support_vectors_": real(0, 0) if given else _vectors,
     }
 
 
@@ -158,10 +158,6 @@ def _vectors(value: Any, sizes: Sizes) -> None:
         raise ValueError(f"expected a matrix of numbers, received {short(value)}")
     agree(("support", "features"), value.shape, sizes)
     check_finite_array("it", found)
-
-
-def _no_vectors(value: Any, sizes: Sizes) -> None:
-    check_array("it", value, np.float64, (0, 0))
 
 
 def _vectorizer(value: Any, sizes: Sizes) -> None:
@@ -367,10 +363,6 @@ def _tree_labels(model: Any) -> Schema:
     }
 
 
-def _structured(model: Any) -> Schema:
-    return {"coef_": real("weights"), **_certificate(model)}
-
-
 def _latent(model: Any) -> Schema:
     def gap(value: Any, sizes: Sizes) -> None:
         if value == value:  # some trainers know none: NaN
@@ -402,7 +394,7 @@ _SCHEMAS: dict[str, Callable[[Any], Schema]] = {
     "OrdinalClassifier": _flat,
     "PositionWise": _position_wise,
     "SequenceLabeler": _sequence,
-    "StructuredPredictor": _structured,
+    "StructuredPredictor": lambda model: {"coef_": real("weights"), **_certificate(model)},
     "SubsetSelector": _subset,
     "TreeParser": _tree,
 }

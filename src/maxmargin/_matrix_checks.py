@@ -81,7 +81,8 @@ def refuse_times_and_texts(X: Any, name: str, row_name: str = "row") -> None:
         return
     if array.dtype.kind in "Mm":
         raise _time_refused(name, 0, f"at {row_name} 0", array.dtype)
-    if array.dtype == object and not _odd_kinds(array):
+    kinds = set(map(type, array.ravel())) if array.dtype == object else {str}
+    if not any(issubclass(kind, (*_TIMES, *_TEXTS)) for kind in kinds):
         return
     first: ValueError | None = None
     for row, values in enumerate(X):  # not of the array, where one string makes strings of all
@@ -94,10 +95,6 @@ def refuse_times_and_texts(X: Any, name: str, row_name: str = "row") -> None:
                 first = first or _text_refused(name, value, f"{row_name} {row}, column {column}")
     if first is not None:
         raise first
-
-
-def _odd_kinds(values: np.ndarray) -> bool:
-    return any(issubclass(kind, (*_TIMES, *_TEXTS)) for kind in set(map(type, values.ravel())))
 
 
 def _refuse_in_column(column: Any, name: str, label: str) -> None:

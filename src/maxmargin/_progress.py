@@ -214,63 +214,36 @@ class ReadingReporter(_Reporter):
         return [f"{self._done / 1e6:.1f}/{self._total / 1e6:.1f} MB", f"{seconds:.1f} s"]
 
 
-class WorkReporter:
-    """Report how many pieces of work are done; to be used in a ``with`` block around the work.
-
-    Parameters
-    ----------
-    verbose : int
-        Nothing is reported if this is 0 or less. Otherwise, if standard error is a terminal, one
-        line with a bar is kept up to date there; if not, each piece becomes a message of level
-        INFO.
-    name : str
-        What is being made.
-    total : int
-        Number of pieces.
-    """
+class WorkReporter(_Reporter):
+    """Report how many pieces of work are done, of a total; every piece is a message elsewhere."""
 
     def __init__(self, verbose: int, name: str, total: int) -> None:
-        self._name, self._total, self._done, self._last = name, total, 0, ""
+        super().__init__(verbose, name)
+        self._total, self._done, self._last = total, 0, ""
         self._began = time.perf_counter()
-        self._drawn_time = -float("inf")
-        self._drawn_length = 0
-        self._logs = ProgressReporter(verbose, 1, name)
-
-    def __enter__(self) -> WorkReporter:
-        self._logs.__enter__()
-        return self
 
     def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
         if self._drawn_length:
             self._draw()
-            sys.stderr.write("\n")
-            sys.stderr.flush()
-        self._logs.__exit__(kind, error, traceback)
+        super().__exit__(kind, error, traceback)
 
     def done(self, what: str) -> None:
         """Report a piece that is done, by its name; from any thread, one at a time."""
         self._done, self._last = self._done + 1, what
-        if self._logs.mode == "log":
-            _LOGGER.info("%s: %s", self._name, "  ".join(self._figures()))
+        if self.mode == "log":
+            self._log(self._figures())
 
     def tick(self) -> None:
         """Keep the line up to date; cheap enough to be called often."""
-        if self._logs.mode == "bar":
-            if time.perf_counter() - self._drawn_time >= _SECONDS_BETWEEN_DRAWINGS:
-                self._draw()
+        if self._is_due():
+            self._draw()
 
     def _figures(self) -> list[str]:
         seconds = time.perf_counter() - self._began
         return [f"{self._done}/{self._total}", f"{seconds:.0f} s", self._last]
 
     def _draw(self) -> None:
-        self._drawn_time = time.perf_counter()
-        share = self._done / max(1, self._total)
-        width = _width(sys.stderr) - 1
-        line = _fit_line(self._name, share, self._figures(), width, _marks(sys.stderr))
-        sys.stderr.write("\r" + line.ljust(self._drawn_length))
-        sys.stderr.flush()
-        self._drawn_length = len(line)
+        self._show(self._done / max(1, self._total), self._figures())
 
 
 def _is_logging_set_up() -> bool:

@@ -25,7 +25,7 @@ from ._archive import DAMAGE, Archive
 from ._checkpoint_checks import check_fields, check_fit_state, check_solved
 from ._codec import TRUSTED_PACKAGE, Decoder, Encoder, ModelFileError
 from ._replacing import replacing
-from ._validation import fields_of, is_array
+from ._validation import fields_of, is_array, is_class
 from .solvers.result import Solved
 
 __all__ = ["FitState", "Recorder", "read_checkpoint", "write_checkpoint"]
@@ -35,35 +35,6 @@ _FORMAT = "maxmargin-checkpoint"
 _VERSION = 5
 # What the dual value may be above the primal one, in parts of it.
 _ROUNDING = 1e-6
-# Objects that a state may hold, beside those of model files.
-_OBJECTS = {
-    ("maxmargin._kernels.saddle", "MirrorProx"),
-    ("maxmargin._kernels.saddle", "Proximal"),
-    ("maxmargin.oracles.closed_form", "Formula"),
-    ("maxmargin.oracles.double_oracle", "TreeGame"),
-    ("maxmargin.oracles.mirror_prox", "ChainPairs"),
-    ("maxmargin.oracles.saddle", "SaddlePairs"),
-    ("maxmargin.solvers._flow_moves", "Curvature"),
-    ("maxmargin.solvers.acceleration", "AcceleratedState"),
-    ("maxmargin.solvers.averaging", "AveragedState"),
-    ("maxmargin.solvers.corrective", "CorrectiveState"),
-    ("maxmargin.solvers.frank_wolfe", "BlockState"),
-    ("maxmargin.solvers.interior", "InteriorState"),
-    ("maxmargin.solvers.interpreted", "MeanBlocks"),
-    ("maxmargin.solvers.lbfgs", "Iterate"),
-    ("maxmargin.solvers.lbfgs", "LbfgsState"),
-    ("maxmargin.solvers.lbfgs", "Search"),
-    ("maxmargin.solvers.partitions", "PartitionedState"),
-    ("maxmargin.solvers.parts", "PartState"),
-    ("maxmargin.solvers.problem", "DualPoint"),
-    ("maxmargin.solvers.result", "Solved"),
-    ("maxmargin.graphs.soft", "SoftState"),
-    ("maxmargin.latent.kernels.working_set", "Rows"),
-    ("maxmargin.latent.kernels.working_set", "WorkingSet"),
-    ("maxmargin.latent.solvers", "LatentSubgradientState"),
-    ("maxmargin.latent.solvers", "WorkingSetState"),
-    ("maxmargin.solvers.subgradient", "SubgradientState"),
-}
 
 
 class FitState(NamedTuple):
@@ -280,7 +251,7 @@ def _refused() -> Iterator[None]:
 
 
 class _StateEncoder(Encoder):
-    """Also objects of this package, by their attributes; an array that occurs twice stays one."""
+    """Also NamedTuples of this package; an array that occurs twice stays one."""
 
     def __init__(self) -> None:
         super().__init__(dual=True)
@@ -297,10 +268,9 @@ class _StateEncoder(Encoder):
         try:
             return super()._encode_object(value, kind, where)
         except TypeError:
-            if not kind.__module__.startswith(TRUSTED_PACKAGE):
+            if not kind.__module__.startswith(TRUSTED_PACKAGE) or not fields_of(kind):
                 raise
-        fields = value._asdict() if fields_of(value) else dict(vars(value))
-        return {"state": [kind.__module__, kind.__qualname__, self._fields(fields, where)]}
+        return {"state": [kind.__module__, kind.__qualname__, self._fields(value._asdict(), where)]}
 
 
 class _StateDecoder(Decoder):
@@ -308,15 +278,11 @@ class _StateDecoder(Decoder):
         if not (isinstance(node, dict) and "state" in node):
             return super().decode(node)
         module, name, fields = node["state"]
-        if (module, name) not in _OBJECTS:
+        ours = module.startswith(TRUSTED_PACKAGE) and name.isidentifier()
+        cls: Any = getattr(importlib.import_module(module), name) if ours else None
+        if not is_class(cls) or not issubclass(cls, tuple) or not fields_of(cls):
             raise ModelFileError(f"it names {module}.{name}, which is no part of a state")
-        cls: Any = getattr(importlib.import_module(module), name)
-        values = self._fields(fields)
-        if fields_of(cls):
-            return cls(**values)
-        made: Any = object.__new__(cls)
-        vars(made).update(values)
-        return made
+        return cls(**self._fields(fields))
 
 
 def write_checkpoint(

@@ -14,48 +14,41 @@ vectors over the parts of one block, ``weights`` is the flat weight vector.
 
 from __future__ import annotations
 
-
-def _must_be_compiled(name: str):
-    raise TypeError(f"{name} is a generic function of the compiled core; call it from a kernel")
-
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
 
 # --- features: rows x_r of the data, weight matrices stored feature by class ---------------
 
 
 def score_rows(rows, matrix, first, last, out):
     """``out[r - first, :] = x_r @ matrix`` for rows ``first <= r < last``."""
-    _must_be_compiled("score_rows")
 
 
 def add_row(rows, matrix, row, values, scale):
     """``matrix += scale * outer(x_row, values)``."""
-    _must_be_compiled("add_row")
 
 
 def clear_rows(rows, matrix, first, last):
     """Set to zero at least those rows of ``matrix`` that x_first ... x_(last-1) use."""
-    _must_be_compiled("clear_rows")
 
 
 def drain_row(rows, matrix, row):
     """Sum of the squares of those entries of ``matrix``, of one column, that a row uses; they are
     set to zero, so that entries of several rows are counted once."""
-    _must_be_compiled("drain_row")
 
 
 def prefetch_rows(rows, first, last):
     """Prefetch rows that will be used next."""
-    _must_be_compiled("prefetch_rows")
 
 
 def row_product(rows, row, other):
     """Inner product of two rows."""
-    _must_be_compiled("row_product")
 
 
 def products_with(rows, row, others, out):
     """``out[p]`` = inner product of a row with row ``others[p]``."""
-    _must_be_compiled("products_with")
 
 
 def cross_products(rows, first, unary, moved_at, moved, scratch):
@@ -64,7 +57,6 @@ def cross_products(rows, first, unary, moved_at, moved, scratch):
     Position t is row ``first + t``, and ``d_t = unary[t]``; ``scratch`` has one more row of weights
     than there are inputs.
     """
-    _must_be_compiled("cross_products")
 
 
 # --- losses of a single label --------------------------------------------------------------
@@ -72,65 +64,53 @@ def cross_products(rows, first, unary, moved_at, moved, scratch):
 
 def label_loss(loss, predicted, true):
     """Loss of predicting one label when another is true."""
-    _must_be_compiled("label_loss")
 
 
 def add_label_losses(loss, true, scale, out):
     """``out[j] += scale * loss(j, true)`` for all labels j."""
-    _must_be_compiled("add_label_losses")
 
 
 def max_cost(loss):
     """Size of the loss: the largest cost of a true class."""
-    _must_be_compiled("max_cost")
 
 
 def expected_label_loss(loss, mu, true):
     """Expected loss of a prediction drawn from the distribution ``mu``."""
-    _must_be_compiled("expected_label_loss")
 
 
 def expected_losses(loss, mu, out):
     """``out[j]`` = expected loss of predicting j when the truth is distributed as ``mu``."""
-    _must_be_compiled("expected_losses")
 
 
 def label_work(loss, n):
     """Length of the scratch vector that the max-min functions of a loss need for n classes."""
-    _must_be_compiled("label_work")
 
 
 def lowest_loss(loss, mu, work):
     """Smallest expected loss of a label when the truth is distributed as ``mu``."""
-    _must_be_compiled("lowest_loss")
 
 
 def descend_losses(loss, mu, step, work, out):
     """``out -= step * L mu``, up to a constant: a step towards predictions with a lower loss."""
-    _must_be_compiled("descend_losses")
 
 
 def add_mixed_losses(loss, nu, scale, out):
     """``out[z] += scale *`` the expected loss of a prediction drawn from ``nu`` when z is true."""
-    _must_be_compiled("add_mixed_losses")
 
 
 def max_min_label(loss, scores, work, mu):
     """Write the answer of ``max_mu min_j E_mu loss(j, .) + scores @ mu``; return an upper and a
     lower bound on the value, the lower one that of the answer; equal where a formula is exact."""
-    _must_be_compiled("max_min_label")
 
 
 def smooth_max_min_label(loss, strength, scores, work, mu):
     """Write the answer of ``max_mu min_j E_mu loss(j, .) + strength entropy(mu) + scores @ mu``
     and return its value; for losses with a formula."""
-    _must_be_compiled("smooth_max_min_label")
 
 
 def restricted_label(loss, true, scores, work, mu):
     """Write the answer of ``max_mu E_mu loss(true, .) + scores @ mu`` over the distributions under
     which ``true`` is a best prediction, and return its value; for losses with a formula."""
-    _must_be_compiled("restricted_label")
 
 
 def max_min_label_prox(loss, scores, mu, curvature, work, out):
@@ -139,7 +119,6 @@ def max_min_label_prox(loss, scores, mu, curvature, work, out):
 
     ``out`` holds the answer of :func:`max_min_label` at these scores, and receives the maximum.
     """
-    _must_be_compiled("max_min_label_prox")
 
 
 # --- structures ----------------------------------------------------------------------------
@@ -147,99 +126,80 @@ def max_min_label_prox(loss, scores, mu, curvature, work, out):
 
 def n_blocks(structure):
     """Number of examples."""
-    _must_be_compiled("n_blocks")
 
 
 def block_size(structure, i):
     """Number of parts of example i."""
-    _must_be_compiled("block_size")
 
 
 def largest_block(structure):
     """Number of parts of the largest example."""
-    _must_be_compiled("largest_block")
 
 
 def most_labels(structure):
     """Number of labels of the largest example."""
-    _must_be_compiled("most_labels")
 
 
 def label_range(structure, i):
     """First and last (exclusive) index of example i in a flat array of labels."""
-    _must_be_compiled("label_range")
 
 
 def prefetch_block(structure, rows, i):
     """Prefetch the data of example i, which is the next one."""
-    _must_be_compiled("prefetch_block")
 
 
 def score_block(structure, rows, weights, i, scores):
     """Scores of all parts of example i."""
-    _must_be_compiled("score_block")
 
 
 def add_block(structure, rows, weights, i, direction, scale):
     """``weights += scale * Phi(x_i) direction``."""
-    _must_be_compiled("add_block")
 
 
 def squared_norm(structure, rows, i, direction, work):
     """``|Phi(x_i) direction|^2`` for a direction that is a difference of two block vectors."""
-    _must_be_compiled("squared_norm")
 
 
 def decode(structure, i, scores, work, labels):
     """Write the labels of the best output into ``labels`` and return its score."""
-    _must_be_compiled("decode")
 
 
 def most_parts(structure):
     """Number of parts of one output of the largest example."""
-    _must_be_compiled("most_parts")
 
 
 def output_parts(structure, i, labels, parts):
     """Write the indices of the parts of an output (some maybe twice); returns their number."""
-    _must_be_compiled("output_parts")
 
 
 def add_gram(structure, rows, i, direction, scale, scores):
     """``scores += scale * Phi(x_i)' Phi(x_i) direction``: the change of the scores of a block when
     the weights move along its own direction. Returns False where this is expensive."""
-    _must_be_compiled("add_gram")
 
 
 def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     """Move mass between the stored outputs of example i, one per row, from worse ones to better
     ones; updates ``shares`` and the weights. For structures with the trait ``revisits``."""
-    _must_be_compiled("revisit")
 
 
 def embed(structure, i, labels, out):
     """Write the indicator vector of the parts of an output."""
-    _must_be_compiled("embed")
 
 
 def embed_truth(structure, i, out):
     """Write the indicator vector of the true output of example i."""
-    _must_be_compiled("embed_truth")
 
 
 def add_loss(structure, i, out):
     """Add to every part its loss against the truth of example i."""
-    _must_be_compiled("add_loss")
 
 
 def expected_loss(structure, i, mu):
     """Loss against the truth of example i, averaged over mu."""
-    _must_be_compiled("expected_loss")
 
 
 def work_size(structure, rows):
     """Length of the scratch vector that the functions of this structure need."""
-    _must_be_compiled("work_size")
 
 
 def max_min(structure, i, scores, work, mu):
@@ -250,39 +210,32 @@ def max_min(structure, i, scores, work, mu):
     the best output against some nu. The lower bound is the value of the answer. Both are the same
     number where the oracle is exact.
     """
-    _must_be_compiled("max_min")
 
 
 def smooth_max_min(structure, strength, i, scores, work, mu):
     """Write the answer of ``max_mu min_nu nu' A mu + strength entropy(mu) + scores @ mu`` and
     return its value; for structures with a formula."""
-    _must_be_compiled("smooth_max_min")
 
 
 def strong_concavity(structure):
     """A c with ``entropy`` at least ``g (1-g)/2 c |mu - nu|_1^2`` above its chord at
     ``(1-g) mu + g nu``."""
-    _must_be_compiled("strong_concavity")
 
 
 def forbid_labels(structure, i, t, values):
     """Set ``values[k]`` to minus infinity for labels not allowed at position t of example i."""
-    _must_be_compiled("forbid_labels")
 
 
 def loss_floor(structure, i, mu, work):
     """``min_nu nu' A mu``: the smallest expected loss of a prediction under mu."""
-    _must_be_compiled("loss_floor")
 
 
 def loss_floor_step(structure, i, mu, direction, slope, curvature, work):
     """Maximise ``loss_floor(mu + g d) + g slope - g^2/2 curvature`` over g in [0, 1]."""
-    _must_be_compiled("loss_floor_step")
 
 
 def linear_prox(structure, rows, i, scores, mu, scale, work, out):
     """Exact block maximum for a linear H; returns the gap at mu, minus infinity if none exists."""
-    _must_be_compiled("linear_prox")
 
 
 def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
@@ -290,7 +243,6 @@ def max_min_prox(structure, rows, i, scores, mu, scale, work, out):
 
     ``out`` holds the answer of :func:`max_min` at these scores, and receives the maximum.
     """
-    _must_be_compiled("max_min_prox")
 
 
 def improve_pair(structure, method, i, scores, mu, nu, work):
@@ -299,7 +251,6 @@ def improve_pair(structure, method, i, scores, mu, nu, work):
     Returns an upper and a lower bound on its value: the best output against nu, and the value of
     mu. For structures whose max-min oracle is iterative, by the methods that they implement.
     """
-    _must_be_compiled("improve_pair")
 
 
 def proximal_response(structure, rows, i, scores, mu, scale, stiffness, nu, work, out):
@@ -309,7 +260,6 @@ def proximal_response(structure, rows, i, scores, mu, scale, stiffness, nu, work
     use. ``nu`` is that of the last call, and is improved in place. Returns the gap at mu, and
     whether ``out`` is the exact maximum of the block: otherwise it is a direction.
     """
-    _must_be_compiled("proximal_response")
 
 
 def add_curvature(structure, rows, i, response, scale, work, hessian):
@@ -317,13 +267,11 @@ def add_curvature(structure, rows, i, response, scale, work, hessian):
 
     ``response`` is a symmetric matrix over the parts of the example.
     """
-    _must_be_compiled("add_curvature")
 
 
 def gibbs(structure, i, scores, work, mu):
     """Marginals of the distribution over outputs proportional to ``exp(scores @ phi(y))``, and the
     log of the sum of these exponentials: ``max_mu entropy(mu) + scores @ mu``."""
-    _must_be_compiled("gibbs")
 
 
 def gibbs_change(structure, i, scores, direction, work, out):
@@ -332,12 +280,10 @@ def gibbs_change(structure, i, scores, direction, work, out):
     This is the covariance of the parts times the direction, the product with the second derivative
     of the log partition function. Returns False where rounding makes it too inaccurate.
     """
-    _must_be_compiled("gibbs_change")
 
 
 def change_work(structure):
     """Length of the scratch vector of :func:`gibbs_change` and :func:`draw`."""
-    _must_be_compiled("change_work")
 
 
 def draw(structure, i, scores, uniforms, work, labels):
@@ -346,17 +292,14 @@ def draw(structure, i, scores, uniforms, work, labels):
 
     ``uniforms`` holds numbers in [0, 1): one per label, or per element of a subset.
     """
-    _must_be_compiled("draw")
 
 
 def entropy(structure, i, mu, work):
     """Largest entropy of a distribution over outputs that has the marginals mu."""
-    _must_be_compiled("entropy")
 
 
 def entropy_slope(structure, i, mu, direction, gamma, work):
     """First and second derivative of ``entropy(mu + gamma * direction)`` with respect to gamma."""
-    _must_be_compiled("entropy_slope")
 
 
 def entropy_bound(structure, i, mu):
@@ -364,18 +307,15 @@ def entropy_bound(structure, i, mu):
 
     :func:`gibbs` writes the entropy itself there, and an output has 0. The part has no weights.
     """
-    _must_be_compiled("entropy_bound")
 
 
 def raise_bound(structure, i, direction, amount):
     """Add ``amount`` to that part of a direction."""
-    _must_be_compiled("raise_bound")
 
 
 def distance_bound(structure, i, direction):
     """Lower bound on ``sum_y |p(y) - q(y)|`` for all distributions over outputs whose marginals
     differ by ``direction``."""
-    _must_be_compiled("distance_bound")
 
 
 # --- storage of the dual ---------------------------------------------------------------------
@@ -383,7 +323,6 @@ def distance_bound(structure, i, direction):
 
 def load_dual(structure, dual, i, parts, out):
     """Write the marginals of example i; ``parts`` is scratch for the parts of an output."""
-    _must_be_compiled("load_dual")
 
 
 # --- surrogates ----------------------------------------------------------------------------
@@ -391,12 +330,10 @@ def load_dual(structure, dual, i, parts, out):
 
 def best_response(surrogate, structure, i, scores, work, labels, mu):
     """Maximise ``H_i(mu) + scores @ mu``: write mu, return an upper and a lower bound on it."""
-    _must_be_compiled("best_response")
 
 
 def concave_part(surrogate, structure, i, mu, work):
     """``H_i(mu)``."""
-    _must_be_compiled("concave_part")
 
 
 def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, work):
@@ -405,7 +342,6 @@ def line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wor
     ``mu + d`` is the best response, ``gap`` its gain over mu at the current scores, and ``slope``
     the part of that gain that is due to the scores. Parts of d without weights may be changed.
     """
-    _must_be_compiled("line_step")
 
 
 def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
@@ -414,7 +350,6 @@ def block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     If the gap is 0 or less, mu is optimal, and nothing is written. Minus infinity: there is no
     exact maximum.
     """
-    _must_be_compiled("block_maximum")
 
 
 # --- oracles: how the maximum of H_i(mu) + scores @ mu over a block is found ------------------
@@ -425,7 +360,6 @@ def answer(oracle, surrogate, structure, i, scores, work, labels, mu):
 
     The stored values of the oracle are not changed.
     """
-    _must_be_compiled("answer")
 
 
 def respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out):
@@ -435,12 +369,10 @@ def respond(oracle, surrogate, structure, rows, i, scores, mu, scale, room, out)
     block: otherwise it is the end of the line to search. With a gap of 0 or less mu is optimal, and
     ``out`` is not used. The scratch holds numbers, and the labels of an output.
     """
-    _must_be_compiled("respond")
 
 
 def learn_step(oracle, i, gamma):
     """Adapt the oracle to the step length ``gamma`` towards its answer for block i."""
-    _must_be_compiled("learn_step")
 
 
 def pair_response(method, structure, rows, i, scores, mu, scale, pair, work, out):
@@ -449,7 +381,6 @@ def pair_response(method, structure, rows, i, scores, mu, scale, pair, work, out
 
     Returns the gap at mu, and whether ``out`` is the exact maximum of the block.
     """
-    _must_be_compiled("pair_response")
 
 
 # --- surrogates on single positions of sequences ----------------------------------------------
@@ -461,9 +392,22 @@ def position_response(surrogate, structure, i, t, centre, mu, step, work, out):
     Max-min: the minimiser of ``nu' L mu + |nu - centre|^2 / (2 step)``. Max-margin needs none: H is
     linear.
     """
-    _must_be_compiled("position_response")
 
 
 def add_position_loss(surrogate, structure, i, t, nu, out):
     """Add to every label at position t its contribution to H when the predictions are ``nu``."""
-    _must_be_compiled("add_position_loss")
+
+
+def _only_in_kernels(name: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(name)
+    def refuse(*args, **kwargs):
+        raise TypeError(
+            f"{name.__name__} is a generic function of the compiled core; call it from a kernel"
+        )
+
+    return refuse
+
+
+for _name, _value in list(globals().items()):
+    if inspect.isfunction(_value) and not _name.startswith("_"):
+        globals()[_name] = _only_in_kernels(_value)

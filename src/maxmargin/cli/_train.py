@@ -304,7 +304,8 @@ def _read(
         return prepared, None
     texts = texts_wanted(prepared.recipe)
     test = follow(read_data(run.test_path, texts=texts, **options), prepared.recipe)
-    _need_labels(test[1], run.test_path)
+    if test[1] is None:
+        raise click.UsageError(f"{run.test_path}: holds no labels, which scores need")
     return prepared, test
 
 
@@ -323,11 +324,6 @@ def _check_checkpoint(run: Run) -> None:
         note(f"there is no {run.checkpoint} yet; starting from the beginning", run.quiet)
 
 
-def _need_labels(y: Any, path: str) -> None:
-    if y is None:
-        raise click.UsageError(f"{path}: holds no labels, which scores need")
-
-
 def _held_out(prepared: Prepared, share: float, seed: int) -> tuple[Prepared, tuple[Any, Any]]:
     """Part of the data for scores; means and scales are those of the rest."""
     n = len(prepared.y)
@@ -343,21 +339,27 @@ def _held_out(prepared: Prepared, share: float, seed: int) -> tuple[Prepared, tu
 
 
 def _factory(request: Request, prepared: Prepared, jobs: int | None, verbose: int):
-    from ..estimators._moved import with_values  # the compiler comes with it
+    from sklearn.base import clone
+
+    from ..estimators.values import VALUES  # the compiler comes with it
 
     cls: Any = estimator_class(request.task)
-    params = prepared.params | request.estimator_params()
+    given = {"n_jobs": jobs, "verbose": verbose} | prepared.params | request.estimator_params()
     if type(request.alpha) is float:
-        params["alpha"] = request.alpha
-    params = with_values(cls, params)
-    unknown = sorted(set(params) - set(cls._get_param_names()))
+        given["alpha"] = request.alpha
+    known = set(cls._get_param_names())
+    unknown = sorted(name for name in given if name.partition("__")[0] not in known)
     if unknown:
         raise click.UsageError(
-            f"{cls.__name__} has no parameter {unknown[0]!r}; it has "
-            f"{', '.join(sorted(cls._get_param_names()))}"
+            f"{cls.__name__} has no parameter {unknown[0]!r}; it has {', '.join(sorted(known))}"
         )
-    params = {"n_jobs": jobs, "verbose": verbose} | params
-    return lambda: cls(**params)
+    model = cls(**{name: value for name, value in given.items() if name in known})
+    for name in given.keys() - known:  # of a value, which may have been given by a short form
+        outer, _, own = name.partition("__")
+        if outer in VALUES:
+            model.set_params(**{outer: VALUES[outer].of(vars(model)[outer])})
+        model.set_params(**{name: given[name]})
+    return lambda: clone(model)
 
 
 def _train(fits: Fits, request: Request, prepared: Prepared) -> tuple[list[Point], Any]:

@@ -137,8 +137,7 @@ def _without_moved(init: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(init)
     def checked(self, *args, **kwargs):
-        others = {name: value for name, value in kwargs.items() if name not in own}
-        refuse_moved(TypeError, type(self).__name__, own, others, kwargs)
+        refuse_moved(TypeError, type(self).__name__, own, kwargs)
         init(self, *args, **kwargs)
 
     return checked
@@ -206,9 +205,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     def set_params(self, **params: Any) -> Any:
         """Set parameters, those of the solver by ``solver__name``, of the kernel likewise."""
         present = self.get_params(deep=False)
-        others = {name: value for name, value in params.items() if name not in present}
-        refuse_moved(ValueError, type(self).__name__, present, others, {**present, **params})
-        for name in others:
+        refuse_moved(ValueError, type(self).__name__, present, params)
+        for name in params.keys() - present.keys():
             outer, _, own = name.partition("__")
             value = params.get(outer, present.get(outer))
             if own and (is_text(value) or is_switch(value)):
@@ -402,7 +400,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         return {
             "tol": settings.tol,
             "max_iter": settings.max_iter,
-            "check_every": self._check_every,
+            "check_every": None if is_text(self.solver) else self.solver.check_every,
             "callbacks": settings.callbacks,
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
@@ -441,11 +439,6 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         if n_parts is None and self.n_jobs is not None and is_text(self.solver):
             n_parts = partitions_for(problem) if self.solver in ("auto", "accelerated") else 1
         return self.solver if n_parts is None else in_parts(self.solver, n_parts)
-
-    @property
-    def _check_every(self) -> int | None:
-        """Passes between two checks, if the solver says so."""
-        return None if is_text(self.solver) else self.solver.check_every
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""

@@ -134,14 +134,10 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
             [self._preferences(self._scores(X[i : i + step])).argmax(axis=1) for i in starts]
         )
 
-    @property
-    def _expects_losses(self) -> bool:
-        """Whether the prediction is that of the smallest expected loss, not of the best score."""
-        return self._surrogate.cost.smooth and not self._surrogate.cost.likelihood
-
     def _preferences(self, scores: np.ndarray) -> np.ndarray:
         """What ranks the classes: the scores, or minus the expected losses that go with them."""
-        if not self._expects_losses:
+        cost = self._surrogate.cost
+        if not cost.smooth or cost.likelihood:
             return scores
         losses = self._make_loss(scores.shape[1]).dense(scores.shape[1])
         if not self._is_smooth_max_min:  # scores of least squares are the expected embedding

@@ -95,12 +95,28 @@ class HiddenLabels(StructuredEstimator):
         result.objective, result.objectives = result.primal, [result.primal]
         return self._keep_rounds(result, problem, settings)
 
+    def _solve_outputs(
+        self, model: HiddenOutputs, weigh: Callable[[], Any], settings: Settings, validate: Any
+    ) -> Result:
+        """Train with hidden parts of outputs; ``weigh`` returns the weights for the first start."""
+        problem = model.problem
+        if problem.cost.smooth:
+            return self._solve_likelihood(problem, model.clamped, settings, validate)
+
+        def starts() -> Iterator[np.ndarray]:
+            weights = weigh()
+            yield model.complete(weights, None)
+            for moved in self._with_noise(weights, settings, only_used=problem.in_kernel_space):
+                yield model.complete(moved, None)
+
+        return self._solve_latent(model, starts(), problem, settings, validate)
+
     def _make_stepper(self, settings: Settings) -> Callable[[Any, Any], Any]:
         """Solvers of the convex problems, each from a dual state or afresh from None."""
         return lambda problem, dual: self._stepper(problem, settings, dual_state=dual)
 
     def _with_noise(
-        self, weights: np.ndarray, settings: Settings, only_used: bool = False
+        self, weights: np.ndarray, settings: Settings, only_used: bool
     ) -> Iterator[np.ndarray]:
         """Weights for the other starts: the first ones with noise of their size."""
         size = float(np.sqrt(np.mean(weights**2)))

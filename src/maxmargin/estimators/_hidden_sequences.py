@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,19 +29,8 @@ class HiddenSequences(HiddenLabels):
         clamped = problem.structure._replace(masked=True, allowed=known)
         make_stepper = self._make_stepper(settings)
         model = HiddenOutputs(problem, clamped, make_stepper, decode_all, score_labellings)
-        if problem.cost.smooth:
-            return self._solve_likelihood(problem, model.clamped, settings, validate)
-        starts = self._starts(model, problem, data, settings)
-        return self._solve_latent(model, starts, problem, settings, validate)
-
-    def _starts(
-        self, model: HiddenOutputs, problem: Problem, data: LabelledSequences, settings: Settings
-    ) -> Iterator[np.ndarray]:
-        """Completions by a model of the known labels alone, then by that model with noise."""
-        weights = self._train_on_known(problem, data, settings)
-        yield model.complete(weights, None)
-        for moved in self._with_noise(weights, settings, only_used=problem.in_kernel_space):
-            yield model.complete(moved, None)
+        weigh = partial(self._train_on_known, problem, data, settings)
+        return self._solve_outputs(model, weigh, settings, validate)
 
     def _train_on_known(
         self, problem: Problem, data: LabelledSequences, settings: Settings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,21 +26,14 @@ class HiddenHeads(HiddenLabels):
         clamped = problem.structure._replace(allowed=known_arcs(heads, lengths))
         make_stepper = self._make_stepper(settings)
         model = HiddenOutputs(problem, clamped, make_stepper, parse, score_trees)
-        if problem.cost.smooth:
-            return self._solve_likelihood(problem, model.clamped, settings, validate)
-        starts = self._starts(model, heads, settings)
-        return self._solve_latent(model, starts, problem, settings, validate)
 
-    def _starts(
-        self, model: HiddenOutputs, heads: np.ndarray, settings: Settings
-    ) -> Iterator[np.ndarray]:
-        """Completions by a model of single words with known heads, then by that with noise."""
-        problem = model.problem
-        weights = np.zeros(problem.n_weights)
-        known = problem.structure._replace(truth=heads.astype(np.int32))
-        for _ in range(_START_PASSES):
-            order = settings.rng.permutation(problem.n_examples)
-            choose_heads(known, problem.rows, order, problem.sample_weight, weights)
-        yield model.complete(weights, None)
-        for moved in self._with_noise(weights, settings):
-            yield model.complete(moved, None)
+        def weigh() -> np.ndarray:
+            """Weights of a model of single words with known heads."""
+            weights = np.zeros(problem.n_weights)
+            known = problem.structure._replace(truth=heads.astype(np.int32))
+            for _ in range(_START_PASSES):
+                order = settings.rng.permutation(problem.n_examples)
+                choose_heads(known, problem.rows, order, problem.sample_weight, weights)
+            return weights
+
+        return self._solve_outputs(model, weigh, settings, validate)

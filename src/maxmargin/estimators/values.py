@@ -14,6 +14,7 @@ from .._validation import (
     is_text,
 )
 from .._values import Value
+from ..features.kernel_kinds import KernelValue
 from ..surrogates.cost import SMOOTH, STRENGTH
 
 
@@ -174,3 +175,13 @@ class SmoothMaxMin(Value):
 
     def validate(self):
         check_number("strength", self.strength, above=0)
+
+
+# The value of a parameter that may also have a short form.
+VALUES: dict[str, type[Value]] = {
+    "kernel": KernelValue,
+    "early_stopping": EarlyStopping,
+    "hidden": Hidden,
+    "loss": HammingLoss,
+    "neighbors": Neighbors,
+}

@@ -125,7 +125,11 @@ class TextFile:
                 text = decoder.decode(block)
             except UnicodeDecodeError as error:
                 raise self._not_decoded(error, bytes_of_lines) from None
-            self._refuse_zero(text, lines)
+            if "\0" in text:
+                line = lines + text[: text.index("\0")].count("\n") + 1
+                raise FileError(
+                    f"{self.name}: line {line}: holds a zero byte; this is no text file"
+                )
             bytes_of_lines += block.count(b"\n")
             lines += text.count("\n")
             if text:
@@ -159,11 +163,6 @@ class TextFile:
             f"{error.encoding}; convert the file, or name its encoding with --encoding (often "
             "latin-1 or cp1252)"
         )
-
-    def _refuse_zero(self, text: str, lines: int) -> None:
-        if "\0" in text:
-            line = lines + text[: text.index("\0")].count("\n") + 1
-            raise FileError(f"{self.name}: line {line}: holds a zero byte; this is no text file")
 
     def _blocks(self) -> Iterator[bytes]:
         """The bytes of the file, unpacked."""

@@ -66,8 +66,9 @@ def read_delimited(
         raise FileError(f"{source.name}: the file is empty")
     fields = first[1]
     has_header = header == "yes" or (header == "auto" and not any(map(reads_as_number, fields)))
-    names = [field.strip() for field in fields] if has_header else _numbered(len(fields))
+    names = [f"column{number}" for number in range(1, len(fields) + 1)]
     if has_header:
+        names = [field.strip() for field in fields]
         _check_names(source.name, names)
     else:
         rows = chain([first], rows)
@@ -120,10 +121,6 @@ def _texts(rows: Iterator[tuple[int, list[str]]], number: int) -> np.ndarray:
     while some := list(islice(rows, _FIELDS_AT_ONCE)):
         column.extend([row[number].strip() for _, row in some])
     return column.finish()
-
-
-def _numbered(n: int) -> list[str]:
-    return [f"column{number}" for number in range(1, n + 1)]
 
 
 def _check_names(path: str, names: list[str]) -> None:

@@ -309,7 +309,7 @@ def assemble(
         scope_at=pointers("scope_at", slots),
         entry_at=joined("entry_at", kind=np.int64),
         n_entries=joined("n_entries"),
-        potts=_joined_flags([_are_potts(found.arrays) for found in shapes]),
+        potts=np.concatenate([np.empty(0, bool), *(_are_potts(found.arrays) for found in shapes)]),
         mass_at=joined("entry_at", kind=np.int64),
         n_mass=joined("n_entries"),
         factor_step=joined("factor_step"),
@@ -382,10 +382,6 @@ def _are_potts(arrays: dict[str, np.ndarray]) -> np.ndarray:
             arrays["ties"][at : at + len(same)], np.where(same, 0, -1)
         ) & (k == k[0])
     return found
-
-
-def _joined_flags(found: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(found).astype(bool) if found else np.empty(0, bool)
 
 
 def _shifted(found: list[np.ndarray], shift: np.ndarray) -> np.ndarray:

@@ -1,15 +1,20 @@
-"""The oracles that solvers can be given, and the one that suits a problem."""
+"""Oracles: how the maximum of ``H_i(mu) + scores @ mu`` over a block is found.
+
+An oracle is a value that holds parameters. What it stores per example is one NamedTuple, made by
+:meth:`Oracle.init`, which is part of the state of a solver; kernels dispatch on its class
+(``answer``, ``respond`` and ``learn_step`` in :mod:`maxmargin._kernels.protocol`).
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from .._kernels.saddle import MirrorProx as MirrorProxSteps
 from .._kernels.saddle import Proximal as ProximalSteps
 from .._validation import check_choice, check_integer, check_number, is_auto, is_name
-from .base import Oracle
 from .closed_form import Formula
 from .double_oracle import TreeGame
 from .mirror_prox import chain_pairs
@@ -22,6 +27,21 @@ SCHEDULES = ("constant", "growing")
 _SHARE, _TREE_SHARE = 0.02, 1e-5
 # Default number of iterations of mirror-prox on permutations.
 _ON_PAIRS = 10
+
+
+class Oracle(BaseEstimator):
+    """Base of all oracles; subclasses list their parameters in the constructor."""
+
+    def missing(self, problem: Any) -> list[str]:
+        """Requirements of this oracle that the problem does not meet; empty if it can be used."""
+        return []
+
+    def validate(self) -> None:
+        """Refuse parameters that no problem could use."""
+
+    def init(self, problem: Any) -> Any:
+        """What the oracle stores before its first call."""
+        raise NotImplementedError(f"{type(self).__name__}.init")
 
 
 class ClosedForm(Oracle):

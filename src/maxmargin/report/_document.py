@@ -172,7 +172,9 @@ class Report:
         -------
         path : Path
         """
-        return write_whole(Path(path), self.html())
+        with replacing(path) as file:
+            file.write(self.html().encode("utf-8", "replace"))
+        return Path(path)
 
 
 def write_report(
@@ -193,13 +195,6 @@ def write_report(
     report = Report(title or f"Report: {data_name or type(model).__name__}")
     report.add(model, title=title, data_name=data_name, **options)
     return report.save(path)
-
-
-def write_whole(path: Path, text: str) -> Path:
-    """Write a file under another name and move it, so that nobody finds half of it."""
-    with replacing(path) as file:
-        file.write(text.encode("utf-8", "replace"))
-    return path
 
 
 def _signature() -> str:

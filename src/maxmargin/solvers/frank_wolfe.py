@@ -27,8 +27,7 @@ from .._kernels.atoms import Atoms
 from .._kernels.blocks import Blocks
 from .._kernels.passes import inner_product
 from .._validation import check_choice, check_switch
-from ..oracles.base import Oracle
-from ..oracles.values import ClosedForm, check_oracle, make_oracle
+from ..oracles.values import ClosedForm, Oracle, check_oracle, make_oracle
 from . import _bcfw_kernel, _pairwise_kernel, _revisit_kernel, _vertex_kernel, interpreted
 from ._bcfw_kernel import Trail, Visits
 from .base import Candidate, Momentum, Solver, check_power

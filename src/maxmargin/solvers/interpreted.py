@@ -15,7 +15,7 @@ and a structure written both ways gives the same iterates.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -38,12 +38,11 @@ class PythonStructure(Protocol):
         """Loss of predicting ``y`` when ``truth`` is right."""
 
 
-class MeanBlocks:
+class MeanBlocks(NamedTuple):
     """Dual blocks: mean joint feature and mean loss of each example."""
 
-    def __init__(self, features: np.ndarray, losses: np.ndarray):
-        self.features = features
-        self.losses = losses
+    features: np.ndarray
+    losses: np.ndarray
 
 
 class PythonProblem(TrainingProblem):

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..oracles.base import Oracle
-from ..oracles.values import ClosedForm, check_oracle, make_oracle
+from ..oracles.values import ClosedForm, Oracle, check_oracle, make_oracle
 from . import interpreted
 from ._subgradient_kernel import subgradient_steps
 from .base import Solver

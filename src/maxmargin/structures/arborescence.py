@@ -22,10 +22,8 @@ from .._kernels.game import game_work
 from .._kernels.jit import compiled, implements, leaf
 from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
 from .._kernels.maxima import largest
-from .._kernels.protocol import add_row, drain_row, prefetch_rows, score_rows
-from .._kernels.vector import add_scaled
+from .._kernels.protocol import drain_row
 from ..features.arcs import ArcRows
-from ..features.rows import FeatureRows
 from .traits import Traits
 
 # Largest number of pieces of the loss floor in a line search: see arborescence_max_min.
@@ -91,20 +89,10 @@ def pack_trees(
 # --- sizes ----------------------------------------------------------------------------------
 
 
-@implements(generic.n_blocks, Arborescence)
-def _n_blocks(structure):
-    return structure.indptr.shape[0] - 1
-
-
 @leaf
 def words_of(structure, i):
     """Number of words of example i."""
     return structure.indptr[i + 1] - structure.indptr[i]
-
-
-@implements(generic.block_size, Arborescence)
-def _block_size(structure, i):
-    return structure.parts_indptr[i + 1] - structure.parts_indptr[i]
 
 
 @implements(generic.largest_block, Arborescence)
@@ -115,11 +103,6 @@ def _largest_block(structure):
 @implements(generic.most_labels, Arborescence)
 def _most_labels(structure):
     return structure.longest
-
-
-@implements(generic.label_range, Arborescence)
-def _label_range(structure, i):
-    return structure.indptr[i], structure.indptr[i + 1]
 
 
 @implements(generic.most_parts, Arborescence)
@@ -139,27 +122,6 @@ def _work_size(structure, rows):
 # --- scores and weights ---------------------------------------------------------------------
 
 
-@implements(generic.prefetch_block, Arborescence)
-def _prefetch_block(structure, rows, i):
-    prefetch_rows(rows, structure.parts_indptr[i], structure.parts_indptr[i + 1])
-
-
-@implements(generic.score_block, Arborescence)
-def _score_block(structure, rows, weights, i, scores):
-    first, last = structure.parts_indptr[i], structure.parts_indptr[i + 1]
-    matrix = weights.reshape(rows.n_inputs, 1)
-    score_rows(rows, matrix, first, last, scores.reshape(last - first, 1))
-
-
-@implements(generic.add_block, Arborescence)
-def _add_block(structure, rows, weights, i, direction, scale):
-    first = structure.parts_indptr[i]
-    matrix = weights.reshape(rows.n_inputs, 1)
-    for part in range(direction.shape[0]):
-        if direction[part] != 0.0:
-            add_row(rows, matrix, first + part, direction[part : part + 1], scale)
-
-
 @implements(generic.squared_norm, Arborescence)
 def _squared_norm(structure, rows, i, direction, work):
     first = structure.parts_indptr[i]
@@ -174,16 +136,6 @@ def _squared_norm(structure, rows, i, direction, work):
         if direction[part] != 0.0:
             square += drain_row(rows, matrix, first + part)
     return square
-
-
-@implements(generic.add_gram, Arborescence, FeatureRows, allocates=True)
-def _add_gram(structure, rows, i, direction, scale, scores):
-    moved = np.zeros(rows.n_inputs)
-    generic.add_block(structure, rows, moved, i, direction, scale)
-    change = np.empty(scores.shape[0])
-    generic.score_block(structure, rows, moved, i, change)
-    add_scaled(scores, change, 1.0)
-    return True
 
 
 @implements(generic.add_gram, Arborescence, ArcRows)
@@ -224,11 +176,6 @@ def _embed(structure, i, labels, out):
         out[d * (m + 1) + labels[d]] = 1.0
 
 
-@implements(generic.embed_truth, Arborescence)
-def _embed_truth(structure, i, out):
-    generic.embed(structure, i, structure.truth[structure.indptr[i] : structure.indptr[i + 1]], out)
-
-
 @implements(generic.add_loss, Arborescence)
 def _add_loss(structure, i, out):
     m = words_of(structure, i)
@@ -247,11 +194,6 @@ def _expected_loss(structure, i, mu):
     for d in range(m):
         total += structure.costs[first + d] * (1.0 - mu[d * (m + 1) + structure.truth[first + d]])
     return total
-
-
-@implements(generic.linear_prox, Arborescence)
-def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
-    return -np.inf
 
 
 @compiled

@@ -13,7 +13,6 @@ from .._kernels import protocol as generic
 from .._kernels.exponential import entropy_line, entropy_of_row, exp_row, extremes
 from .._kernels.jit import implements
 from .._kernels.protocol import (
-    add_row,
     expected_label_loss,
     expected_losses,
     label_loss,
@@ -21,12 +20,10 @@ from .._kernels.protocol import (
     max_cost,
     max_min_label,
     max_min_label_prox,
-    prefetch_rows,
-    score_rows,
     smooth_max_min_label,
 )
 from .._kernels.simplex import lower_envelope_step, project
-from .._kernels.vector import add_scaled, dot
+from .._kernels.vector import dot
 from .losses import LabelLoss
 from .traits import Traits
 
@@ -82,27 +79,6 @@ def _work_size(structure, rows):
     return max(4 * structure.n_classes, label_work(structure.loss, structure.n_classes))
 
 
-@implements(generic.prefetch_block, Multiclass)
-def _prefetch_block(structure, rows, i):
-    prefetch_rows(rows, i, i + 1)
-
-
-@implements(generic.score_block, Multiclass)
-def _score_block(structure, rows, weights, i, scores):
-    matrix = weights.reshape(rows.n_inputs, structure.n_classes)
-    score_rows(rows, matrix, i, i + 1, scores.reshape(1, structure.n_classes))
-
-
-@implements(generic.add_block, Multiclass)
-def _add_block(structure, rows, weights, i, direction, scale):
-    add_row(rows, weights.reshape(rows.n_inputs, structure.n_classes), i, direction, scale)
-
-
-@implements(generic.squared_norm, Multiclass)
-def _squared_norm(structure, rows, i, direction, work):
-    return rows.squares[i] * dot(direction, direction)
-
-
 @implements(generic.decode, Multiclass)
 def _decode(structure, i, scores, work, labels):
     best = 0
@@ -122,12 +98,6 @@ def _most_parts(structure):
 def _output_parts(structure, i, labels, parts):
     parts[0] = labels[0]
     return 1
-
-
-@implements(generic.add_gram, Multiclass)
-def _add_gram(structure, rows, i, direction, scale, scores):
-    add_scaled(scores, direction, scale * rows.squares[i])
-    return True
 
 
 @implements(generic.embed, Multiclass)

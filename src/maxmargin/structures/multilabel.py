@@ -24,7 +24,7 @@ from .._kernels import protocol as generic
 from .._kernels.exponential import entropy_line, entropy_of_row, exp_row
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, prefetch_rows, score_rows
-from .._kernels.vector import add_scaled, dot, prefetch
+from .._kernels.vector import dot, prefetch
 from .traits import Traits
 
 _HALF = np.sqrt(0.5)
@@ -124,12 +124,6 @@ def _add_block(structure, rows, weights, i, direction, scale):
 def _squared_norm(structure, rows, i, direction, work):
     present = direction[structure.n_labels :]
     return 2.0 * rows.squares[i] * dot(present, present)
-
-
-@implements(generic.add_gram, Multilabel)
-def _add_gram(structure, rows, i, direction, scale, scores):
-    add_scaled(scores, direction, scale * rows.squares[i])
-    return True
 
 
 # --- outputs --------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from .._kernels.birkhoff import project_birkhoff
 from .._kernels.birkhoff_game import birkhoff_game_work
 from .._kernels.jit import implements, leaf
 from .._kernels.permanent import permanent_work, permutation_marginals
-from .._kernels.protocol import add_row, clear_rows, prefetch_rows, score_rows
+from .._kernels.protocol import add_row
 from .._kernels.saddle import (
     MirrorProx,
     Proximal,
@@ -80,13 +80,13 @@ class Matching(NamedTuple):
     """Packed matchings: rows of features are pairs, in the order of the rows of each example.
 
     Example i has ``indptr[i+1] - indptr[i]`` points per side, and its pairs start at
-    ``pairs_indptr[i]``. ``curvature[i]`` is approximately the largest eigenvalue of the Gram matrix
+    ``parts_indptr[i]``. ``curvature[i]`` is approximately the largest eigenvalue of the Gram matrix
     of its pairs, which determines the length of proximal steps.
     """
 
     truth: np.ndarray
     indptr: np.ndarray
-    pairs_indptr: np.ndarray
+    parts_indptr: np.ndarray
     n_items: int  # of the largest example
     curvature: np.ndarray
 
@@ -110,11 +110,6 @@ _PERMUTATIONS = (Ranking, Matching)
 # --- sizes ----------------------------------------------------------------------------------
 
 
-@implements(generic.n_blocks, _PERMUTATIONS)
-def _n_blocks(structure):
-    return structure.indptr.shape[0] - 1
-
-
 @leaf
 def _side(structure, i):
     """Number of rows, and of columns, of example i."""
@@ -134,11 +129,6 @@ def _largest_block(structure):
 @implements(generic.most_labels, _PERMUTATIONS)
 def _most_labels(structure):
     return structure.n_items
-
-
-@implements(generic.label_range, _PERMUTATIONS)
-def _label_range(structure, i):
-    return structure.indptr[i], structure.indptr[i + 1]
 
 
 @implements(generic.most_parts, _PERMUTATIONS)
@@ -173,77 +163,6 @@ def _work_for(n):
 # --- scores and weights ---------------------------------------------------------------------
 
 
-@implements(generic.prefetch_block, Ranking)
-def _prefetch_ranking(structure, rows, i):
-    prefetch_rows(rows, i, i + 1)
-
-
-@implements(generic.prefetch_block, Matching)
-def _prefetch_matching(structure, rows, i):
-    prefetch_rows(rows, structure.pairs_indptr[i], structure.pairs_indptr[i + 1])
-
-
-@implements(generic.score_block, Ranking)
-def _score_ranking(structure, rows, weights, i, scores):
-    size = structure.n_items**2
-    score_rows(rows, weights.reshape(rows.n_inputs, size), i, i + 1, scores.reshape(1, size))
-
-
-@implements(generic.score_block, Matching)
-def _score_matching(structure, rows, weights, i, scores):
-    first, last = structure.pairs_indptr[i], structure.pairs_indptr[i + 1]
-    matrix = weights.reshape(rows.n_inputs, 1)
-    score_rows(rows, matrix, first, last, scores.reshape(last - first, 1))
-
-
-@implements(generic.add_block, Ranking)
-def _add_ranking(structure, rows, weights, i, direction, scale):
-    add_row(rows, weights.reshape(rows.n_inputs, structure.n_items**2), i, direction, scale)
-
-
-@implements(generic.add_block, Matching)
-def _add_matching(structure, rows, weights, i, direction, scale):
-    first = structure.pairs_indptr[i]
-    matrix = weights.reshape(rows.n_inputs, 1)
-    for pair in range(direction.shape[0]):
-        if direction[pair] != 0.0:
-            add_row(rows, matrix, first + pair, direction[pair : pair + 1], scale)
-
-
-@implements(generic.squared_norm, Ranking)
-def _squared_norm_ranking(structure, rows, i, direction, work):
-    return rows.squares[i] * dot(direction, direction)
-
-
-@implements(generic.squared_norm, Matching)
-def _squared_norm_matching(structure, rows, i, direction, work):
-    total = work[: rows.n_inputs]
-    clear_rows(rows, total.reshape(rows.n_inputs, 1), *_pairs(structure, i))
-    generic.add_block(structure, rows, total, i, direction, 1.0)
-    return dot(total, total)
-
-
-@leaf
-def _pairs(structure, i):
-    return structure.pairs_indptr[i], structure.pairs_indptr[i + 1]
-
-
-@implements(generic.add_gram, Ranking)
-def _add_gram_ranking(structure, rows, i, direction, scale, scores):
-    add_scaled(scores, direction, scale * rows.squares[i])
-    return True
-
-
-@implements(generic.add_gram, Matching, allocates=True)
-def _add_gram_matching(structure, rows, i, direction, scale, scores):
-    moved = np.zeros(rows.n_inputs)
-    generic.add_block(structure, rows, moved, i, direction, scale)
-    change = np.empty(scores.shape[0])
-    generic.score_block(structure, rows, moved, i, change)
-    add_scaled(scores, change, 1.0)
-    return True
-
-
 # --- outputs --------------------------------------------------------------------------------
 
 
@@ -269,11 +188,6 @@ def _embed(structure, i, labels, out):
         out[row * n + labels[row]] = 1.0
 
 
-@implements(generic.embed_truth, _PERMUTATIONS)
-def _embed_truth(structure, i, out):
-    generic.embed(structure, i, structure.truth[structure.indptr[i] : structure.indptr[i + 1]], out)
-
-
 @implements(generic.add_loss, _PERMUTATIONS)
 def _add_loss(structure, i, out):
     n = _side(structure, i)
@@ -293,11 +207,6 @@ def _expected_loss(structure, i, mu):
     for row in range(n):
         right += mu[row * n + structure.truth[first + row]]
     return 1.0 - right / n
-
-
-@implements(generic.linear_prox, Matching)
-def _linear_prox_matching(structure, rows, i, scores, mu, scale, work, out):
-    return -np.inf
 
 
 @implements(generic.linear_prox, Ranking)
@@ -382,7 +291,7 @@ def _block_step(structure, rows, i, scores, mu, scale, nu, work, out):
     value = 1.0 - flat_best_weight(mu, n, rest) / n + dot(scores, mu)
     accuracy = max(_STEP_SHARE * (upper_bound(scores, nu, n, out, rest) - value), _ROUNDING)
     factor[:] = 0.0
-    first, last = _pairs(structure, i)
+    first, last = structure.parts_indptr[i], structure.parts_indptr[i + 1]
     one = rest[:1]
     one[0] = 1.0
     for pair in range(last - first):
@@ -446,3 +355,46 @@ def _loss_floor_step(structure, i, mu, direction, slope, curvature, work):
 def _gibbs(structure, i, scores, work, mu):
     n = _side(structure, i)
     return permutation_marginals(scores.reshape(n, n), work, mu.reshape(n, n))
+
+
+# --- second derivatives with respect to the weights ----------------------------------------
+
+
+@leaf
+def _take_row(rows, row, one, out):
+    """Write the features of a row."""
+    out[:] = 0.0
+    one[0] = 1.0
+    add_row(rows, out.reshape(out.shape[0], 1), row, one, 1.0)
+
+
+@implements(generic.add_curvature, Ranking)
+def _add_curvature_ranking(structure, rows, i, response, scale, work, hessian):
+    d, size = rows.n_inputs, response.shape[0]
+    x, line = work[:d], work[d : d + d * size]
+    _take_row(rows, i, line[:1], x)
+    for k in range(size):
+        for b in range(d):
+            part = line[b * size : (b + 1) * size]
+            part[:] = 0.0
+            add_scaled(part, response[k], x[b])
+        for a in range(d):
+            if x[a] != 0.0:
+                add_scaled(hessian[a * size + k, a * size :], line[a * size :], scale * x[a])
+
+
+@implements(generic.add_curvature, Matching)
+def _add_curvature_matching(structure, rows, i, response, scale, work, hessian):
+    d, size = rows.n_inputs, response.shape[0]
+    first = structure.parts_indptr[i]
+    table = work[: size * d].reshape(size, d)
+    moved, one = work[size * d : size * d + d], work[size * d + d : size * d + d + 1]
+    for k in range(size):
+        _take_row(rows, first + k, one, table[k])
+    for k in range(size):
+        moved[:] = 0.0
+        for m in range(size):
+            add_scaled(moved, table[m], scale * response[k, m])
+        for a in range(d):
+            if table[k, a] != 0.0:
+                add_scaled(hessian[a, a:], moved[a:], table[k, a])

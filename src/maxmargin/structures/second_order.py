@@ -73,16 +73,6 @@ class SecondOrder(NamedTuple):
 # --- sizes ----------------------------------------------------------------------------------
 
 
-@implements(generic.n_blocks, SecondOrder)
-def _n_blocks(structure):
-    return structure.indptr.shape[0] - 1
-
-
-@implements(generic.block_size, SecondOrder)
-def _block_size(structure, i):
-    return structure.parts_indptr[i + 1] - structure.parts_indptr[i]
-
-
 @implements(generic.largest_block, SecondOrder)
 def _largest_block(structure):
     most = 0
@@ -94,11 +84,6 @@ def _largest_block(structure):
 @implements(generic.most_labels, SecondOrder)
 def _most_labels(structure):
     return structure.longest
-
-
-@implements(generic.label_range, SecondOrder)
-def _label_range(structure, i):
-    return structure.indptr[i], structure.indptr[i + 1]
 
 
 @implements(generic.most_parts, SecondOrder)
@@ -233,11 +218,6 @@ def _add_gram(structure, rows, i, direction, scale, scores):
     return False  # a table of all weights would have to be cleared
 
 
-@implements(generic.linear_prox, SecondOrder)
-def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
-    return -np.inf
-
-
 # --- outputs --------------------------------------------------------------------------------
 
 
@@ -304,11 +284,6 @@ def _embed(structure, i, labels, out):
         out[arc] = out[sibling] = 1.0
         if grandparent >= 0:
             out[grandparent] = 1.0
-
-
-@implements(generic.embed_truth, SecondOrder)
-def _embed_truth(structure, i, out):
-    generic.embed(structure, i, structure.truth[structure.indptr[i] : structure.indptr[i + 1]], out)
 
 
 @leaf

@@ -24,7 +24,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import implements, leaf
-from .._kernels.protocol import add_row, clear_rows, prefetch_rows, score_rows
+from .._kernels.protocol import clear_rows
 from .._kernels.subsets import (
     best_subset,
     capped_threshold,
@@ -44,12 +44,12 @@ _BLOCK_STEPS = 6
 
 
 class Subset(NamedTuple):
-    """Packed subsets: elements of example i are rows ``elements[i]`` to ``elements[i+1]``, the
-    chosen ones are ``truth[indptr[i] : indptr[i+1]]``, increasing and counted from its first."""
+    """Packed subsets: elements of example i are rows ``parts_indptr[i]`` to ``parts_indptr[i+1]``,
+    those chosen are ``truth[indptr[i] : indptr[i+1]]``, increasing and counted from its first."""
 
     truth: np.ndarray
     indptr: np.ndarray
-    elements: np.ndarray
+    parts_indptr: np.ndarray
     most_elements: int
     most_chosen: int
 
@@ -69,20 +69,10 @@ class Subset(NamedTuple):
 
     def output_space(self) -> bytes:
         """Data that determine the set of outputs."""
-        return self.indptr.tobytes() + self.elements.tobytes()
+        return self.indptr.tobytes() + self.parts_indptr.tobytes()
 
 
 # --- sizes ----------------------------------------------------------------------------------
-
-
-@implements(generic.n_blocks, Subset)
-def _n_blocks(structure):
-    return structure.indptr.shape[0] - 1
-
-
-@implements(generic.block_size, Subset)
-def _block_size(structure, i):
-    return structure.elements[i + 1] - structure.elements[i]
 
 
 @implements(generic.largest_block, Subset)
@@ -100,11 +90,6 @@ def _most_parts(structure):
     return structure.most_chosen
 
 
-@implements(generic.label_range, Subset)
-def _label_range(structure, i):
-    return structure.indptr[i], structure.indptr[i + 1]
-
-
 @implements(generic.work_size, Subset)
 def _work_size(structure, rows):
     v, s = structure.most_elements, structure.most_chosen
@@ -117,47 +102,6 @@ def _chosen(structure, i):
 
 
 # --- scores and weights ---------------------------------------------------------------------
-
-
-@implements(generic.prefetch_block, Subset)
-def _prefetch_block(structure, rows, i):
-    prefetch_rows(rows, structure.elements[i], structure.elements[i + 1])
-
-
-@implements(generic.score_block, Subset)
-def _score_block(structure, rows, weights, i, scores):
-    first, last = structure.elements[i], structure.elements[i + 1]
-    score_rows(
-        rows, weights.reshape(rows.n_inputs, 1), first, last, scores.reshape(last - first, 1)
-    )
-
-
-@implements(generic.add_block, Subset)
-def _add_block(structure, rows, weights, i, direction, scale):
-    first = structure.elements[i]
-    matrix = weights.reshape(rows.n_inputs, 1)
-    for e in range(direction.shape[0]):
-        if direction[e] != 0.0:
-            add_row(rows, matrix, first + e, direction[e : e + 1], scale)
-
-
-@implements(generic.squared_norm, Subset)
-def _squared_norm(structure, rows, i, direction, work):
-    total = work[: rows.n_inputs]
-    first, last = structure.elements[i], structure.elements[i + 1]
-    clear_rows(rows, total.reshape(rows.n_inputs, 1), first, last)
-    generic.add_block(structure, rows, total, i, direction, 1.0)
-    return dot(total, total)
-
-
-@implements(generic.add_gram, Subset, allocates=True)
-def _add_gram(structure, rows, i, direction, scale, scores):
-    moved = np.zeros(rows.n_inputs)
-    generic.add_block(structure, rows, moved, i, direction, scale)
-    change = np.empty(scores.shape[0])
-    generic.score_block(structure, rows, moved, i, change)
-    add_scaled(scores, change, 1.0)
-    return True
 
 
 # --- outputs --------------------------------------------------------------------------------
@@ -182,11 +126,6 @@ def _embed(structure, i, labels, out):
         out[labels[k]] = 1.0
 
 
-@implements(generic.embed_truth, Subset)
-def _embed_truth(structure, i, out):
-    generic.embed(structure, i, structure.truth[structure.indptr[i] : structure.indptr[i + 1]], out)
-
-
 @implements(generic.add_loss, Subset)
 def _add_loss(structure, i, out):
     # Every output has s elements: a true one lowers the loss, and any other raises it as much.
@@ -203,11 +142,6 @@ def _expected_loss(structure, i, mu):
     for place in range(structure.indptr[i], structure.indptr[i + 1]):
         kept += mu[structure.truth[place]]
     return 1.0 - kept / _chosen(structure, i)
-
-
-@implements(generic.linear_prox, Subset)
-def _linear_prox(structure, rows, i, scores, mu, scale, work, out):
-    return -np.inf
 
 
 # --- max-min --------------------------------------------------------------------------------
@@ -231,7 +165,7 @@ def _max_min(structure, i, scores, work, mu):
             inside += 1
     if full != s:
         _share(scores, t, cap, s, full, inside, work, mu)
-    return value, _value_of(scores, s, mu, work)
+    return value, dot(scores, mu) + 1.0 - sum_of_largest(mu, s, work) / s
 
 
 @leaf
@@ -256,11 +190,6 @@ def _share(scores, t, cap, s, full, inside, work, mu):
     for e in range(scores.shape[0]):
         if 0.0 < scores[e] - t < cap:
             mu[e] = level
-
-
-@leaf
-def _value_of(scores, s, mu, work):
-    return dot(scores, mu) + 1.0 - sum_of_largest(mu, s, work) / s
 
 
 @implements(generic.loss_floor, Subset)
@@ -327,7 +256,7 @@ def _max_min_prox(structure, rows, i, scores, mu, scale, work, out):
     s = _chosen(structure, i)
     moved, rest = work[: rows.n_inputs], work[rows.n_inputs :]
     now, direction, change, rest = rest[:v], rest[v : 2 * v], rest[2 * v : 3 * v], rest[3 * v :]
-    first, last = structure.elements[i], structure.elements[i + 1]
+    first, last = structure.parts_indptr[i], structure.parts_indptr[i + 1]
     mean = 0.0
     for row in range(first, last):
         mean += rows.squares[row]

@@ -55,9 +55,9 @@ PACKINGS: dict[type, Packing] = {
     Ranking: Packing(ragged={"indptr": ("truth",)}),
     Matching: Packing(
         ("curvature",),
-        ragged={"indptr": ("truth",), "pairs_indptr": ()},
+        ragged={"indptr": ("truth",), "parts_indptr": ()},
         longest={"n_items": "indptr"},
-        rows="pairs_indptr",
+        rows="parts_indptr",
     ),
     Arborescence: Packing(
         ragged={"indptr": ("truth", "costs"), "parts_indptr": ("allowed",)},
@@ -65,9 +65,9 @@ PACKINGS: dict[type, Packing] = {
         rows="parts_indptr",
     ),
     Subset: Packing(
-        ragged={"indptr": ("truth",), "elements": ()},
-        longest={"most_elements": "elements", "most_chosen": "indptr"},
-        rows="elements",
+        ragged={"indptr": ("truth",), "parts_indptr": ()},
+        longest={"most_elements": "parts_indptr", "most_chosen": "indptr"},
+        rows="parts_indptr",
     ),
     # Rows of features: their examples are rows, except for arcs, which are packed by sentence.
     FeatureRows: Packing(("values", "squares"), ragged={"indptr": ("data", "indices")}),

@@ -53,11 +53,9 @@ def _holds_pairs(row: Any) -> bool:
 
 
 def _is_pair(arc: Any) -> bool:
-    return isinstance(arc, (tuple, list)) and len(arc) == 2 and _is_label(arc[1])
-
-
-def _is_label(value: Any) -> bool:
-    return value is None or (is_text(value) and bool(value))
+    if not isinstance(arc, (tuple, list)) or len(arc) != 2:
+        return False
+    return arc[1] is None or (is_text(arc[1]) and bool(arc[1]))
 
 
 def take_heads(

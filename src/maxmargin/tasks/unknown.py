@@ -88,10 +88,6 @@ def hidden_entries(array: Any) -> np.ndarray:
     if plain.dtype.kind in "fi":
         return unknown | np.isnan(plain) | (plain == -1)
     if plain.dtype == object:
-        flat = [value is None or _is_nan(value) or value == -1 for value in plain.ravel()]
+        flat = [value is None or is_nan(value) or value == -1 for value in plain.ravel()]
         unknown |= np.array(flat, bool).reshape(plain.shape)
     return unknown
-
-
-def _is_nan(value: Any) -> bool:
-    return is_nan(value)

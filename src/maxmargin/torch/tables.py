@@ -276,6 +276,6 @@ class Subset(Structure):
     def form(self, batch, labels):
         """True for the chosen elements, in the form of the scores."""
         packed = batch.structure
-        chosen = np.zeros(int(packed.elements[-1]), bool)
-        chosen[labels + np.repeat(packed.elements[:-1], np.diff(packed.indptr))] = True
+        chosen = np.zeros(int(packed.parts_indptr[-1]), bool)
+        chosen[labels + np.repeat(packed.parts_indptr[:-1], np.diff(packed.indptr))] = True
         return batch.layout.per_position(torch.from_numpy(chosen).to(batch.device), False)
