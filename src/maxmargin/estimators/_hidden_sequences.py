@@ -29,7 +29,7 @@ class HiddenSequences(HiddenLabels):
         clamped = problem.structure._replace(masked=True, allowed=known)
         make_stepper = self._make_stepper(settings)
         model = HiddenOutputs(problem, clamped, make_stepper, decode_all, score_labellings)
-        if problem.cost.smooth:
+        if problem.cost.likelihood:
             return self._solve_likelihood(problem, model.clamped, settings, validate)
         starts = self._starts(model, problem, data, settings)
         return self._solve_latent(model, starts, problem, settings, validate)
