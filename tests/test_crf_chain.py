@@ -325,10 +325,11 @@ def test_the_gradient_agrees_with_enumeration_and_differences():
         w = size * random.randn(problem.n_weights)
         gradient = np.zeros(problem.n_weights)
         shares = weights / weights.sum()
-        loss = gradient_of_range(
+        loss, error = gradient_of_range(
             problem.surrogate, problem.structure, problem.rows, shares, w, 0, len(X), gradient
         )
         value, wanted = objective(examples, weights, w)
+        assert error == 0.0
         assert loss + 0.5 * ALPHA * w @ w == pytest.approx(value, rel=1e-13)
         np.testing.assert_allclose(gradient + ALPHA * w, wanted, atol=1e-12)
         for _ in range(5):

@@ -12,7 +12,6 @@ from maxmargin import (
     MulticlassClassifier,
     MultiLabelClassifier,
     OrdinalClassifier,
-    SequenceLabeler,
     SmoothMaxMin,
     load,
     save,
@@ -180,8 +179,6 @@ def test_what_has_no_formula_is_refused():
             MultiLabelClassifier(surrogate, class_weight="balanced").fit(X, np.eye(4, dtype=int)[y])
     with pytest.raises(ValueError, match="labels that interact"):
         MultiLabelClassifier(NAME, edges="full").fit(X, np.eye(4, dtype=int)[y])
-    with pytest.raises(ValueError, match="not available for label sequences: its value has no clo"):
-        SequenceLabeler(NAME).fit([X], [y])
     with pytest.raises(ValueError, match="strength must be"):
         MulticlassClassifier(SmoothMaxMin(strength=0.0)).fit(X, y)
     with pytest.raises(ValueError, match="surrogate must be one of"):

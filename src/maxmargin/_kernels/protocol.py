@@ -214,7 +214,7 @@ def max_min(structure, i, scores, work, mu):
 
 def smooth_max_min(structure, strength, i, scores, work, mu):
     """Write the answer of ``max_mu min_nu nu' A mu + strength entropy(mu) + scores @ mu`` and
-    return its value; for structures with a formula."""
+    return an upper and a lower bound on the value, as :func:`max_min`."""
 
 
 def strong_concavity(structure):

@@ -1,4 +1,4 @@
-"""The CRF side of sequences: training with likelihoods, probabilities, best labellings."""
+"""The probabilities of sequences: training with likelihoods, probabilities, best labellings."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from scipy.special import entr
 from sklearn.utils import check_random_state
 
 from .._labels import LabelCodes
-from .._validation import check_choice, check_integer
+from .._validation import check_choice, check_integer, is_text
+from ..features.kernels import GivenScores
 from ..features.sequences import take_list
 from ..structures.chain_best import best_labellings
+from ..structures.chain_smooth import tilted_scores
 from ..structures.chain_sums import label_marginals, score_labellings
+from ..surrogates.cost import SMOOTH
 from ..tasks.measures import SPAN_MARKS
 from ..tasks.parts import check_lengths, flatten_labels
 from ._chain_weights import ChainWeights
 from ._sequence_data import cut, encode_positions
 from ._spans import ChainSums, SpanLabels, SpanProbability, span_probabilities
+from .values import HammingLoss
 
 # Where the logarithm of 1 / temperature is searched, and how closely.
 _LOG_SHARPNESS, _TEMPERATURE_TOL = (-7.0, 7.0), 1e-4
@@ -32,10 +36,25 @@ class ChainProbabilities(ChainWeights):
     classes_: np.ndarray
     class_weight: Any
     surrogate: str
+    loss: Any
     temperature_: float
+    _is_smooth_max_min: bool
+    _surrogate: Any
+    _for_chunks: Any
 
-    def _refuse_losses(self, position_weight: Any) -> None:
-        """A likelihood is one number for the whole sequence: positions have no loss."""
+    def _refuse_losses(self, hamming: HammingLoss, position_weight: Any) -> None:
+        """A likelihood is one number for the whole sequence: positions have no loss. Smooth max-min
+        has a formula for a position if all wrong labels there cost the same."""
+        if self._is_smooth_max_min and not (
+            is_text(hamming.costs) and self.class_weight is None and not hamming.normalize
+        ):
+            raise ValueError(
+                f"surrogate={SMOOTH!r} of sequences needs loss='hamming' and class_weight=None; "
+                f"received loss={self.loss!r}, class_weight={self.class_weight!r}. Use "
+                "surrogate='max-min' with other losses, or position_weight."
+            )
+        if not self._surrogate.cost.likelihood:
+            return
         given = {"class_weight": self.class_weight, "position_weight": position_weight}
         for name, value in given.items():
             if value is not None:
@@ -51,7 +70,31 @@ class ChainProbabilities(ChainWeights):
         return 1.0 / vars(self).get("temperature_", 1.0)
 
     def _sharp_weights(self, sharpness: float) -> np.ndarray:
+        """Weights in the exponents of probabilities; with smooth max-min those of transitions and
+        ends only, as its scores of labels are given."""
+        if self._is_smooth_max_min:
+            K = len(self.classes_)
+            tail = (K + 2 * bool(self.boundary_weights)) * K
+            return sharpness / self._surrogate.strength * self.weights_[-tail:]
         return self.weights_ if sharpness == 1.0 else sharpness * self.weights_
+
+    def _for_exponents(self, work: Any, chain: Any, sequences: Any, sharpness: float) -> None:
+        """Call ``work`` for chunks of sequences, with the scores in the exponents of probabilities.
+
+        Smooth max-min adds the expected losses of the best predictions to all scores.
+        """
+        if not self._is_smooth_max_min:
+            self._for_chunks(work, chain, sequences, sharpness)
+            return
+
+        def with_losses(part, rows, first, last):
+            playing = part._replace(loss_scale=np.ones(last - first))
+            scores = np.empty((last - first, len(self.classes_)))
+            strength, n = self._surrogate.strength, len(part.indptr) - 1
+            tilted_scores(playing, rows, self.weights_, strength, 0, n, scores)
+            work(part, GivenScores(sharpness * scores), first, last)
+
+        self._for_chunks(with_losses, chain, sequences)
 
     def _marginals(
         self, chain: Any, sequences: Any, sharpness: float
@@ -68,7 +111,7 @@ class ChainProbabilities(ChainWeights):
                 part, rows, weights, 0, n, marginals[first:last], log_sums[begin : begin + n]
             )
 
-        self._for_chunks(work, chain, sequences, sharpness)  # type: ignore[attr-defined]
+        self._for_exponents(work, chain, sequences, sharpness)
         return marginals, log_sums
 
     def predict_marginals(
@@ -78,8 +121,10 @@ class ChainProbabilities(ChainWeights):
 
         A labelling counts in proportion to ``exp(score)``; forbidden ones do not count, and labels
         that no allowed labelling has get exactly 0. With ``surrogate="crf"`` these are the
-        probabilities of the model. Margin surrogates do not estimate probabilities: there they
-        are scores between 0 and 1, and not calibrated before :meth:`calibrate`.
+        probabilities of the model, and so they are with "smooth-max-min", where the exponents are
+        ``(score + expected loss of the best predictions) / strength``. Margin surrogates do not
+        estimate probabilities: there they are scores between 0 and 1, and not calibrated before
+        :meth:`calibrate`.
 
         Parameters
         ----------
@@ -140,7 +185,7 @@ class ChainProbabilities(ChainWeights):
                 part, rows, weights, 0, n, codes[first:last], scores[begin : begin + n]
             )
 
-        self._for_chunks(work, chain, sequences, sharpness)  # type: ignore[attr-defined]
+        self._for_exponents(work, chain, sequences, sharpness)
         return scores - self._marginals(chain, sequences, sharpness)[1]
 
     def calibrate(self, X: Sequence[Any], y: Sequence[Any]) -> Any:
@@ -201,15 +246,25 @@ class ChainProbabilities(ChainWeights):
         if kind == "entropy":
             sums = np.add.reduceat(entr(marginals).sum(axis=1), chain.indptr[:-1])
             return sums / np.diff(chain.indptr)
-        best = self._best_labellings(chain, sequences, 2 if kind == "margin" else 1)[1]
-        shares = np.exp(self._sharpness * best - log_sums[:, None])
+        k, sharpness = 2 if kind == "margin" else 1, self._sharpness
+        best = self._best_labellings(chain, sequences, k, sharpness)[1]
+        shares = np.exp(best - log_sums[:, None])
         return 1.0 - (shares[:, 0] - shares[:, 1] if kind == "margin" else shares[:, 0])
 
     def _sums(self, X: Any, allowed: Any, partial_y: Any) -> tuple[np.ndarray, list[ChainSums]]:
         """Codes of the best labels of all positions, and the log sums of each sequence."""
         chain, sequences = self._prepare(X, allowed, partial_y)  # type: ignore[attr-defined]
         sharpness = self._sharpness
-        unary = sharpness * self._scores(sequences.stack())  # type: ignore[attr-defined]
+        if self._is_smooth_max_min:
+            unary = np.empty((int(chain.indptr[-1]), len(self.classes_)))
+
+            def work(part, rows, first, last):
+                unary[first:last] = rows.scores
+
+            self._for_exponents(work, chain, sequences, sharpness)
+            sharpness /= self._surrogate.strength
+        else:
+            unary = sharpness * self._scores(sequences.stack())  # type: ignore[attr-defined]
         if len(chain.allowed):
             unary = np.where(chain.allowed, unary, -np.inf)
         unary[chain.indptr[:-1]] += (
@@ -314,21 +369,26 @@ class ChainProbabilities(ChainWeights):
         return answers
 
     def _best_labellings(
-        self, chain: Any, sequences: Any, k: int
+        self, chain: Any, sequences: Any, k: int, sharpness: float | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Codes, scores and number of the k best; scores are minus infinity beyond the number."""
+        """Codes, scores and number of the k best; scores are minus infinity beyond the number. With
+        a sharpness, scores are those in the exponents of probabilities."""
         n, positions = len(chain.indptr) - 1, int(chain.indptr[-1])
         codes = np.empty((k, positions), np.int32)
         scores, counts = np.full((n, k), -np.inf), np.empty(n, np.int64)
+        weights = self.weights_ if sharpness is None else self._sharp_weights(sharpness)
 
         def work(part, rows, first, last):
             n = len(part.indptr) - 1
             begin = int(np.searchsorted(chain.indptr, first))
             some = slice(begin, begin + n)
             found = np.empty((k, last - first), np.int32)
-            best_labellings(part, rows, self.weights_, 0, n, found, scores[some], counts[some])
+            best_labellings(part, rows, weights, 0, n, found, scores[some], counts[some])
             codes[:, first:last] = found
 
-        self._for_chunks(work, chain, sequences)  # type: ignore[attr-defined]
+        if sharpness is None:
+            self._for_chunks(work, chain, sequences)
+        else:
+            self._for_exponents(work, chain, sequences, sharpness)
         scores[np.arange(k) >= counts[:, None]] = -np.inf
         return codes, scores, counts

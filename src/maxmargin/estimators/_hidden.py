@@ -100,7 +100,7 @@ class HiddenLabels(StructuredEstimator):
     ) -> Result:
         """Train with hidden parts of outputs; ``weigh`` returns the weights for the first start."""
         problem = model.problem
-        if problem.cost.smooth:
+        if problem.cost.likelihood:
             return self._solve_likelihood(problem, model.clamped, settings, validate)
 
         def starts() -> Iterator[np.ndarray]:

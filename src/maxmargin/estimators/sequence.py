@@ -40,12 +40,6 @@ from ._sequence_data import (
 )
 from .values import HammingLoss
 
-_NO_SMOOTH = (
-    "label sequences: its value has no closed form there (the best predictions at all positions "
-    "depend on each other through the transitions), and no iterative oracle is implemented. Use "
-    "surrogate='crf' for probabilities, or 'max-min'."
-)
-
 
 @documented(
     auto='"flow" for max-min and "accelerated" otherwise',
@@ -82,6 +76,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         max-margin:  S(x, y) = max_z [ L(z, y) + score(x, z) ] - score(x, y)
         max-min:     S(x, y) = max_mu [ min_nu E L(nu, mu) + score(x, mu) ] - score(x, y)
         crf:         S(x, y) = log sum_z exp(score(x, z)) - score(x, y) = -log p(y | x)
+        smooth-max-min: that of max-min with ``+ s H(mu)``, H the entropy, in the brackets
 
     over all labellings z that the constraints allow, and distributions mu over them. The CRF has
     probabilities (:meth:`predict_marginals`, :meth:`log_likelihood`) and no loss: ``loss`` makes no
@@ -90,10 +85,11 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
 
     Parameters
     ----------
-    surrogate : {"max-margin", "max-min", "crf"}, default="max-margin"
+    surrogate : {"max-margin", "max-min", "crf", "smooth-max-min"}, default="max-margin"
         Max-min is the consistent correction of max-margin; its nu predicts any label that is
         allowed at a position (whether it may follow its neighbours is not asked: the loss is a sum
-        over positions).
+        over positions). Smooth max-min, for ``loss="hamming"``, has probabilities too; s = 0.1, or
+        :class:`SmoothMaxMin`.
     loss : "hamming", array of shape (n_classes, n_classes), or HammingLoss, default="hamming"
         What a mistake at one position costs; ``loss[j, z]`` for label j when z is true, in the
         order of ``classes_``. The loss of a sequence is the sum over its positions; that of
@@ -148,7 +144,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     feature_min_count: int = 1
 
     _switches = (*StructuredEstimator._switches, "boundary_weights")
-    _traits = Chain.traits()._replace(refuses={SMOOTH: _NO_SMOOTH})
+    _traits = Chain.traits()
     _surrogates = ("max-margin", "max-min", "crf", SMOOTH)
     _share = SHARE_OF_SEQUENCES
 
@@ -190,8 +186,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         hamming = HammingLoss.of(self.loss)
         hamming.validate()
         min_count = check_integer("feature_min_count", self.feature_min_count, 1)
-        if self._surrogate.cost.smooth:
-            self._refuse_losses(position_weight)
+        self._refuse_losses(hamming, position_weight)
         data, classes, self.vectorizer_ = take_labelled(
             X, y, self.classes, sample_weight, self.hidden, min_count
         )

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from .parts import Maker, Part, PartState, Reply, Size, Threads, lost_among
-from .problem import TrainingProblem
+from .problem import MeanAnswer, TrainingProblem
 
 # Largest number of repetitions of a call with a new part in place of a lost one.
 _MOST_LOSSES = 3
@@ -106,7 +106,7 @@ class Crew:
         """A new part: at its last saved state, or at the truth, which is always feasible."""
         self.losses += 1
         self.engine.restart(k, self.makers[k])
-        if name in ("size", "mean_loss", "mean_square") or not self._begin:
+        if name in ("size", "mean_answer", "mean_square") or not self._begin:
             return
         solver, rngs = self._begin
         rng = rngs[k] if self.n_parts == 1 else np.random.RandomState(self._round)
@@ -204,11 +204,12 @@ class PartitionedProblem(TrainingProblem):
         """Mean over examples of the squared norms of all their rows."""
         return self.mean(self.crew.all("mean_square"))
 
-    def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Mean surrogate and its gradient."""
-        found = self.crew.all("mean_loss", weights)
-        slopes = [share * part for share, (_, part) in zip(self.shares, found, strict=True)]
-        return self.mean([loss for loss, _ in found]), total(slopes)
+    def mean_answer(self, weights: np.ndarray) -> MeanAnswer:
+        """Mean surrogate, its gradient and the error of the oracle."""
+        found = self.crew.all("mean_answer", weights)
+        slopes = [share * part.slopes for share, part in zip(self.shares, found, strict=True)]
+        loss, error = (self.mean([part[at] for part in found]) for at in (0, 2))
+        return MeanAnswer(loss, total(slopes), error)
 
     def signature(self) -> bytes | None:
         """Hash of the output spaces of all parts."""

@@ -47,6 +47,7 @@ class Iterate(NamedTuple):
     weights: np.ndarray
     value: float
     gradient: np.ndarray
+    error: float = 0.0  # of the oracle
 
 
 class Search(NamedTuple):
@@ -165,21 +166,22 @@ class LBFGS(Solver):
 
     def _look(self, problem, weights, bound: DualPoint | None):
         """Objective and gradient, and the bound improved by them."""
-        loss, slopes = problem.mean_loss(weights)
+        loss, slopes, error = problem.mean_answer(weights)
         if problem.clamped is not None:
             # Both sums contain the score of the truth, which cancels.
-            known, known_slopes = mean_gradient(problem, problem.clamped, weights)
+            known, known_slopes, _ = mean_gradient(problem, problem.clamped, weights)
             loss -= known
             add_vector(slopes, known_slopes, -1.0)
         else:
-            constant = loss - inner_product(slopes, weights) - _rounding(problem, weights)
+            constant = loss - error - inner_product(slopes, weights)
+            constant -= _rounding(problem, weights)
             new = DualPoint(constant, slopes * (-1.0 / problem.alpha))
             if bound is None:  # that of the truth: no loss, no slope
                 bound = DualPoint(0.0, np.zeros_like(slopes))
             bound = problem.better_mixture(bound, new)
         value = loss + problem.penalty(weights)
         add_vector(slopes, weights, problem.alpha)
-        return Iterate(weights, value, slopes), bound
+        return Iterate(weights, value, slopes, error), bound
 
     def advance(self, problem, state, steps):
         """One trial of the line search: one pass over the data."""
@@ -242,4 +244,4 @@ class LBFGS(Solver):
             dual = problem.dual_value(state.bound)
         else:
             dual = value - self.estimate(problem, state)
-        return state, [(state.at.weights, Evaluation(value, dual, 0.0))]
+        return state, [(state.at.weights, Evaluation(value, dual, state.at.error))]

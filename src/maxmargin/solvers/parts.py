@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._centre_kernel import mix_in
-from .problem import DualPoint
+from .problem import DualPoint, MeanAnswer
 
 
 class Size(NamedTuple):
@@ -207,8 +207,8 @@ class Part:
     def mean_square(self) -> float:
         return float(self.problem.mean_square())
 
-    def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        return self.problem.mean_loss(weights)
+    def mean_answer(self, weights: np.ndarray) -> MeanAnswer:
+        return self.problem.mean_answer(weights)
 
     def signature(self) -> bytes | None:
         return self.problem.signature()

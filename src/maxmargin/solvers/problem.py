@@ -24,10 +24,10 @@ from .._kernels.passes import Objective, Sums
 from ..features.kernels import KernelRows, squared_combination
 from ..features.rows import COEFFICIENTS, FEATURES, HASHED, FeatureRows
 from ..oracles.values import make_oracle
+from ..structures import chain_smooth  # noqa: F401  (its answers, for the kernels)
 from ..structures.entropy_chain import entropy_chain
 from ..structures.take import take_problem
 from ..structures.traits import Traits
-from ..surrogates.crf import BoundedCrf
 from ._gradient_kernel import add_vector, gradient_of_range
 from .groups import for_groups, in_threads
 from .outline import Outline
@@ -54,6 +54,14 @@ class DualPoint(NamedTuple):
 
     concave: float  # (1/W) sum s_i H_i, or a lower bound on it
     weights: np.ndarray
+
+
+class MeanAnswer(NamedTuple):
+    """Means over the answers of an oracle at some weights."""
+
+    loss: float  # the surrogate, or an upper bound on it
+    slopes: np.ndarray  # w(mu) of the answers, times -alpha: its gradient
+    error: float  # upper minus lower bounds
 
 
 def least_group(n_examples: int, n_parts: int) -> int:
@@ -130,9 +138,14 @@ class TrainingProblem(Outline):
         """Mean over examples of the squared norms of all their rows of features."""
         raise NotImplementedError
 
+    def mean_answer(self, weights: np.ndarray) -> MeanAnswer:
+        """Mean surrogate, its gradient and the error of the oracle, where it is smooth."""
+        raise NotImplementedError
+
     def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """Mean surrogate and its gradient, where it is smooth."""
-        raise NotImplementedError
+        loss, slopes, _ = self.mean_answer(weights)
+        return loss, slopes
 
     def with_truth(self, truth: Any) -> Any:
         """The same problem with other true outputs: dual points stay feasible, unless they hold
@@ -197,8 +210,8 @@ class TrainingProblem(Outline):
         return DualPoint((1.0 - step) * old.concave + step * new.concave, direction)
 
 
-def mean_gradient(problem: Any, structure: Any, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean surrogate and its gradient."""
+def mean_gradient(problem: Any, structure: Any, weights: np.ndarray) -> MeanAnswer:
+    """Mean surrogate and its gradient, over the outputs of a structure."""
     n, size = problem.n_examples, problem.n_weights
     parts = min(max(_NUMBERS_IN_PARTS // size, 2), _PARTS, n)
     bounds = np.unique(np.linspace(0, n, parts + 1).astype(np.int64))
@@ -206,17 +219,18 @@ def mean_gradient(problem: Any, structure: Any, weights: np.ndarray) -> tuple[fl
 
     def work(first, last):
         partial = np.zeros(size)
-        value = gradient_of_range(
+        value, error = gradient_of_range(
             problem.surrogate, structure, problem.rows, shares, weights, first, last, partial
         )
-        return value, partial
+        return value, partial, error
 
-    loss, slopes = 0.0, np.zeros(size)
+    loss, slopes, error = 0.0, np.zeros(size), 0.0
     ranges = list(zip(bounds[:-1], bounds[1:], strict=True))
-    for value, partial in in_threads(work, ranges, problem.n_threads):
+    for value, partial, more in in_threads(work, ranges, problem.n_threads):
         loss += value
+        error += more
         add_vector(slopes, partial, 1.0)
-    return loss, slopes
+    return MeanAnswer(loss, slopes, error)
 
 
 class Problem(TrainingProblem):
@@ -273,7 +287,7 @@ class Problem(TrainingProblem):
         changed = copy.copy(self)
         changed.structure = entropy_chain(self.structure, self.rows)
         changed.traits = changed.structure.traits()
-        changed.surrogate = BoundedCrf()
+        changed.surrogate = self.surrogate.bounded
         return changed
 
     def objective(self, oracle: Any = None) -> Objective:
@@ -343,8 +357,8 @@ class Problem(TrainingProblem):
         """Mean over examples of the squared norms of all their rows."""
         return float(self.rows.squares.sum()) / self.n_examples
 
-    def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
-        """Mean surrogate and its gradient."""
+    def mean_answer(self, weights: np.ndarray) -> MeanAnswer:
+        """Mean surrogate, its gradient and the error of the oracle."""
         return mean_gradient(self, self.structure, weights)
 
     def concave(self, blocks: Blocks | Atoms) -> float:

@@ -118,8 +118,9 @@ def _label_range(structure, i):
 def _work_size(structure, rows):
     longest = structure.longest
     # loss-augmented scores, then two sets of path scores, masked unaries and transitions; or
-    # masked unaries and transitions, then scratch for sums over all paths
-    size = (4 * longest + 4 * structure.n_labels + 4) * structure.n_labels + longest
+    # masked unaries and transitions, then scratch for sums over all paths; or two sets of scores,
+    # messages from both sides, and the scores before
+    size = (5 * longest + 4 * structure.n_labels + 4) * structure.n_labels + longest
     if longest > KEEP_PRODUCTS_UP_TO:
         size += (rows.n_inputs + 1) * structure.n_labels
     return size

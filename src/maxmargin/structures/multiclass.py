@@ -130,7 +130,8 @@ def _max_min(structure, i, scores, work, mu):
 
 @implements(generic.smooth_max_min, Multiclass)
 def _smooth_max_min(structure, strength, i, scores, work, mu):
-    return smooth_max_min_label(structure.loss, strength, scores, work, mu)
+    value = smooth_max_min_label(structure.loss, strength, scores, work, mu)
+    return value, value
 
 
 @implements(generic.strong_concavity, Multiclass)

@@ -257,7 +257,8 @@ def _smooth_max_min(structure, strength, i, scores, work, mu):
         share = min(max(share, 0.0), 1.0)
         lifted[k] = (scores[k] + share * cost) / strength
         lifted[n + k] = (scores[n + k] + (1.0 - share) * cost) / strength
-    return strength * generic.gibbs(structure, i, lifted, work[2 * n :], mu)
+    value = strength * generic.gibbs(structure, i, lifted, work[2 * n :], mu)
+    return value, value
 
 
 @implements(generic.strong_concavity, Multilabel)

@@ -51,6 +51,11 @@ class Crf(NamedTuple):
         """Properties that solvers need."""
         return Cost("crf", smooth=True, probabilities=True, likelihood=True, fills_blocks=True)
 
+    @property
+    def bounded(self) -> BoundedCrf:
+        """The same for blocks that store a bound on their entropy."""
+        return BoundedCrf()
+
 
 class BoundedCrf(NamedTuple):
     """The same for structures whose blocks store a lower bound on their entropy."""

@@ -12,7 +12,11 @@ bound, as max-min: with nu a distribution over predictions and y the most probab
     excess surrogate >= sum_j nu_j (expected loss of j - the smallest) >= nu_y * excess risk of y,
 
 hence ``excess risk <= k * excess surrogate`` for k predictions. Any nu gives an upper bound on the
-value, any mu a lower bound; the formulas of the structures are exact.
+value, any mu a lower bound. The formulas of classes and label sets are exact; for sequences both
+bounds meet after some sweeps (:mod:`maxmargin.structures.chain_smooth`).
+
+:class:`BoundedSmoothMaxMin` is for structures whose blocks store a lower bound on their entropy, as
+:class:`~maxmargin.surrogates.crf.BoundedCrf` is.
 
 References
 ----------
@@ -44,17 +48,49 @@ class SmoothMaxMin(NamedTuple):
         """Properties that solvers need."""
         return Cost(SMOOTH, smooth=True, probabilities=True, fills_blocks=True)
 
+    @property
+    def bounded(self) -> BoundedSmoothMaxMin:
+        """The same for blocks that store a bound on their entropy."""
+        return BoundedSmoothMaxMin(self.strength)
 
-@implements(generic.best_response, SmoothMaxMin)
+
+class BoundedSmoothMaxMin(NamedTuple):
+    """The same for structures whose blocks store a lower bound on their entropy."""
+
+    strength: float = STRENGTH
+
+    @property
+    def cost(self) -> Cost:
+        """Properties that solvers need."""
+        return SmoothMaxMin().cost
+
+
+@implements(generic.best_response, (SmoothMaxMin, BoundedSmoothMaxMin))
 def _best_response(surrogate, structure, i, scores, work, labels, mu):
-    value = generic.smooth_max_min(structure, surrogate.strength, i, scores, work, mu)
-    return value, value
+    return generic.smooth_max_min(structure, surrogate.strength, i, scores, work, mu)
 
 
 @implements(generic.concave_part, SmoothMaxMin)
 def _concave_part(surrogate, structure, i, mu, work):
     floor = generic.loss_floor(structure, i, mu, work)
     return floor + surrogate.strength * generic.entropy(structure, i, mu, work)
+
+
+@implements(generic.concave_part, BoundedSmoothMaxMin)
+def _bounded_concave_part(surrogate, structure, i, mu, work):
+    floor = generic.loss_floor(structure, i, mu, work)
+    return floor + surrogate.strength * generic.entropy_bound(structure, i, mu)
+
+
+@implements(generic.line_step, BoundedSmoothMaxMin)
+def _bounded_line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, work):
+    # The loss floor is concave: above its chord. The entropy as with a CRF.
+    distance = generic.distance_bound(structure, i, direction)
+    square = surrogate.strength * distance * distance
+    gain, bend = gap + 0.5 * square, curvature + square
+    gamma = 1.0 if gain >= bend else gain / bend
+    generic.raise_bound(structure, i, direction, 0.5 * (1.0 - gamma) * distance * distance)
+    return gamma
 
 
 @implements(generic.line_step, SmoothMaxMin)
@@ -69,7 +105,7 @@ def _line_step(surrogate, structure, i, mu, direction, gap, slope, curvature, wo
     return 1.0 if gain >= bend else gain / bend
 
 
-@implements(generic.block_maximum, SmoothMaxMin)
+@implements(generic.block_maximum, (SmoothMaxMin, BoundedSmoothMaxMin))
 def _block_maximum(surrogate, structure, rows, i, scores, mu, scale, work, out):
     return -np.inf
 
