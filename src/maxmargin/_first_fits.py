@@ -227,6 +227,7 @@ _TABLE: tuple[tuple[str, str, str, tuple[str, ...], str, Callable[[str], tuple[A
     ("SequenceLabeler", "sequence", "chains", _MARGINS, "dense csr dicts rbf", _sequences),
     ("TreeParser", "tree", "trees", _ALL, "words", _sentences),
     ("SequenceLabeler", "sequence", "chains of a CRF", ("crf",), "dense csr dicts rbf", _sequences),
+    ("SequenceLabeler", "sequence", "chains of a CRF", _SMOOTH, "dense csr", _sequences),
     ("MulticlassClassifier", "multiclass", "classes", _ALL, "dense csr rbf", _classes),
     ("OrdinalClassifier", "ordinal", "classes", _ALL, "dense csr rbf", _classes),
     ("MulticlassClassifier", "multiclass", "classes", _FURTHER, "dense csr", _classes),

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._labels import margin_costs
 from .._validation import check_integer, check_loss_matrix, check_n_jobs, is_text
 from ..features.kernels import GivenScores
-from ..features.rows import features_of, pack_rows
+from ..features.rows import features_of, pack_rows, scores_of
 from ..features.sequences import Sequences, open_sequences
 from ..solvers.problem import Problem
 from ..strengths import SHARE_OF_SEQUENCES
@@ -299,17 +299,26 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     def _for_chunks(
         self, work: Any, chain: Chain, sequences: Sequences, sharpness: float = 1.0
     ) -> None:
-        n_threads = check_n_jobs(self.n_jobs)
+        """Call ``work`` for a few sequences at a time, with the scores of their labels for rows, so
+        that what works with them is compiled once for all kinds of features."""
+        n_threads, bias, n_labels = check_n_jobs(self.n_jobs), 0.0, len(self.classes_)
         if self.kernel_ is None:
             bias = 1.0 if self.fit_intercept else 0.0
-            for_chunks(work, chain, sequences, bias, n_threads)
-            return
+        elif self.kernel_.name == "callable":  # which may not be made for threads
+            n_threads = 1
 
         def with_scores(chain, rows, first, last):
-            work(chain, GivenScores(sharpness * self._scores(features_of(rows))), first, last)
+            if self.kernel_ is None:
+                scores = np.empty((last - first, n_labels))
+                scores_of(rows, self.weights_, scores)
+                given = GivenScores(scores, rows.n_inputs)
+            else:
+                given = GivenScores(self._scores(features_of(rows)))
+            if sharpness != 1.0:
+                given.scores[:] *= sharpness
+            work(chain, given, first, last)
 
-        own_function = self.kernel_.name == "callable"  # which may not be made for threads
-        for_chunks(with_scores, chain, sequences, 0.0, 1 if own_function else n_threads)
+        for_chunks(with_scores, chain, sequences, bias, n_threads)
 
     def _decode(self, chain: Chain, sequences: Sequences) -> np.ndarray:
         """Codes of the best labels of all positions."""

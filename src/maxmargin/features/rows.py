@@ -223,6 +223,13 @@ def _score_fresh(rows, matrix, first, last, out):
             sum_rows(matrix, rows.indices, rows.data, 0, count, constant, rows.bias, scores)
 
 
+@compiled
+def scores_of(rows, weights, out):
+    """Write the scores of all rows."""
+    n = out.shape[1]
+    score_rows(rows, weights[: rows.n_inputs * n].reshape(rows.n_inputs, n), 0, len(out), out)
+
+
 @leaf
 def _is_dense(rows):
     return rows.indptr.shape[0] == 0
