@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from .._labels import LabelCodes
 from .._validation import check_choice, check_integer, is_text
-from ..features.kernels import GivenScores
+from ..features.scores import ScoreRows
 from ..features.sequences import take_list
 from ..structures.chain_best import best_labellings
 from ..structures.chain_smooth import tilted_scores
@@ -92,7 +92,7 @@ class ChainProbabilities(ChainWeights):
             scores = np.empty((last - first, len(self.classes_)))
             strength, n = self._surrogate.strength, len(part.indptr) - 1
             tilted_scores(playing, rows, self.weights_, strength, 0, n, scores)
-            work(part, GivenScores(sharpness * scores), first, last)
+            work(part, ScoreRows(sharpness * scores), first, last)
 
         self._for_chunks(with_losses, chain, sequences)
 
@@ -259,7 +259,7 @@ class ChainProbabilities(ChainWeights):
             unary = np.empty((int(chain.indptr[-1]), len(self.classes_)))
 
             def work(part, rows, first, last):
-                unary[first:last] = rows.scores
+                unary[first:last] = rows.values
 
             self._for_exponents(work, chain, sequences, sharpness)
             sharpness /= self._surrogate.strength

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._labels import margin_costs
 from .._validation import check_integer, check_loss_matrix, check_n_jobs, is_text
-from ..features.kernels import GivenScores
 from ..features.rows import features_of, pack_rows, scores_of
+from ..features.scores import ScoreRows
 from ..features.sequences import Sequences, open_sequences
 from ..solvers.problem import Problem
 from ..strengths import SHARE_OF_SEQUENCES
@@ -240,7 +240,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         )
 
         def right() -> float:
-            known = GivenScores(self._scores(data.X)) if rows is None else rows
+            known = ScoreRows(self._scores(data.X)) if rows is None else rows
             found = decode_all(chain, known, self.weights_, n_threads)
             return float(np.mean((found == data.truth)[~data.hidden]))
 
@@ -311,11 +311,11 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             if self.kernel_ is None:
                 scores = np.empty((last - first, n_labels))
                 scores_of(rows, self.weights_, scores)
-                given = GivenScores(scores, rows.n_inputs)
+                given = ScoreRows(scores, n_inputs=rows.n_inputs)
             else:
-                given = GivenScores(self._scores(features_of(rows)))
+                given = ScoreRows(self._scores(features_of(rows)))
             if sharpness != 1.0:
-                given.scores[:] *= sharpness
+                given.values[:] *= sharpness
             work(chain, given, first, last)
 
         for_chunks(with_scores, chain, sequences, bias, n_threads)

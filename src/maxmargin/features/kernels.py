@@ -26,7 +26,7 @@ from .._kernels.protocol import (
     row_product,
     score_rows,
 )
-from .._kernels.vector import add_scaled, copy, dot, sum_rows
+from .._kernels.vector import add_scaled, dot, sum_rows
 from .rows import COEFFICIENTS, FeatureRows, add_coefficients, products_of_pairs
 
 _UNKNOWN = np.inf  # marks a kernel value that was not needed yet
@@ -66,13 +66,6 @@ class KernelRows(NamedTuple):
     def for_reading(self) -> KernelRows:
         """The same rows for threads, which read the cache but do not write to it."""
         return self._replace(remembers=False)
-
-
-class GivenScores(NamedTuple):
-    """Rows whose scores are given; they need no weights."""
-
-    scores: np.ndarray
-    n_inputs: int = 0
 
 
 # --- values when needed ----------------------------------------------------------------------
@@ -173,7 +166,7 @@ def _add_kernel(rows, matrix, row, values, scale):
         add_scaled(matrix[rows.n_inputs - 1], values, scale * rows.bias)
 
 
-@implements(prefetch_rows, (KernelRows, GivenScores))
+@implements(prefetch_rows, KernelRows)
 def _prefetch_kernel(rows, first, last):
     pass  # a score reads more than the cache holds: the hardware prefetches a sequential read
 
@@ -193,9 +186,3 @@ def squared_combination(rows, matrix, first, last):
             score_rows(rows, matrix, row, row + 1, scores)
             total += dot(scores[0], matrix[row])
     return total
-
-
-@implements(score_rows, GivenScores)
-def _score_given(rows, matrix, first, last, out):
-    for row in range(first, last):
-        copy(out[row - first], rows.scores[row])

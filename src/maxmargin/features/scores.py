@@ -1,7 +1,7 @@
-"""Scores that somebody else computed, such as a network, in place of rows of features.
+"""Scores that were computed before, for instance by a network, in place of rows of features.
 
-A row *is* the scores of its labels (or arcs, pairs, elements), so there are no inputs and no
-weights of inputs; what is left of a weight vector are transitions. Adding a row writes a gradient.
+A row *is* the scores of its labels (or arcs, pairs, elements), so weights of inputs are not used;
+what is left of a weight vector are transitions. Adding a row writes a gradient.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ import numpy as np
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, score_rows
 
+_IN_ORDER = np.empty(0, np.int64)
+
 
 class ScoreRows(NamedTuple):
     """Row r is ``values[place[r]]``, or ``values[r]`` if ``place`` is empty."""
 
     values: np.ndarray  # (rows, labels), in single or double precision
-    place: np.ndarray
-    n_inputs: int = 0
+    place: np.ndarray = _IN_ORDER
+    n_inputs: int = 0  # of weights that are passed over
 
 
 @implements(score_rows, ScoreRows)
