@@ -79,7 +79,9 @@ def test_auto_is_one_function_of_the_problem(surrogate, traits, kernel, solver):
         (1 << 20, 1e-3, 0.005, 50, Flow()),
         (1 << 20, 1e-3, 0.005, 5001, PAIRWISE),
         (1 << 20, 1e-3, 0.2, 50, PAIRWISE),
-        (1 << 20, 1e-2, 0.005, 50, PAIRWISE),
+        (1 << 20, 1e-2, 0.005, 50, Flow()),
+        (1 << 20, 1e-2, 0.005, 1000, PAIRWISE),
+        (1 << 20, 1e-1, 0.005, 50, PAIRWISE),
         (1 << 10, 1e-3, 0.005, 50, PAIRWISE),
     ],
 )

@@ -17,7 +17,6 @@ Lin, Mairal, Harchaoui. A universal catalyst for first-order optimization. NeurI
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,10 +58,21 @@ class AcceleratedState(NamedTuple):
     calm: float  # factor of the bounds on the inertia: decreases when the gap stops shrinking
     apart: float = 0.0  # alpha/2 |w - w(mu)|^2 when the centre moved
 
-    weights = property(attrgetter("inner.weights"))
-    dual = property(attrgetter("inner.dual"))
-    calls = property(attrgetter("inner.calls"))
-    pending = property(attrgetter("inner.pending"))
+    @property
+    def weights(self) -> np.ndarray:
+        return self.inner.weights
+
+    @property
+    def dual(self) -> Any:
+        return self.inner.dual
+
+    @property
+    def calls(self) -> int:
+        return self.inner.calls
+
+    @property
+    def pending(self) -> np.ndarray:
+        return self.inner.pending
 
 
 class Accelerated(Wrapper):

@@ -39,8 +39,14 @@ _CORRECTED_TOL = 1e-4
 # second, a share of the mean squared norm of an example, and up to as many examples. On 3000
 # sentences of CoNLL-2000 to a gap of 0.1 %, flows against pairwise steps take 7 s and 4 s at the
 # default strength (a fifth), 11 s each at a tenth of it, 13 s and 46 s at a fortieth; on all 8936
-# at a hundredth 156 s and 47 s. To 1 % they are as fast or slower.
+# at a hundredth 156 s and 47 s.
 _FLOW_TOL, _FLOW_STRENGTH, _FLOW_EXAMPLES = 5e-3, 0.01, 5000
+# Up to this larger tolerance they are faster if the strength times the number of examples is below
+# the second number, and up to as many examples. To 1 %, 1000 sentences at a tenth of the default
+# strength (product 1.6): 1.6 s and 2.7 s; 2000 (3.2): 3.2 and 4.4 s; 3000 (4.7): 7.5 and 6.1 s, at
+# a thirtieth (1.4): 7.7 and 12.9 s; 4500 at a thirtieth (2.1): 18.5 and 15.7 s. Tags of 1500
+# sentences of EWT (2.7): 1.8 and 5.4 s; of 3500 at a thirtieth (2.5): 5.1 and 10.7 s.
+_LOOSE_FLOW_TOL, _LOOSE_FLOW_PRODUCT, _LOOSE_FLOW_EXAMPLES = 0.02, 4.0, 4000
 # Only with many weights: a round of an acceleration reads far more weights than the examples have.
 _MANY_WEIGHTS = 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
@@ -73,11 +79,14 @@ def choose(problem: Any) -> Solver:
 
 def _suits_flow(problem: Any) -> bool:
     known = problem.n_weights > _MANY_WEIGHTS and not problem.in_kernel_space
-    if not known or problem.tolerance >= _FLOW_TOL or problem.n_examples > _FLOW_EXAMPLES:
+    if not known or problem.tolerance >= _LOOSE_FLOW_TOL or Flow().missing(problem):
         return False
-    if Flow().missing(problem):
-        return False
-    return problem.alpha * problem.total_weight < _FLOW_STRENGTH * problem.mean_square()
+    most, limit = _FLOW_EXAMPLES, _FLOW_STRENGTH
+    if problem.tolerance >= _FLOW_TOL:
+        most = _LOOSE_FLOW_EXAMPLES
+        limit = min(limit, _LOOSE_FLOW_PRODUCT / problem.n_examples)
+    strength = problem.alpha * problem.total_weight
+    return problem.n_examples <= most and strength < limit * problem.mean_square()
 
 
 def _averaged(solver: Solver, problem: Any) -> Solver:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from .base import (
     Candidate,
@@ -25,10 +26,21 @@ class AveragedState(NamedTuple):
     rounds: int
     ratio: float  # of the true gap to its estimate, at the last check
 
-    weights = property(attrgetter("inner.weights"))
-    dual = property(attrgetter("inner.dual"))
-    calls = property(attrgetter("inner.calls"))
-    pending = property(attrgetter("inner.pending"))
+    @property
+    def weights(self) -> np.ndarray:
+        return self.inner.weights
+
+    @property
+    def dual(self) -> Any:
+        return self.inner.dual
+
+    @property
+    def calls(self) -> int:
+        return self.inner.calls
+
+    @property
+    def pending(self) -> np.ndarray:
+        return self.inner.pending
 
 
 class Averaged(Wrapper):
