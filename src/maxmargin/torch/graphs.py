@@ -232,9 +232,7 @@ class FactorGraphs(Structure):
         rows = mu - truth
         if factors is not None:
             rows *= np.repeat(factors, batch.rows)
-        none = torch.zeros((1, 0), dtype=torch.float64)
-        slopes = torch.from_numpy(rows[:, None]).to(batch.scores.dtype)
-        return torch.from_numpy(upper), torch.from_numpy(lower), slopes, none
+        return Found(upper, lower, rows[:, None].astype(batch.values.dtype), batch.weights)
 
     def _exact(self, part: _Part, max_min: bool, rounds: int, bracket: bool) -> Any:
         """Graphs of pairs without cycles: the best labelling is the solution."""
