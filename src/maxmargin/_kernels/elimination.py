@@ -29,7 +29,6 @@ from .chunks import (
 )
 from .jit import leaf
 from .maxima import _fold, _larger
-from .vector import copy
 
 # A matrix with a pivot below this, relative to its entries, has an inverse that is not accurate.
 _SINGULAR = 1e-8
@@ -108,8 +107,8 @@ def _types_fit(matrix, left, right, one, other) -> bool:
 
 @intrinsic
 def _combine(typingctx, matrix, left, right, i, one, other):
-    """``one -= left @ matrix`` and ``other -= right @ matrix`` over the rows before i, where the
-    columns before i of ``one`` and ``other`` are taken to be 0."""
+    """``one = left - left @ matrix`` and ``other = right - right @ matrix`` over the rows before i;
+    the first terms are 0 in the columns before i."""
     if not _types_fit(matrix, left, right, one, other):
         return None
 
@@ -118,7 +117,7 @@ def _combine(typingctx, matrix, left, right, i, one, other):
 
         def emit(places):
             sums = []
-            for row in pair.rows:
+            for row in pair.factors:
                 for place in places:
                     later = pair.columns(">=", place)
                     known = _load(builder, row.data, place, 8)
@@ -143,10 +142,8 @@ def _combine(typingctx, matrix, left, right, i, one, other):
 
 @intrinsic
 def _solve(typingctx, matrix, left, right, i, one, other, numbers):
-    """Solve with the block of both rows at i, whose columns are taken to be those of the identity.
-
-    ``numbers`` are p, q, u, l: ``other = q other - l one``, then ``one = p one - u other``.
-    """
+    """``other = q right - l left`` and ``one = p left - u other`` for the numbers p, q, u, l, where
+    the columns i and i + 1 of ``left`` and ``right`` are taken to be those of the identity."""
     if not _types_fit(matrix, left, right, one, other):
         return None
 
@@ -157,7 +154,7 @@ def _solve(typingctx, matrix, left, right, i, one, other, numbers):
         def emit(places):
             for place in places:
                 chunks = []
-                for which, row in enumerate(pair.rows):
+                for which, row in enumerate(pair.factors):
                     chunk = _load(builder, row.data, place, 8)
                     for after in (0, 1):
                         unit = _constant(1.0 if after == which else 0.0)
@@ -210,6 +207,15 @@ def _spread(typingctx, matrix, left, right, i, one, other):
 
 
 @leaf
+def _is_bounded(matrix, i):
+    """Whether the inverse of the first i rows is not too large."""
+    corner = 0.0
+    for r in range(i):
+        corner = max(corner, abs(matrix[r, r]))
+    return corner <= 1.0 / _SINGULAR**2
+
+
+@leaf
 def invert(matrix, factors):
     """Replace a matrix by its inverse; returns the log of its determinant.
 
@@ -229,28 +235,22 @@ def invert(matrix, factors):
     for i in range(0, n, 2):
         # rows before i hold the inverse of their block, and this times the columns after it
         one, other = matrix[i], matrix[i + 1]
-        copy(left, one)
-        copy(right, other)
-        _combine(matrix, left, right, i, one, other)
-        first, above, below = one[i], one[i + 1], other[i]
-        inverse = 1.0 / first
-        second = other[i + 1] - below * inverse * above
-        if not (first > _SINGULAR and second > _SINGULAR):
+        _combine(matrix, one, other, i, left, right)
+        first, above, below = left[i], left[i + 1], right[i]
+        block = first * right[i + 1] - above * below
+        if not (first > _SINGULAR and block > _SINGULAR * first):
             return -np.inf
-        share = 1.0 / second
-        numbers = (inverse, share, above * inverse, share * below * inverse)
-        product *= first * second
+        inverse, share = 1.0 / first, first / block
+        numbers = (inverse, share, above * inverse, below / block)
+        product *= block
         if product < _SMALL or product > 1.0 / _SMALL:
             log_det += np.log(product)
             product = 1.0
-        corner = 0.0
-        for r in range(i):
-            row = matrix[r]
-            left[r], right[r] = row[i], row[i + 1]
-            corner = max(corner, abs(row[r]))
-        if corner > 1.0 / _SINGULAR**2:
-            return -np.inf
         _solve(matrix, left, right, i, one, other, numbers)
+        if i % 8 == 0 and not _is_bounded(matrix, i):
+            return -np.inf
+        for r in range(i):
+            left[r], right[r] = matrix[r, i], matrix[r, i + 1]
         _spread(matrix, left, right, i, one, other)
     return log_det + np.log(product)
 

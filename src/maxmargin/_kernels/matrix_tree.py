@@ -36,6 +36,8 @@ from .vector import add_scaled, to_line
 
 # Marginals of a word whose sum differs from 1 by more than this are not accurate.
 _ACCURATE = 1e-11
+# Such a difference is rounding, and not corrected.
+_ROUNDING = 1e-14
 # Logarithm of the factor that makes a second arc from the root impossible.
 _ONE_ROOT = -3e4
 
@@ -115,7 +117,8 @@ def read_marginals(arcs, single_root, inverse, mu):
         if lowest < 0.0:
             for h in range(n + 1):
                 into[h] = max(into[h], 0.0)
-        add_scaled(into, into, 1.0 / total - 1.0)
+        if abs(total - 1.0) > _ROUNDING:
+            add_scaled(into, into, 1.0 / total - 1.0)
     return True
 
 

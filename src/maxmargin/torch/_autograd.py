@@ -48,20 +48,28 @@ class TotalLoss(torch.autograd.Function):
         found = losses(factors)
         bounds.append(found)
         ctx.batch, ctx.losses, ctx.smooth, ctx.factors = batch, losses, smooth, factors
-        ctx.rows, ctx.total = found.rows, found.weights.sum(0)
+        ctx.found = found
         ctx.save_for_backward(scores, *shared)
         return batch.per_example(factors.dot(found.upper))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
         """Gradients times that of the sum."""
-        batch = ctx.batch
         if ctx.smooth and torch.is_grad_enabled():
             factors = grad.cpu() * torch.from_numpy(ctx.factors)
             return None, None, None, None, None, *_slopes(ctx, ctx.losses(None), factors)
-        factor = grad.item()
-        slopes = batch.as_scores(ctx.rows * factor), *batch.split(ctx.total * factor)
-        return None, None, None, None, None, *slopes
+        # The gradient of the scores is given away: a second call computes it again.
+        found, ctx.found = ctx.found, None
+        if found is None:
+            _ = ctx.saved_tensors  # raises an error if scores were changed meanwhile
+            found = ctx.losses(ctx.factors)
+        batch, factor = ctx.batch, grad.item() * ctx.batch.factor
+        if factor != 1.0:
+            np.multiply(found.rows, factor, out=found.rows)
+        slopes = batch.as_scores(found.rows)
+        if not batch.shared:
+            return None, None, None, None, None, slopes
+        return None, None, None, None, None, slopes, *batch.split(found.weights.sum(0) * factor)
 
 
 def _slopes(ctx: Any, found: Found, grad: Tensor) -> tuple[Tensor, ...]:

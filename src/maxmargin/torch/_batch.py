@@ -96,9 +96,7 @@ class Batch(NamedTuple):
         return rows.view(self.scores.shape).to(self.scores)
 
     def as_scores(self, rows: np.ndarray) -> Tensor:
-        """Rows as gradients of the scores, which they have the precision of."""
-        if self.factor != 1.0:
-            rows *= self.factor
+        """Rows in the form of the scores, which have the same precision."""
         return self._on_device(torch.from_numpy(rows.reshape(self.scores.shape)))
 
     def _on_device(self, tensor: Tensor) -> Tensor:
