@@ -18,6 +18,7 @@ from .._kernels.batches import (
     batch_gibbs,
     batch_surrogates,
 )
+from .._kernels.best_outputs import batch_best_outputs
 from .._kernels.passes import Objective
 from ..features.scores import ScoreRows
 from ..structures.chain import best_paths
@@ -227,6 +228,18 @@ class Batch(NamedTuple):
             batch_decodings(self.structure, given, self.weights, labels, values, first, last)
 
         over_examples(work, self.n, self.operations)
+        return labels, values
+
+    def best_outputs(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels of the k best outputs, -1 where there are fewer, and their scores."""
+        labels = np.full((k, len(self.structure.truth)), -1, np.int32)
+        values = np.empty((self.n, k))
+        given = self._rows()
+
+        def work(first: int, last: int) -> None:
+            batch_best_outputs(self.structure, given, self.weights, labels, values, first, last)
+
+        over_examples(work, self.n, k * float(self.layout.longest) * self.operations)
         return labels, values
 
     def best_paths(self) -> np.ndarray:

@@ -124,10 +124,8 @@ class Structure:
 
     def topk(self, batch: Batch, k: int) -> tuple[list[Any], Tensor]:
         """The k best outputs of each example, and their scores."""
-        raise ValueError(
-            "topk takes 'multiclass', 'ordinal', 'multilabel' and 'chain'; received structure "
-            f"{self.name!r}."
-        )
+        labels, values = batch.best_outputs(k)
+        return [self.form(batch, each) for each in labels], batch.per_example(values)
 
     def transitions(self, batch: Batch, weights: Tensor) -> Tensor:
         """Marginals of pairs of neighbours, among those of the weights of each example."""

@@ -155,8 +155,7 @@ class Chain(Structure):
             best_labellings(batch.structure, rows, weights, first, last, labels, values, counts)
 
         over_examples(work, batch.n, k * batch.operations)
-        found = torch.from_numpy(values).to(batch.scores)
-        return [self.form(batch, each) for each in labels], found
+        return [self.form(batch, each) for each in labels], batch.per_example(values)
 
     def transitions(self, batch, weights):
         """Expected number of each transition."""

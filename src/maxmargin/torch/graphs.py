@@ -282,6 +282,10 @@ class FactorGraphs(Structure):
             raise ValueError(f"No labelling of example {bad} was found that satisfies its counts.")
         return found.labels
 
+    def topk(self, batch, k):
+        """Refuse: the local polytope has no exact argmax."""
+        raise ValueError("topk takes structures with an exact decode; factor graphs have none.")
+
     def form(self, batch, labels):
         """States of all variables, flat or a list as the scores."""
         found = torch.from_numpy(labels.astype(np.int64)).to(batch.device)

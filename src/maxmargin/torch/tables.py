@@ -280,5 +280,6 @@ class Subset(Structure):
         """True for the chosen elements, in the form of the scores."""
         packed = batch.structure
         chosen = np.zeros(int(packed.elements[-1]), bool)
-        chosen[labels + np.repeat(packed.elements[:-1], np.diff(packed.indptr))] = True
+        places = labels + np.repeat(packed.elements[:-1], np.diff(packed.indptr))
+        chosen[places[labels >= 0]] = True  # below 0: there is no such output
         return batch.layout.per_position(torch.from_numpy(chosen).to(batch.device), False)
