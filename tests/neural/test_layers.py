@@ -64,7 +64,7 @@ def test_gradients_of_extreme_scores():
         assert torch.isfinite(slope).all()
 
 
-@pytest.mark.parametrize("name", ("multiclass", "multilabel", "chain", "chain constrained"))
+@pytest.mark.parametrize("name", MAKERS)
 def test_topk_are_the_best_outputs(name):
     case = make_case(name)
     k = len(case.outputs) + 2
@@ -73,13 +73,27 @@ def test_topk_are_the_best_outputs(name):
     torch.testing.assert_close(values[0, :-2], order.values)
     assert torch.isinf(values[0, -2:]).all()
     for place, output in enumerate(order.indices.tolist()):
-        assert tuple(labels[place].reshape(-1).tolist()) == case.outputs[output]
-    assert (labels[-1] == -1).all()
+        assert tuple(labels[place].reshape(-1).long().tolist()) == case.outputs[output]
+    assert (labels[-1] == (0 if name == "subset" else -1)).all()
 
 
-def test_topk_names_the_structures_that_have_it():
-    with pytest.raises(ValueError, match="topk takes 'multiclass', 'ordinal', 'multilabel' and 'c"):
-        topk(torch.zeros(1, 3, 3), "permutation", 2)
+@pytest.mark.parametrize("structure", ("permutation", "arborescence"))
+def test_topk_of_ragged_batches(structure):
+    """Fewer outputs than k, and more, in one batch; few of many outputs."""
+    generator = torch.Generator().manual_seed(0)
+    wide = int(structure == "arborescence")
+    tables = [torch.randn(n, n + wide, generator=generator) for n in (2, 1, 6)]
+    labels, values = topk(tables, structure, 5)
+    for i, table in enumerate(tables):
+        (alone, own), n = topk(table[None], structure, 5), int((values[i] > -torch.inf).sum())
+        torch.testing.assert_close(values[i], own[0])
+        seen = {tuple(each[i].tolist()) for each in labels[:n]}
+        assert n == len(seen) == min(5, 2 if i == 0 else 1 if i == 1 else 5)
+        for place in range(n):
+            assert labels[place][i].tolist() == alone[place][0].tolist()
+            total = table.gather(1, labels[place][i][:, None]).sum()
+            torch.testing.assert_close(values[i, place], total)
+        assert all((each[i] == -1).all() for each in labels[n:])
 
 
 def test_sums_over_many_permutations_are_refused():

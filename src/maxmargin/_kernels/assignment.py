@@ -97,6 +97,15 @@ def _augment(weights, u, v, match, columns, distance, before, scanned, row):
 
 
 @leaf
+def forbid_others(part, width, scores):
+    """Forbid the other entries of the row of a flat table that a part is in."""
+    begin = part // width * width
+    for other in range(begin, begin + width):
+        if other != part:
+            scores[other] = -np.inf
+
+
+@leaf
 def best_weight(weights, work):
     """Weight of the best permutation; minus infinity if every permutation is forbidden.
 

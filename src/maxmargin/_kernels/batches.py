@@ -42,7 +42,7 @@ class Bounds(NamedTuple):
 
 
 @inner
-def _own(weights, i):
+def own_weights(weights, i):
     """The weights of a block."""
     return weights[i if weights.shape[0] > 1 else 0]
 
@@ -58,7 +58,7 @@ def batch_surrogates(objective, rows, weights, slopes, bounds, first, last):
         size = generic.block_size(structure, i)
         low, high = generic.label_range(structure, i)
         scores, answer, truth = buffers[0, :size], buffers[1, :size], buffers[2, :size]
-        generic.score_block(structure, rows, _own(weights, i), i, scores)
+        generic.score_block(structure, rows, own_weights(weights, i), i, scores)
         upper, lower = generic.answer(
             objective.oracle, objective.surrogate, structure, i, scores, work,
             labels[: high - low], answer,
@@ -79,7 +79,7 @@ def batch_gibbs(structure, rows, weights, marginals, values, entropies, first, l
     for i in range(first, last):
         size = generic.block_size(structure, i)
         scores, mu = buffers[0, :size], buffers[1, :size]
-        generic.score_block(structure, rows, _own(weights, i), i, scores)
+        generic.score_block(structure, rows, own_weights(weights, i), i, scores)
         values[i] = generic.gibbs(structure, i, scores, work, mu)
         entropies[i] = max(values[i] - dot(scores, mu), 0.0)
         generic.add_block(structure, marginals.rows, marginals.weights[i], i, mu, 1.0)
@@ -95,8 +95,8 @@ def batch_changes(structure, rows, weights, along, along_weights, changes, first
     for i in range(last - 1, first - 1, -1):
         size = generic.block_size(structure, i)
         scores, direction, change = buffers[0, :size], buffers[1, :size], buffers[2, :size]
-        generic.score_block(structure, rows, _own(weights, i), i, scores)
-        generic.score_block(structure, along, _own(along_weights, i), i, direction)
+        generic.score_block(structure, rows, own_weights(weights, i), i, scores)
+        generic.score_block(structure, along, own_weights(along_weights, i), i, direction)
         if not generic.gibbs_change(structure, i, scores, direction, work, change):
             failed = i
         generic.add_block(structure, changes.rows, changes.weights[i], i, change, 1.0)
@@ -113,7 +113,7 @@ def batch_draws(structure, rows, weights, uniforms, labels, first, last):
     for i in range(last - 1, first - 1, -1):
         scores = buffer[: generic.block_size(structure, i)]
         low, high = generic.label_range(structure, i)
-        generic.score_block(structure, rows, _own(weights, i), i, scores)
+        generic.score_block(structure, rows, own_weights(weights, i), i, scores)
         if not generic.draw(structure, i, scores, uniforms[i], work, labels[low:high]):
             failed = i
     return failed
@@ -127,15 +127,5 @@ def batch_decodings(structure, rows, weights, labels, values, first, last):
     for i in range(first, last):
         scores = buffer[: generic.block_size(structure, i)]
         low, high = generic.label_range(structure, i)
-        generic.score_block(structure, rows, _own(weights, i), i, scores)
+        generic.score_block(structure, rows, own_weights(weights, i), i, scores)
         values[i] = generic.decode(structure, i, scores, work, labels[low:high])
-
-
-@compiled
-def add_rows(matrix, out):
-    """Overwrite a vector by the sum of the rows of a matrix."""
-    for k in range(out.shape[0]):
-        total = 0.0
-        for r in range(matrix.shape[0]):
-            total += matrix[r, k]
-        out[k] = total

@@ -28,68 +28,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from .elimination import even, invert, padded, weigh_differences
 from .exponential import exp_row
 from .jit import leaf
 from .maxima import largest
-from .vector import combine_rows, spread_row, sum_rows, to_line
+from .vector import add_scaled, to_line
 
 # Marginals of a word whose sum differs from 1 by more than this are not accurate.
 _ACCURATE = 1e-11
-# A Laplacian with a pivot below this, relative to its arcs, has marginals that are not accurate.
-_SINGULAR = 1e-8
-# Products of pivots stay between this and its inverse.
-_SMALL = 1e-200
+# Such a difference is rounding, and not corrected.
+_ROUNDING = 1e-14
 # Logarithm of the factor that makes a second arc from the root impossible.
 _ONE_ROOT = -3e4
 
 
 @leaf
-def padded(n):
-    """Length of the rows of a square matrix here: whole vectors of 8 numbers, zero after n."""
-    return (n + 7) // 8 * 8
-
-
-@leaf
 def matrix_tree_work(n):
     """Length of the scratch vector of the functions here, for n words."""
-    return n * (n + 1) + (n + 1) * padded(n) + 8
-
-
-@leaf
-def invert(matrix, factors):
-    """Replace a matrix by its inverse; returns the log of its determinant.
-
-    Returns minus infinity if it is nearly singular; the matrix is then meaningless. Gauss-Jordan by
-    rows, without pivoting: the matrix must be a Laplacian of :func:`laplacian`, whose leading
-    minors are positive and whose triangular factors are bounded. Rows are padded by zeros.
-    """
-    n = matrix.shape[0]
-    log_det, product = 0.0, 1.0
-    for i in range(n):
-        # rows before i hold the inverse of their block, and this times the columns after it
-        row = matrix[i]
-        for c in range(i):
-            factors[c] = -row[c]
-            row[c] = 0.0
-        combine_rows(matrix, None, factors, 0, i, row)
-        pivot = row[i]
-        if not pivot > _SINGULAR:
-            return -np.inf
-        product *= pivot
-        if product < _SMALL or product > 1.0 / _SMALL:
-            log_det += np.log(product)
-            product = 1.0
-        row[i] = 1.0
-        sum_rows(matrix, None, factors, 0, 0, row, 1.0 / pivot, row)
-        corner = 0.0
-        for r in range(i):
-            factors[r] = -matrix[r, i]
-            matrix[r, i] = 0.0
-            corner = max(corner, abs(matrix[r, r]))
-        if corner > 1.0 / _SINGULAR**2:
-            return -np.inf
-        spread_row(matrix, None, factors, 0, i, row, 1.0)
-    return log_det + np.log(product)
+    return n * (n + 1) + (even(n) + 2) * padded(n) + 8
 
 
 @leaf
@@ -124,9 +80,13 @@ def scaled_arcs(table, single_root, arcs):
 
 @leaf
 def laplacian(arcs, single_root, matrix):
-    """The transpose of T, with rows padded by zeros; arcs from words to themselves must be 0."""
+    """The transpose of T, padded as :func:`invert` expects; arcs from words to themselves must be
+    0."""
     n = arcs.shape[0]
     matrix[:, n:] = 0.0
+    if matrix.shape[0] > n:
+        matrix[n] = 0.0
+        matrix[n, n] = 1.0
     for d in range(n):
         row = arcs[d]
         total = 0.0 if single_root else row[0]
@@ -142,29 +102,23 @@ def read_marginals(arcs, single_root, inverse, mu):
     """Marginals from the transposed inverse; False if they are not accurate."""
     n = arcs.shape[0]
     for d in range(n):
-        row, column, into = arcs[d], inverse[d], mu[d]
-        corner = column[d]
-        at_root = corner
-        if single_root:
-            at_root = 0.0
-            for c in range(n):
-                at_root += column[c]
-            at_root /= n
-        into[0] = row[0] * at_root
-        total = lowest = into[0]
-        for h in range(n):
-            value = row[h + 1] * (corner - column[h])
-            into[h + 1] = value
-            total += value
-            lowest = min(lowest, value)
-        size = max(abs(into[0]), abs(corner))  # of the numbers subtracted: arcs are at most 1
+        row, into = arcs[d], mu[d]
+        corner = inverse[d, d]
+        total, lowest, column = weigh_differences(row[1:], inverse[d, :n], corner, into[1:])
+        at_root = row[0] * (column / n if single_root else corner)
+        into[0] = at_root
+        total += at_root
+        size = max(abs(at_root), abs(corner))  # of the numbers subtracted: arcs are at most 1
         if not (abs(total - 1.0) <= _ACCURATE and size * 1e-16 <= _ACCURATE):
             return False
+        lowest = min(lowest, at_root)
         if lowest < -_ACCURATE:
             return False
-        share = 1.0 / total
-        for h in range(n + 1):
-            into[h] = max(into[h], 0.0) * share
+        if lowest < 0.0:
+            for h in range(n + 1):
+                into[h] = max(into[h], 0.0)
+        if abs(total - 1.0) > _ROUNDING:
+            add_scaled(into, into, 1.0 / total - 1.0)
     return True
 
 
@@ -192,12 +146,13 @@ def tree_marginals(table, single_root, work, mu):
     size = n * (n + 1)
     arcs = work[:size].reshape(n, n + 1)
     room = work[size + to_line(work[size:]) :]
-    matrix = room[: n * padded(n)].reshape(n, padded(n))
+    square = even(n) * padded(n)
+    matrix = room[:square].reshape(even(n), padded(n))
     scale = scaled_arcs(table, single_root, arcs)
     if scale == -np.inf:
         return -np.inf
     laplacian(arcs, single_root, matrix)
-    log_det = invert(matrix, room[n * padded(n) :])
+    log_det = invert(matrix, room[square:])
     if log_det > -np.inf and read_marginals(arcs, single_root, matrix, mu):
         return scale + log_det
     return careful_marginals(table, single_root, work, mu)

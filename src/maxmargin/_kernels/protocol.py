@@ -172,6 +172,11 @@ def output_parts(structure, i, labels, parts):
     """Write the indices of the parts of an output (some maybe twice); returns their number."""
 
 
+def fix_part(structure, i, part, scores):
+    """Change scores such that :func:`decode` finds an output with a part, if there is one."""
+    _must_be_compiled("fix_part")
+
+
 def add_gram(structure, rows, i, direction, scale, scores):
     """``scores += scale * Phi(x_i)' Phi(x_i) direction``: the change of the scores of a block when
     the weights move along its own direction. Returns False where this is expensive."""

@@ -18,6 +18,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.arborescence import arborescence_work, best_tree, masked_table
+from .._kernels.assignment import forbid_others
 from .._kernels.game import game_work
 from .._kernels.jit import compiled, implements, leaf
 from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
@@ -158,6 +159,11 @@ def _decode(structure, i, scores, work, labels):
     for d in range(m):
         total += scores[d * (m + 1) + labels[d]]
     return total
+
+
+@implements(generic.fix_part, Arborescence)
+def _fix_part(structure, i, part, scores):
+    forbid_others(part, words_of(structure, i) + 1, scores)
 
 
 @implements(generic.output_parts, Arborescence)

@@ -8,14 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from .._kernels import protocol as generic
+from .._kernels.elimination import even, invert, padded
 from .._kernels.jit import implements, leaf
-from .._kernels.matrix_tree import (
-    invert,
-    laplacian,
-    padded,
-    read_marginals,
-    scaled_arcs,
-)
+from .._kernels.matrix_tree import laplacian, read_marginals, scaled_arcs
 from .._kernels.permanent import permanent_work, permutation_marginals
 from .._kernels.subsets import subset_marginals
 from .._kernels.sum_product import forward_step, normalise_last
@@ -182,7 +177,7 @@ def _chain(structure, i, scores, direction, work, out):
 @implements(generic.change_work, Arborescence)
 def _work_trees(structure):
     m = structure.longest
-    return 3 * m * (m + 1) + (3 * m + 1) * padded(m)
+    return 3 * m * (m + 1) + (3 * even(m) + 2) * padded(m)
 
 
 @leaf
@@ -208,12 +203,13 @@ def _trees(structure, i, scores, direction, work, out):
     # matrices are transposed.
     m = words_of(structure, i)
     size, width = m * (m + 1), padded(m)
-    square = m * width
+    rows = even(m)
+    square = rows * width
     table, arcs = work[:size].reshape(m, m + 1), work[size : 2 * size].reshape(m, m + 1)
     moves = work[2 * size : 3 * size].reshape(m, m + 1)
     rest = work[3 * size :]
-    inverse, moved = rest[:square].reshape(m, width), rest[square : 2 * square].reshape(m, width)
-    product = rest[2 * square : 3 * square].reshape(m, width)
+    squares = rest[: 3 * square].reshape(3, rows, width)
+    inverse, moved, product = squares[0], squares[1], squares[2]
     mu = out.reshape(m, m + 1)
     masked_table(scores, structure.allowed, structure.parts_indptr[i], table)
     single = structure.single_root

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
-from .._kernels.assignment import assign
+from .._kernels.assignment import assign, forbid_others
 from .._kernels.birkhoff import project_birkhoff
 from .._kernels.birkhoff_game import birkhoff_game_work
 from .._kernels.jit import implements, leaf
@@ -170,6 +170,11 @@ def _work_for(n):
 def _decode(structure, i, scores, work, labels):
     n = _side(structure, i)
     return assign(scores[: n * n].reshape(n, n), work, labels)
+
+
+@implements(generic.fix_part, _PERMUTATIONS)
+def _fix_part(structure, i, part, scores):
+    forbid_others(part, _side(structure, i), scores)
 
 
 @implements(generic.output_parts, _PERMUTATIONS)

@@ -112,6 +112,11 @@ def _decode(structure, i, scores, work, labels):
     return best_subset(scores, work, labels)
 
 
+@implements(generic.fix_part, Subset)
+def _fix_part(structure, i, part, scores):
+    scores[part] = np.inf
+
+
 @implements(generic.output_parts, Subset)
 def _output_parts(structure, i, labels, parts):
     for k in range(labels.shape[0]):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._batch import Batch, Losses, sum_of_rows
+from ._batch import Batch, Found, Losses
 
 
 class LossValues(torch.autograd.Function):
@@ -19,83 +20,82 @@ class LossValues(torch.autograd.Function):
         ctx: Any, batch: Batch, losses: Losses, smooth: bool, scores: Tensor, *shared: Tensor
     ):
         """All losses, and their gradients, in one pass."""
-        upper, lower, rows, weights = losses(None)
-        ctx.batch, ctx.smooth = batch, smooth
-        ctx.save_for_backward(scores, *shared, rows, weights.to(scores.dtype))
-        upper, lower = upper.to(scores), lower.to(scores)
+        found = losses(None)
+        ctx.batch, ctx.smooth, ctx.found = batch, smooth, found
+        ctx.save_for_backward(scores, *shared)
+        upper, lower = batch.per_example(found.upper), batch.per_example(found.lower)
         ctx.mark_non_differentiable(lower)
         return upper, lower
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor):  # type: ignore[override]
         """Gradients times the factor of each example; differentiable for smooth losses."""
-        *inputs, rows, weights = ctx.saved_tensors
-        batch, grad = ctx.batch, grad.cpu()
-        if ctx.smooth and torch.is_grad_enabled():
-            rows, weights = _differentiable(batch, inputs, rows, weights)
-        shared = batch.to_shared(grad, weights) if any(ctx.needs_input_grad[4:]) else ()
-        return None, None, None, batch.to_scores(grad, rows), *shared
+        return None, None, None, *_slopes(ctx, ctx.found, grad.cpu())
 
 
 class TotalLoss(torch.autograd.Function):
     """The sum of all losses times factors; gradients are summed at once.
 
-    ``bounds`` is a list that receives the upper and lower bounds on each loss.
+    ``bounds`` is a list that receives what is found.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, batch: Batch, losses: Losses, smooth: bool, factors: Tensor,
-        bounds: list[Tensor], scores: Tensor, *shared: Tensor,
+        ctx: Any, batch: Batch, losses: Losses, smooth: bool, factors: np.ndarray,
+        bounds: list[Found], scores: Tensor, *shared: Tensor,
     ):  # fmt: skip
         """All losses, and the gradient of their sum, in one pass."""
-        upper, lower, rows, weights = losses(factors.numpy())
-        bounds += upper, lower
+        found = losses(factors)
+        bounds.append(found)
         ctx.batch, ctx.losses, ctx.smooth, ctx.factors = batch, losses, smooth, factors
-        if shared:
-            weights = sum_of_rows(weights, scores.dtype)
-        ctx.save_for_backward(scores, *shared, rows, weights)
-        return (factors @ upper).to(scores)
+        ctx.found = found
+        ctx.save_for_backward(scores, *shared)
+        return batch.per_example(factors.dot(found.upper))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
         """Gradients times that of the sum."""
-        *inputs, rows, weights = ctx.saved_tensors
-        batch, grad = ctx.batch, grad.cpu()
         if ctx.smooth and torch.is_grad_enabled():
-            _, _, each, each_weights = ctx.losses(None)
-            rows, weights = _differentiable(batch, inputs, each, each_weights)
-            factors = grad * ctx.factors
-            shared = batch.to_shared(factors, weights)
-            slopes = batch.to_scores(factors, rows)
-        else:
-            shared = batch.split(grad * weights) if batch.shared else []
-            slopes = batch.to_scores(None, grad * rows)
-        return None, None, None, None, None, slopes, *shared
+            factors = grad.cpu() * torch.from_numpy(ctx.factors)
+            return None, None, None, None, None, *_slopes(ctx, ctx.losses(None), factors)
+        # The gradient of the scores is given away: a second call computes it again.
+        found, ctx.found = ctx.found, None
+        if found is None:
+            _ = ctx.saved_tensors  # raises an error if scores were changed meanwhile
+            found = ctx.losses(ctx.factors)
+        batch, factor = ctx.batch, grad.item() * ctx.batch.factor
+        if factor != 1.0:
+            np.multiply(found.rows, factor, out=found.rows)
+        slopes = batch.as_scores(found.rows)
+        if not batch.shared:
+            return None, None, None, None, None, slopes
+        return None, None, None, None, None, slopes, *batch.split(found.weights.sum(0) * factor)
 
 
-def _differentiable(
-    batch: Batch, inputs: list[Tensor], rows: Tensor, weights: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The same gradients ``mu - phi(y)``, with mu differentiable."""
-    found, found_weights = Marginals.apply(batch, *inputs)
-    rows = found + (rows - found).detach()
-    return rows, found_weights + (weights - found_weights).detach()
+def _slopes(ctx: Any, found: Found, grad: Tensor) -> tuple[Tensor, ...]:
+    """Gradients of scores and shared scores; differentiable for smooth losses."""
+    batch = ctx.batch
+    rows, weights = torch.from_numpy(found.rows), torch.from_numpy(found.weights)
+    if ctx.smooth and torch.is_grad_enabled():  # mu - phi(y), with mu differentiable
+        mu, mu_weights = Marginals.apply(batch, *ctx.saved_tensors)
+        rows = mu + (rows - mu).detach()
+        weights = mu_weights + (weights - mu_weights).detach()
+    return batch.to_scores(grad, rows), *batch.to_shared(grad, weights)
 
 
 def loss_values(
-    batch: Batch, losses: Losses, factors: Tensor | None, smooth: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
+    batch: Batch, losses: Losses, factors: np.ndarray | None, smooth: bool = False
+) -> tuple[Tensor, Any, Any]:
     """Losses of all examples, or their sum with factors; upper and lower bounds on each.
 
     Only the first one is differentiable, and has the precision and device of the scores.
     """
     if factors is not None and batch.shares_all:
-        found: list[Tensor] = []
+        found: list[Found] = []
         value = TotalLoss.apply(batch, losses, smooth, factors, found, batch.scores, *batch.shared)
-        return value, found[0], found[1]
+        return value, found[0].upper, found[0].lower
     upper, lower = LossValues.apply(batch, losses, smooth, batch.scores, *batch.shared)
-    value = upper if factors is None else upper @ factors.to(upper)
+    value = upper if factors is None else upper @ torch.from_numpy(factors).to(upper)
     return value, upper.detach(), lower
 
 
@@ -108,7 +108,7 @@ class LogPartition(torch.autograd.Function):
         log_sums, _, rows, weights = batch.gibbs()
         ctx.batch = batch
         ctx.save_for_backward(scores, *shared, rows, weights)
-        return log_sums.to(scores)
+        return batch.per_example(log_sums)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
@@ -128,7 +128,7 @@ class Entropy(torch.autograd.Function):
         """One pass of sums over all outputs."""
         ctx.batch = batch
         ctx.save_for_backward(scores, *shared)
-        return batch.gibbs()[1].to(scores)
+        return batch.per_example(batch.gibbs()[1])
 
     @staticmethod
     @once_differentiable

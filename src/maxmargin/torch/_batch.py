@@ -12,13 +12,13 @@ from torch import Tensor
 from .._kernels.batches import (
     Bounds,
     Slopes,
-    add_rows,
     batch_changes,
     batch_decodings,
     batch_draws,
     batch_gibbs,
     batch_surrogates,
 )
+from .._kernels.best_outputs import batch_best_outputs
 from .._kernels.passes import Objective
 from ..features.scores import ScoreRows
 from ..structures.chain import best_paths
@@ -29,24 +29,23 @@ NO_PLACES = np.empty(0, np.int64)
 NO_WEIGHTS = np.empty((1, 0))
 _NO_FACTORS = np.empty(0)
 _FLOATS = {torch.float32: np.float32, torch.float64: np.float64}
-# Upper and lower bounds on losses, gradients of rows and of shared scores.
-Found = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+class Found(NamedTuple):
+    """Bounds on the losses of all examples, and gradients of their rows and shared scores."""
+
+    upper: np.ndarray
+    lower: np.ndarray
+    rows: np.ndarray
+    weights: np.ndarray
+
+
 # Losses of a batch; gradients are those of the examples, or summed with factors.
 Losses = Callable[[np.ndarray | None], Found]
 
 
-def sum_of_rows(matrix: Tensor, dtype: torch.dtype) -> Tensor:
-    """The sum of the rows of a matrix in double precision."""
-    found = np.empty(matrix.shape[1], _FLOATS[dtype])
-    add_rows(matrix.numpy(), found)
-    return torch.from_numpy(found)
-
-
-def _like(tensor: Tensor, other: Tensor) -> Tensor:
-    """The tensor with the precision and on the device of another one."""
-    if tensor.dtype == other.dtype and tensor.device == other.device:  # quicker than Tensor.to
-        return tensor
-    return tensor.to(other)
+def _tensors(slopes: Slopes) -> tuple[Tensor, Tensor]:
+    return torch.from_numpy(slopes.rows.values), torch.from_numpy(slopes.weights)
 
 
 class Batch(NamedTuple):
@@ -95,24 +94,41 @@ class Batch(NamedTuple):
                 rows = rows * torch.repeat_interleave(factors, owners)[:, None]
         if self.factor != 1.0:
             rows = rows * self.factor
-        return _like(rows.view(self.scores.shape), self.scores)
+        return rows.view(self.scores.shape).to(self.scores)
+
+    def as_scores(self, rows: np.ndarray) -> Tensor:
+        """Rows in the form of the scores, which have the same precision."""
+        return self._on_device(torch.from_numpy(rows.reshape(self.scores.shape)))
+
+    def _on_device(self, tensor: Tensor) -> Tensor:
+        device = self.scores.device
+        return tensor if device.type == "cpu" else tensor.to(device)
+
+    def per_example(self, values: np.ndarray) -> Tensor:
+        """Values with the precision and on the device of the scores."""
+        return self._on_device(torch.from_numpy(np.asarray(values, self.values.dtype)))
 
     def to_shared(self, factors: Tensor | None, slopes: Tensor) -> list[Tensor]:
         """Rows of shared scores, one per example, as gradients of the shared scores."""
         if not self.shared:
             return []
         if self.shares_all:
-            return self.split(slopes.sum(0) if factors is None else factors.to(slopes) @ slopes)
-        each = slopes if factors is None else factors.to(slopes)[:, None] * slopes
+            slopes = slopes.sum(0) if factors is None else factors.to(slopes) @ slopes
+        elif factors is not None:
+            slopes = factors.to(slopes)[:, None] * slopes
         return [
-            (each[:, begin:end] if own else each[:, begin:end].sum(0)).to(part).view(part.shape)
+            (slopes[..., begin:end] if own or self.shares_all else slopes[:, begin:end].sum(0))
+            .to(part)
+            .view(part.shape)
             for part, (begin, end, own) in zip(self.shared, self.columns)
         ]
 
-    def split(self, total: Tensor) -> list[Tensor]:
+    def split(self, total: np.ndarray) -> list[Tensor]:
         """One row of shared scores, as gradients of the shared scores."""
         return [
-            _like(total.narrow(0, begin, end - begin).view(part.shape), part)
+            self._on_device(
+                torch.from_numpy(total[begin:end].astype(_FLOATS[part.dtype]).reshape(part.shape))
+            )
             for part, (begin, end, _) in zip(self.shared, self.columns)
         ]
 
@@ -126,19 +142,19 @@ class Batch(NamedTuple):
     def _rows(self) -> ScoreRows:
         return ScoreRows(self.values, self.places)
 
-    def _slopes(
-        self, factors: np.ndarray = _NO_FACTORS, is_written: bool = False
-    ) -> tuple[Slopes, Tensor, Tensor]:
+    def _slopes(self, factors: np.ndarray | None = None, is_written: bool = False) -> Slopes:
         """Arrays for gradients; with factors those of the shared scores are summed in groups.
 
         Groups do not depend on the number of threads; hence the sums do not either.
         """
-        fill = torch.empty if is_written and not len(self.places) else torch.zeros
-        rows = fill(self.values.shape, dtype=self.scores.dtype)
-        group = GROUP if len(factors) else 1
+        fill = np.empty if is_written and not len(self.places) else np.zeros
+        rows = fill(self.values.shape, self.values.dtype)
+        if factors is None:
+            factors, group = _NO_FACTORS, 1
+        else:
+            group = GROUP
         weights = np.zeros((-(-self.n // group), self.weights.shape[1]))
-        slopes = Slopes(ScoreRows(rows.numpy(), self.places), weights, factors, group)
-        return slopes, rows, torch.from_numpy(weights)
+        return Slopes(ScoreRows(rows, self.places), weights, factors, group)
 
     def surrogates(self, oracle: Any, surrogate: Any) -> Losses:
         """Losses, computed by an oracle."""
@@ -160,9 +176,7 @@ class Batch(NamedTuple):
     def _losses(
         self, kernel: Any, objective: Any, factors: np.ndarray | None, is_written: bool = False
     ) -> Found:
-        slopes, rows, weights = self._slopes(
-            _NO_FACTORS if factors is None else factors, is_written
-        )
+        slopes = self._slopes(factors, is_written)
         bounds = Bounds(np.empty(self.n), np.empty(self.n))
         given = self._rows()
 
@@ -170,11 +184,11 @@ class Batch(NamedTuple):
             kernel(objective, given, self.weights, slopes, bounds, first, last)
 
         over_examples(work, self.n, self.operations)
-        return torch.from_numpy(bounds.upper), torch.from_numpy(bounds.lower), rows, weights
+        return Found(*bounds, slopes.rows.values, slopes.weights)
 
-    def gibbs(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def gibbs(self) -> tuple[np.ndarray, np.ndarray, Tensor, Tensor]:
         """Log partition functions, entropies, marginals of the rows and of the shared scores."""
-        found, rows, weights = self._slopes()
+        found = self._slopes()
         log_sums, entropies = np.empty(self.n), np.empty(self.n)
         given = self._rows()
 
@@ -184,11 +198,11 @@ class Batch(NamedTuple):
             )
 
         over_examples(work, self.n, self.operations)
-        return torch.from_numpy(log_sums), torch.from_numpy(entropies), rows, weights
+        return log_sums, entropies, *_tensors(found)
 
     def changes(self, along: np.ndarray, along_weights: np.ndarray) -> tuple[Tensor, Tensor]:
         """Derivatives of the marginals along a direction, of the rows and the shared scores."""
-        found, rows, weights = self._slopes()
+        found = self._slopes()
         given, moves = self._rows(), ScoreRows(along, self.places)
 
         def work(first: int, last: int) -> int:
@@ -202,7 +216,7 @@ class Batch(NamedTuple):
                 f"The derivatives of the marginals of example {failed[0]} have too few digits: its "
                 "scores are so far apart that the Laplacian is nearly singular. Scale scores down."
             )
-        return rows, weights
+        return _tensors(found)
 
     def decode(self) -> tuple[np.ndarray, np.ndarray]:
         """Labels of the best outputs, without padding, and their scores."""
@@ -214,6 +228,18 @@ class Batch(NamedTuple):
             batch_decodings(self.structure, given, self.weights, labels, values, first, last)
 
         over_examples(work, self.n, self.operations)
+        return labels, values
+
+    def best_outputs(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Labels of the k best outputs, -1 where there are fewer, and their scores."""
+        labels = np.full((k, len(self.structure.truth)), -1, np.int32)
+        values = np.empty((self.n, k))
+        given = self._rows()
+
+        def work(first: int, last: int) -> None:
+            batch_best_outputs(self.structure, given, self.weights, labels, values, first, last)
+
+        over_examples(work, self.n, k * float(self.layout.longest) * self.operations)
         return labels, values
 
     def best_paths(self) -> np.ndarray:

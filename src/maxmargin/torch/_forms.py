@@ -119,7 +119,7 @@ def check_scores(name: str, scores: Any, ndim: int) -> Tensor:
 
 def check_shape(name: str, value: Any, *shapes: tuple[int, ...]) -> Tensor:
     """A tensor of one of some shapes, or an error that names it."""
-    if isinstance(value, Tensor) and tuple(value.shape) in shapes:
+    if isinstance(value, Tensor) and value.shape in shapes:
         return value
     expected = " or ".join(str(tuple(map(int, shape))) for shape in shapes)
     raise ValueError(f"{name} must be a tensor of shape {expected}; received {describe(value)}.")
@@ -137,7 +137,7 @@ def _check_mask(mask: Any, shape: tuple[int, ...], device: torch.device) -> np.n
         raise TypeError(f"mask must be a bool tensor; received {type(mask).__name__}.")
     if mask.dtype not in (torch.bool, torch.uint8):
         raise TypeError(f"mask must be a bool tensor; received {mask.dtype}.")
-    if tuple(mask.shape) != shape:
+    if mask.shape != shape:
         raise ValueError(
             f"mask must have shape {shape}, as the first two dimensions of the scores; received "
             f"{tuple(mask.shape)}."
@@ -262,14 +262,13 @@ def read_labels(
             check_shape(f"{name}[{i}]", each, (layout.lengths[i],))
         flat = torch.cat(list(targets))
     else:
-        shape: tuple[int, ...] = (layout.size,)
-        if layout.form == "padded":
-            shape = (layout.n, layout.padded_to)
-        flat = check_shape(name, targets, shape).reshape(-1)
+        padded = layout.form == "padded"
+        shape = (layout.n, layout.padded_to) if padded else (layout.size,)
+        flat = check_shape(name, targets, shape)
     check_device(name, flat, device)
     if flat.is_floating_point() or flat.is_complex():
         raise TypeError(f"{name} must hold integers; received {flat.dtype}.")
-    given = flat.cpu().numpy().astype(np.int64, copy=False)
+    given = flat.cpu().numpy().astype(np.int64, copy=False).reshape(-1)
     if layout.mask is not None:
         given = given[layout.places]
     found = np.empty(len(given), np.int32)

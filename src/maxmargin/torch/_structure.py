@@ -18,9 +18,9 @@ from ._autograd import Entropy, LogPartition, Marginals, loss_values
 from ._batch import Batch
 
 
-def native(values: Tensor, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+def native(values: Tensor, factors: np.ndarray | None) -> tuple[Tensor, Any, Any]:
     """Losses that torch computed, as :func:`loss_values` returns them."""
-    total = values if factors is None else values @ factors.to(values)
+    total = values if factors is None else values @ torch.from_numpy(factors).to(values)
     return total, values.detach(), values.detach()
 
 
@@ -85,17 +85,17 @@ class Structure:
 
     # --- computed from sums over all outputs --------------------------------------------------
 
-    def crf(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def crf(self, batch: Batch, factors: np.ndarray | None) -> tuple[Tensor, Any, Any]:
         """Negative log likelihoods, as :func:`loss_values` returns them."""
         return loss_values(batch, batch.surrogates(Formula(False), Crf()), factors, smooth=True)
 
-    def max_margin(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def max_margin(self, batch: Batch, factors: np.ndarray | None) -> tuple[Tensor, Any, Any]:
         """Structured hinge losses, as :func:`loss_values` returns them."""
         return loss_values(batch, batch.surrogates(Formula(False), MaxMargin()), factors)
 
     def max_min(
-        self, batch: Batch, factors: Tensor | None, iterations: int
-    ) -> tuple[Tensor, Tensor, Tensor]:
+        self, batch: Batch, factors: np.ndarray | None, iterations: int
+    ) -> tuple[Tensor, Any, Any]:
         """Max-min losses, as :func:`loss_values` returns them."""
         oracle = self.max_min_oracle(batch.structure, iterations)
         return loss_values(batch, batch.surrogates(oracle, MaxMin()), factors)
@@ -124,10 +124,8 @@ class Structure:
 
     def topk(self, batch: Batch, k: int) -> tuple[list[Any], Tensor]:
         """The k best outputs of each example, and their scores."""
-        raise ValueError(
-            "topk takes 'multiclass', 'ordinal', 'multilabel' and 'chain'; received structure "
-            f"{self.name!r}."
-        )
+        labels, values = batch.best_outputs(k)
+        return [self.form(batch, each) for each in labels], batch.per_example(values)
 
     def transitions(self, batch: Batch, weights: Tensor) -> Tensor:
         """Marginals of pairs of neighbours, among those of the weights of each example."""

@@ -28,7 +28,9 @@ def over_examples(work: Callable[[int, int], Any], n: int, operations: float) ->
     example do not depend on the number of threads.
     """
     n_groups = -(-n // GROUP)
-    n_threads = min(torch.get_num_threads(), n_groups, int(operations / _WORTH_A_THREAD))
+    n_threads = min(n_groups, int(operations / _WORTH_A_THREAD))
+    if n_threads > 1:
+        n_threads = min(n_threads, torch.get_num_threads())
     if n_threads < 2:
         return [work(0, n)]
     ends = [min(n, GROUP * (n_groups * k // n_threads)) for k in range(n_threads + 1)]

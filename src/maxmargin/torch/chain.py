@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from .._kernels.checks import all_finite
 from .._validation import check_choice
 from ..features.scores import ScoreRows
 from ..oracles.mirror_prox import chain_pairs
@@ -33,6 +33,7 @@ from ._structure import Structure, label_loss
 from ._threads import over_examples
 
 _NO_PRODUCTS = np.empty(0)
+_SHARED = ("transitions", "start", "end")
 
 
 class ChainScores(NamedTuple):
@@ -126,8 +127,8 @@ class Chain(Structure):
         ends = given.start is not None or given.end is not None
         packed = _pack(truth, layout, limits, self.scale, ends, allowed)
         work = 4.0 * len(truth) * k * k
-        batch = Batch(packed, emissions, values, layout, layout.rows, work, layout.places)
-        return batch._replace(**_shared_scores(given, layout.n, k, ends, emissions.device))
+        shared = _shared_scores(given, layout.n, k, ends, emissions.device)
+        return Batch(packed, emissions, values, layout, layout.rows, work, layout.places, *shared)
 
     def crf(self, batch, factors):
         """Negative log likelihoods; chains without constraints have a faster kernel."""
@@ -154,8 +155,7 @@ class Chain(Structure):
             best_labellings(batch.structure, rows, weights, first, last, labels, values, counts)
 
         over_examples(work, batch.n, k * batch.operations)
-        found = torch.from_numpy(values).to(batch.scores)
-        return [self.form(batch, each) for each in labels], found
+        return [self.form(batch, each) for each in labels], batch.per_example(values)
 
     def transitions(self, batch, weights):
         """Expected number of each transition."""
@@ -191,33 +191,29 @@ def read_emissions(emissions: Any, mask: Any, offsets: Any) -> tuple[Tensor, Lay
 
 def _shared_scores(
     given: ChainScores, n: int, k: int, ends: bool, device: torch.device
-) -> dict[str, Any]:
-    """Transitions, start and end as one row for all sequences, or one for each."""
-    sizes = {"transitions": k * k, "start": k, "end": k} if ends else {"transitions": k * k}
-    scores = given._asdict()
-    parts = {name: scores[name] for name in sizes if scores[name] is not None}
-    for name, part in parts.items():
-        shape = (k, k) if name == "transitions" else (k,)
-        check_shape(name, part, shape, (n, *shape))
-        check_scores(name, part, part.ndim)
-        check_device(name, part, device)
-    if not parts:
-        return {"weights": np.zeros((1, sum(sizes.values())))}
-    owned = {name: part.ndim > (2 if name == "transitions" else 1) for name, part in parts.items()}
-    n_rows = n if any(owned.values()) else 1
-    weights = np.zeros((n_rows, sum(sizes.values())))
-    columns, begin = [], 0
-    for name, size in sizes.items():
-        if name in parts:
-            weights[:, begin : begin + size] = as_rows(parts[name], size)
-            columns.append((begin, begin + size, owned[name]))
-        begin += size
-    if not math.isfinite(weights.sum()) and not np.isfinite(weights).all():
+) -> tuple[tuple[Tensor, ...], tuple[tuple[int, int, bool], ...], np.ndarray]:
+    """Transitions, start and end, their columns, and one row of all for every sequence or each."""
+    parts, columns, begin = [], [], 0
+    for name, part in zip(_SHARED if ends else _SHARED[:1], given[1:]):
+        shape = (k, k) if begin == 0 else (k,)
+        end = begin + k ** len(shape)
+        if part is not None:
+            check_shape(name, part, shape, (n, *shape))
+            check_scores(name, part, part.ndim)
+            check_device(name, part, device)
+            parts.append(part)
+            columns.append((begin, end, part.ndim > len(shape)))
+        begin = end
+    weights = np.zeros((n if any(own for _, _, own in columns) else 1, begin))
+    for part, (begin, end, _) in zip(parts, columns):
+        weights[:, begin:end] = as_rows(part, end - begin)
+    if not all_finite(weights):
+        names = [name for name, part in zip(_SHARED, given[1:]) if part is not None]
         raise ValueError(
-            f"{' or '.join(parts)} contain NaN or infinity. Forbid transitions by constraints "
+            f"{' or '.join(names)} contain NaN or infinity. Forbid transitions by constraints "
             "instead of infinite scores."
         )
-    return {"shared": tuple(parts.values()), "columns": tuple(columns), "weights": weights}
+    return tuple(parts), tuple(columns), weights
 
 
 def _ones(layout: Layout) -> np.ndarray:

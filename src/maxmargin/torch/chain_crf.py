@@ -14,6 +14,7 @@ from ._batch import Batch
 from ._forms import Layout
 from .chain import Chain, ChainScores
 from .layers import marginals
+from .losses import equal_factors
 
 _REDUCTIONS = ("none", "sum", "mean", "token_mean")
 
@@ -109,8 +110,7 @@ class ChainCRF(nn.Module):
         if reduction == "none":
             return -self.structure.crf(batch, None)[0]
         count = {"sum": 1, "mean": batch.n, "token_mean": batch.layout.size}[reduction]
-        factors = torch.from_numpy(np.full(batch.n, -1.0 / count))
-        return self.structure.crf(batch, factors)[0]
+        return self.structure.crf(batch, equal_factors(batch.n, -1.0 / count))[0]
 
     def decode(self, emissions: Tensor, mask: Tensor | None = None) -> list[list[int]]:
         """The best labels of each sequence."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from functools import singledispatch
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -98,7 +99,7 @@ class FenchelYoungLoss(StructuredLoss):
         self.strength = check_number("strength", strength, above=0)
         self.structure.refuse_regularizer(regularizer)
 
-    def values(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def values(self, batch: Batch, factors: np.ndarray | None) -> tuple[Tensor, Any, Any]:
         """Losses."""
         s = self.strength
         if self.regularizer == "entropy":
@@ -143,8 +144,8 @@ def _(packed: Multiclass, loss: FenchelYoungLoss, batch: Batch) -> tuple[Tensor,
     scores = batch.scores
     if loss.regularizer == "max-min":
         smooth = batch.surrogates(Formula(False), SmoothMaxMin(loss.strength))
-        each, _, slopes, _ = smooth(None)
-        return each.to(scores), slopes.to(scores)
+        found = smooth(None)
+        return batch.per_example(found.upper), batch.as_scores(found.rows)
     truth = torch.nn.functional.one_hot(
         torch.from_numpy(packed.truth).long().to(batch.device), scores.shape[1]
     ).to(scores.dtype)

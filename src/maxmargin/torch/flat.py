@@ -13,7 +13,15 @@ from ..structures.multiclass import Multiclass as PackedClasses
 from ..structures.multilabel import HIDDEN
 from ..structures.multilabel import Multilabel as PackedLabels
 from ._batch import Batch
-from ._forms import Layout, as_rows, check_finite, check_scores, check_shape, read_labels
+from ._forms import (
+    Layout,
+    as_rows,
+    check_finite,
+    check_scores,
+    check_shape,
+    full_layout,
+    read_labels,
+)
 from ._structure import Structure, label_loss, native
 
 _HALF = float(np.sqrt(0.5))
@@ -29,7 +37,7 @@ def _table(scores: Any) -> tuple[np.ndarray, Layout]:
     check_scores("scores", scores, 2)
     if min(scores.shape) == 0:
         raise ValueError(f"scores are empty: they have shape {tuple(scores.shape)}.")
-    layout = Layout("padded", np.ones(len(scores), np.int64), 1)
+    layout = full_layout(len(scores), 1)
     values = as_rows(scores, int(scores.shape[1]))
     check_finite(values, layout.places, layout.lengths)
     return values, layout
@@ -152,8 +160,7 @@ class Multilabel(Structure):
         n, k = values.shape
         truth = np.zeros(n * k, np.int32)
         if targets is not None:
-            wide = Layout("padded", np.full(n, k), k)
-            truth = read_labels("targets", targets, wide, scores.device, -1, 2)
+            truth = read_labels("targets", targets, full_layout(n, k), scores.device, -1, 2)
             truth[truth < 0] = HIDDEN
         packed = PackedLabels(truth, k, self._costs(k))
         # The compiled structure has opposite scores of presence and absence, of unit norm.

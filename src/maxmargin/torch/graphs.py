@@ -232,9 +232,7 @@ class FactorGraphs(Structure):
         rows = mu - truth
         if factors is not None:
             rows *= np.repeat(factors, batch.rows)
-        none = torch.zeros((1, 0), dtype=torch.float64)
-        slopes = torch.from_numpy(rows[:, None]).to(batch.scores.dtype)
-        return torch.from_numpy(upper), torch.from_numpy(lower), slopes, none
+        return Found(upper, lower, rows[:, None].astype(batch.values.dtype), batch.weights)
 
     def _exact(self, part: _Part, max_min: bool, rounds: int, bracket: bool) -> Any:
         """Graphs of pairs without cycles: the best labelling is the solution."""
@@ -283,6 +281,10 @@ class FactorGraphs(Structure):
             bad = int(np.flatnonzero(found.values == -np.inf)[0])
             raise ValueError(f"No labelling of example {bad} was found that satisfies its counts.")
         return found.labels
+
+    def topk(self, batch, k):
+        """Refuse: the local polytope has no exact argmax."""
+        raise ValueError("topk takes structures with an exact decode; factor graphs have none.")
 
     def form(self, batch, labels):
         """States of all variables, flat or a list as the scores."""

@@ -115,12 +115,12 @@ def topk(
     scores: Any, structure: Structure | str, k: int, *, mask: Tensor | None = None,
     offsets: Any = None,
 ) -> tuple[list[Any], Tensor]:  # fmt: skip
-    """The k best outputs of each example, best first; chains, classes and label sets.
+    """The k best outputs of each example, best first, exactly; not for factor graphs.
 
     Returns
     -------
     labels : list of k batches, each as :func:`decode` returns them
-        Where an example has fewer outputs, the labels are -1.
+        Where an example has fewer outputs, the labels are -1 (False for subsets).
     values : tensor of shape (n, k)
         Their scores; minus infinity where there is no output.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,13 @@ def check_weights(sample_weight: Any, n: int, device: torch.device, dtype: torch
     return weights
 
 
-def factors_of(weights: Tensor | None, n: int, reduction: str) -> Tensor | None:
+@lru_cache(maxsize=64)
+def equal_factors(n: int, factor: float) -> np.ndarray:
+    """The same factor for all examples; not to be changed."""
+    return np.full(n, factor)
+
+
+def factors_of(weights: Tensor | None, n: int, reduction: str) -> np.ndarray | None:
     """Factors whose sum with the losses is the loss of a batch; None: losses are not summed.
 
     The mean is that of the weighted examples.
@@ -41,8 +48,8 @@ def factors_of(weights: Tensor | None, n: int, reduction: str) -> Tensor | None:
     if reduction == "none":
         return None
     if weights is None:
-        return torch.from_numpy(np.full(n, 1.0 / n if reduction == "mean" else 1.0))
-    factors = weights.cpu().double()
+        return equal_factors(n, 1.0 / n if reduction == "mean" else 1.0)
+    factors = weights.cpu().double().numpy()
     return factors / factors.sum() if reduction == "mean" else factors
 
 
@@ -65,7 +72,7 @@ class StructuredLoss(nn.Module):
         """Structure and reduction, as torch prints them."""
         return f"{self.structure.name!r}, reduction={self.reduction!r}"
 
-    def values(self, batch: Batch, factors: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    def values(self, batch: Batch, factors: np.ndarray | None) -> tuple[Tensor, Any, Any]:
         """Losses, or their sum with factors, and bounds on the loss of each example."""
         raise NotImplementedError
 
@@ -113,7 +120,7 @@ class StructuredLoss(nn.Module):
             loss = loss * weights
         if not return_bracket:
             return loss
-        return loss, Bracket(lower.detach().to(batch.scores), upper.detach().to(batch.scores))
+        return loss, Bracket(*(torch.as_tensor(each).to(batch.scores) for each in (lower, upper)))
 
 
 class CRFLoss(StructuredLoss):

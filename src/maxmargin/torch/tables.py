@@ -71,7 +71,7 @@ def _read_tables(scores: Any, extra: int, mask: Any, offsets: Any) -> _Tables:
                     f"for each example of n positions by offsets; received {len(scores)}."
                 )
         else:
-            _check_table("scores", scores[0], layout.padded_to, extra)
+            _check_table("scores", scores, layout.padded_to, extra)
             if layout.mask is not None:
                 longest = layout.padded_to
                 rows = np.full(layout.n, longest * (longest + extra))
@@ -83,10 +83,10 @@ def _read_tables(scores: Any, extra: int, mask: Any, offsets: Any) -> _Tables:
 
 
 def _check_table(name: str, table: Tensor, n: int, extra: int) -> None:
-    if tuple(table.shape) != (n, n + extra):
+    if table.shape[-2:] != (n, n + extra):
         raise ValueError(
             f"{name} must have shape ({n}, {n + extra}) for {n} positions; received "
-            f"{tuple(table.shape)}."
+            f"{tuple(table.shape[-2:])}."
         )
 
 
@@ -164,13 +164,14 @@ class Arborescence(Structure):
         """Read a batch."""
         read = _read_tables(scores, 1, mask, offsets)
         layout = read.layout
-        packed = layout.once(_trees)._replace(single_root=self.single_root)
-        if targets is not None:
+        packed, work = layout.once(_trees)
+        if targets is None:
+            packed = packed._replace(single_root=self.single_root)
+        else:
             most = _highest(layout, 1)
             truth = read_labels("targets", targets, layout, read.scores.device, 0, most)
-            packed = packed._replace(truth=truth)
+            packed = packed._replace(truth=truth, single_root=self.single_root)
             _check_trees(packed)
-        work = 3.0 * layout.longest * layout.once(_wide).sum()
         return Batch(packed, read.scores, read.values, layout, read.rows, work, read.places)
 
     def crf(self, batch, factors):
@@ -186,8 +187,10 @@ class Arborescence(Structure):
         return TreeGame(iterations or _ITERATIONS, _ACCURACY)
 
 
-def _trees(layout: Layout) -> PackedTrees:
-    return pack_trees(np.zeros(layout.size, np.int32), layout.indptr, True)
+def _trees(layout: Layout) -> tuple[PackedTrees, float]:
+    """Trees without targets, and the number of operations of a pass."""
+    packed = pack_trees(np.zeros(layout.size, np.int32), layout.indptr, True)
+    return packed, 3.0 * layout.longest * float(layout.once(_wide).sum())
 
 
 def _check_trees(packed: PackedTrees) -> None:
@@ -277,5 +280,6 @@ class Subset(Structure):
         """True for the chosen elements, in the form of the scores."""
         packed = batch.structure
         chosen = np.zeros(int(packed.parts_indptr[-1]), bool)
-        chosen[labels + np.repeat(packed.parts_indptr[:-1], np.diff(packed.indptr))] = True
+        places = labels + np.repeat(packed.parts_indptr[:-1], np.diff(packed.indptr))
+        chosen[places[labels >= 0]] = True  # below 0: there is no such output
         return batch.layout.per_position(torch.from_numpy(chosen).to(batch.device), False)
