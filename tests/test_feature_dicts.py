@@ -61,10 +61,12 @@ def plain_positions(X):
 def test_as_scikit_learn(train, new):
     if not (sequences.holds_dicts(train) and sequences.holds_dicts(new)):
         return
-    peer = DictVectorizer(separator=":", sparse=False).fit(plain_positions(train))
+    peer = DictVectorizer(separator=":", sparse=False, sort=False).fit(plain_positions(train))
     opened, vectorizer = learn_sequences(train)
-    assert vectorizer.feature_names_ == peer.feature_names_
-    assert vectorizer.vocabulary_ == peer.vocabulary_
+    names = vectorizer.feature_names_
+    assert vectorizer.vocabulary_ == {name: column for column, name in enumerate(names)}
+    assert sorted(names) == sorted(peer.feature_names_)
+    peer.feature_names_, peer.vocabulary_ = names, vectorizer.vocabulary_  # in the same order
     assert vectorizer.get_params() == {**peer.get_params(), "sparse": True}
     if not peer.feature_names_:
         return
@@ -111,10 +113,13 @@ def test_numbers_that_are_not_finite(value):
 
 def test_places_in_later_chunks(monkeypatch):
     monkeypatch.setattr(sequences.Sequences, "at_once", 2)
+    monkeypatch.setattr(sequences, "_SEQUENCES_AT_ONCE", 2)
     good = [[{"a": 1.0}, {"a": "x"}], [{"b": 2.0}], [["a"], {"b": "y"}]]
     X = [*good, [{"a": 1.0}, {"a": object()}]]
     with pytest.raises(ValueError, match=r"X\[3\]\[1\]\['a'\] must be a number, a string"):
         learn_sequences(X)
+    with pytest.raises(ValueError, match=r"X\[3\]\[0\] must be a list of feature names; found 3"):
+        learn_sequences([*good, [["a", 3]]])
     model = SequenceLabeler(max_iter=2, tol=0).fit(good, [[0, 1], [1], [0, 1]])
     for bad, match in (
         ([{"a": None}], r"X\[3\]\[0\]\['a'\] must be"),
@@ -124,6 +129,38 @@ def test_places_in_later_chunks(monkeypatch):
     ):
         with pytest.raises(ValueError, match=match):
             model.predict([*good, bad])
+
+
+def test_an_iterator_is_read_once_and_not_kept():
+    alive = weakref.WeakSet()
+
+    class Position(dict):
+        __hash__ = object.__hash__
+
+    def described():
+        for i in range(600):
+            assert len(alive) <= 3 * sequences._SEQUENCES_AT_ONCE
+            x = [Position(word=f"w{i % 7}"), Position(word=f"w{i % 3}", size=0.5)]
+            alive.update(x)
+            yield x
+
+    listed = [[dict(position) for position in x] for x in described()]
+    opened, vectorizer = learn_sequences(described())
+    expected, peer = learn_sequences(listed)
+    assert vectorizer.feature_names_ == peer.feature_names_
+    assert (opened.stack() != expected.stack()).nnz == 0
+    y = [[i % 2, i % 3] for i in range(600)]
+    params = {"max_iter": 2, "tol": 0, "random_state": 0}
+    model = SequenceLabeler(**params).fit(described(), y)
+    assert np.array_equal(model.coef_, SequenceLabeler(**params).fit(listed, y).coef_)
+    with pytest.raises(ValueError, match=r"X\[2\] has 2 positions but y\[2\] has 1 labels"):
+        model.fit(described(), [*y[:2], [0], *y[3:]])
+    with pytest.raises(ValueError, match="X has 600 sequences but y has 599"):
+        model.fit(described(), y[1:])
+    with pytest.raises(ValueError, match="X is empty"):
+        model.fit(iter([]), [])
+    with pytest.raises(ValueError, match="reads X many times, but X is an iterator"):
+        SequenceLabeler(alpha="cv").fit(described(), y)
 
 
 @pytest.mark.more
@@ -144,12 +181,12 @@ def test_rare_features_are_left_out():
     X = [[{"w": "a", "n": 2.0}, {"w": "b", "rare": 3.0}], [["w:a", "n"], ["only"], ["w:b"]]]
     y = [["x", "y"], ["x", "y", "y"]]
     model = SequenceLabeler(feature_min_count=2, random_state=0).fit(X, y)
-    assert model.vectorizer_.feature_names_ == ["n", "w:a", "w:b"]
-    matrices = [np.array([[2.0, 1, 0], [0, 0, 1]]), np.array([[1.0, 1, 0], [0, 0, 0], [0, 0, 1]])]
+    assert model.vectorizer_.feature_names_ == ["w:a", "n", "w:b"]
+    matrices = [np.array([[1.0, 2, 0], [0, 0, 1]]), np.array([[1.0, 1, 0], [0, 0, 0], [0, 0, 1]])]
     by_matrix = SequenceLabeler(random_state=0).fit(matrices, y)
     assert model.alpha_ == by_matrix.alpha_ and np.allclose(model.coef_, by_matrix.coef_)
     found = model.decision_function([[["w:b", "rare"], ["w:a"]]])[0]
-    assert np.allclose(found, by_matrix.decision_function([[[0.0, 0, 1], [0, 1, 0]]])[0])
+    assert np.allclose(found, by_matrix.decision_function([[[0.0, 0, 1], [1, 0, 0]]])[0])
     with pytest.raises(ValueError, match="feature_min_count=2 is for feature dicts"):
         SequenceLabeler(feature_min_count=2).fit(matrices, y)
     with pytest.raises(ValueError, match="no feature of X is at 9 positions or more"):

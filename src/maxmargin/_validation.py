@@ -87,6 +87,11 @@ def is_iterable(value: Any) -> bool:
     return hasattr(value, "__iter__")
 
 
+def is_iterator(value: Any) -> bool:
+    """Whether a value can be gone through once only."""
+    return hasattr(value, "__next__")
+
+
 def has_length(value: Any) -> bool:
     """Whether a value has a number of entries."""
     return hasattr(value, "__len__")

@@ -25,6 +25,7 @@ from .._validation import (
     check_number,
     check_switch,
     is_array,
+    is_iterator,
     is_switch,
     is_text,
     outside,
@@ -224,6 +225,10 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             return {}
         self._check_settings()
         _, X, y, *_ = arguments.values()
+        if is_iterator(X):
+            raise ValueError(
+                f"alpha={self.alpha!r} reads X many times, but X is an iterator; pass a list."
+            )
         given = {name: value for name, value in arguments.items() if value is not None}
         path = self._strength.walk(self, X, y, dict(list(given.items())[3:]))
         self._strength = Strength.of(path.best_strength)

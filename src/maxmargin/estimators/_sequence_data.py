@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._labels import LabelCodes, place_in_sequences, plain
-from .._validation import check_sample_weight, has_length
+from .._validation import check_sample_weight, has_length, is_iterator
 from ..features.sequences import Sequences, learn_sequences, take_list
 from ..solvers.groups import for_groups, in_threads
 from ..structures.chain import Chain, best_paths
@@ -141,9 +141,14 @@ def take_labelled(
     None and -1 are labels that are not known. Features of dicts that fewer than ``min_count``
     positions have are left out.
     """
-    sequences = take_list(X)
-    labels, lengths = flatten_labels(spell_out(y, sequences) if hidden else y, sequences)
-    opened, vectorizer = learn_sequences(sequences, min_count)
+    if is_iterator(X):  # their lengths are known when all were read
+        opened, vectorizer = learn_sequences(X, min_count)
+        sequences = list(map(range, np.diff(opened.indptr)))
+        labels, lengths = flatten_labels(spell_out(y, sequences) if hidden else y, sequences)
+    else:
+        sequences = take_list(X)
+        labels, lengths = flatten_labels(spell_out(y, sequences) if hidden else y, sequences)
+        opened, vectorizer = learn_sequences(sequences, min_count)
     stacked, indptr = opened.stack(), opened.indptr
     check_lengths(lengths, indptr)
     weights = check_sample_weight(sample_weight, len(lengths), "sequence")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import margin_costs
@@ -168,8 +169,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
 
         Parameters
         ----------
-        X : list of n sequences
-            Each a (T, d) array, a CSR matrix, or a list of T feature dicts.
+        X : list or iterator of n sequences
+            Each a (T, d) array, a CSR matrix, or a list of T feature dicts. Feature dicts of an
+            iterator are packed as they come, so that never all of them are in memory.
         y : list of n sequences of T hashable labels
             None (or -1 beside non-negative integers) where not known: see ``hidden``. None in place
             of the labels of a sequence hides all of them.
@@ -199,7 +201,10 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         loss = _label_loss(hamming.costs, costs)
         train, held_out = self._split(np.flatnonzero(data.weights > 0), settings.rng)
         part, positions = data.take(train), data.positions(train)
-        rows = self._training_rows(data.X, positions)
+        kept_out = data.take(held_out) if len(held_out) else None
+        rows, equal = self._merged_rows(data.X, positions, len(classes))
+        if equal is not None:  # no second copy of the features
+            data.X = part.X = sp.csr_array(data.X.shape)
         lengths = np.diff(part.indptr) if hamming.normalize else 1.0
         # Steps in blocks need products of rows; those of a CRF are computed if blocks climb.
         in_steps = None if self._surrogate.cost.smooth else rows
@@ -213,11 +218,12 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         )
 
         def keep(weights: np.ndarray) -> None:
+            if equal is not None:
+                weights = equal.spread(weights, len(classes))
             self._set_weights(weights, data.X, positions)
 
         validate = None
-        if len(held_out):
-            kept_out = data.take(held_out)
+        if kept_out is not None:
             right = self._validation(kept_out, masks, settings.n_threads)
 
             def validate(weights: np.ndarray) -> float:

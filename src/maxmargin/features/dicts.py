@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count, repeat
+from itertools import chain, compress, count, islice, repeat
 from numbers import Real
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from sklearn.feature_extraction import DictVectorizer
 
 _UNMET, _ABSENT = -1, -2  # in place of a column: not looked at before; nothing to store
-_NUMBERS = {float, int, bool}
 
 
 class Triplets(NamedTuple):
@@ -50,12 +50,13 @@ class Columns:
 
     def rows(self, positions: list, place: Callable[[int], tuple[int, int]]) -> Triplets:
         """Sparse rows of some positions; ``place`` tells the sequence and position of each."""
-        described, found, ends = self._look_up(positions, place)
-        columns = np.fromiter(found, np.int32, len(found))
-        indptr = np.array(ends, np.int64)
+        if set(map(type, positions)) == {list}:
+            found_by_name = self._rows_of_lists(positions)
+            if found_by_name is not None:
+                return found_by_name
+        described, columns, indptr = self._look_up(positions, place)
         values = np.ones(len(columns))
-        unmet = np.flatnonzero(columns == _UNMET)
-        if len(unmet) and not self._meet(described, indptr, unmet, columns, values):
+        if (columns == _UNMET).any() and not self._meet(described, columns, values):
             # Values that only the slow way understands, or refuses.
             plain = [as_dict(features, *place(t)) for t, features in enumerate(positions)]
             return self.rows(plain, place)
@@ -65,72 +66,112 @@ class Columns:
             columns, values = columns[kept], values[kept]
         return Triplets(values, columns, indptr)
 
-    def forget(self) -> None:
-        """Drop what was met before, which takes more memory than the vocabulary itself."""
-        self._met = {}
+    def check_names(self, known: int, positions: list, place: Callable) -> None:
+        """Refuse names that are no texts among those learned after the first ``known``."""
+        learned = islice(reversed(self.vocabulary), len(self.vocabulary) - known)
+        if not set(map(type, learned)) <= {str}:
+            for t, features in enumerate(positions):
+                as_dict(features, *place(t))
 
-    def _look_up(self, positions: list, place: Callable) -> tuple[list, list[int], list[int]]:
-        """Positions, as dicts where features were not met before, the columns of the others, and
-        the end of each position among these. Whether learned names are texts is checked later."""
-        described: list[Any] = []
-        found: list[int] = []
-        ends = [0]
-        extend, unmet = found.extend, repeat(_UNMET)
-        by_name, by_pair = self.vocabulary.get, self._met.get
-        learn, column_of = self.learn, self.vocabulary.__getitem__
-        for t, features in enumerate(positions):
-            try:
-                if type(features) is dict:
-                    extend(map(by_pair, features.items(), unmet))
-                elif type(features) is list and learn:
-                    if len(set(features)) < len(features):
-                        features = list(dict.fromkeys(features))
-                    extend(map(column_of, features))
-                elif type(features) is list:
-                    features = dict.fromkeys(features, 1.0)
-                    extend(map(by_name, features, unmet))
-                else:
-                    raise TypeError
-            except TypeError:  # also where a list or a dict is a value: it has no hash
-                del found[ends[-1] :]
-                features = as_dict(features, *place(t))
-                extend(map(by_pair, features.items(), unmet))
-            described.append(features)
-            ends.append(len(found))
-        return described, found, ends
-
-    def _meet(self, described, indptr, unmet, columns, values) -> bool:
-        """Look closely at features that were not met before; False: some need a closer look."""
-        rows = np.searchsorted(indptr, unmet, side="right") - 1
-        starts = indptr[rows]
-        row = -1
-        items: list[tuple[Any, Any]] = []
-        for at, t, start in zip(unmet.tolist(), rows.tolist(), starts.tolist(), strict=True):
-            if t != row:
-                row, items = t, list(described[t].items())
-            name, value = items[at - start]
-            if not isinstance(name, str):
-                return False
-            repeats = True  # whether this very pair may come again
-            if isinstance(value, str):
-                column = self._column("".join((name, ":", value)))
-            elif type(value) in _NUMBERS or isinstance(value, (Real, np.bool_)):
-                column = self._column(name)
-                repeats = value in (0, 1)
-                if not repeats:
-                    values[at] = _as_float(value)
+    def _rows_of_lists(self, positions: list[list]) -> Triplets | None:
+        """Rows of lists of names, without a step in Python per name; None: they need a closer look.
+        Whether learned names are texts is checked by :meth:`check_names`."""
+        counts = np.fromiter(map(len, positions), np.int64, len(positions))
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        names = chain.from_iterable(positions)
+        try:
+            if self.learn:
+                found = map(self.vocabulary.__getitem__, names)
             else:
+                found = map(self.vocabulary.get, names, repeat(_ABSENT))
+            columns = np.fromiter(found, np.int32, int(indptr[-1]))
+        except TypeError:  # something without a hash
+            return None
+        if not self.learn:
+            unknown = compress(chain.from_iterable(positions), columns < 0)
+            if not set(map(type, unknown)) <= {str}:
+                return None
+        return _each_once(columns, counts, indptr)
+
+    def _look_up(self, positions: list, place: Callable) -> tuple[list, np.ndarray, np.ndarray]:
+        """Positions as dicts, the columns of their features, and the bounds of each position among
+        these."""
+        try:
+            if set(map(type, positions)) != {dict}:
+                raise TypeError
+            columns = self._columns_of_dicts(positions)
+        except TypeError:  # also where a list or a dict is a value: it has no hash
+            positions = [as_dict(features, *place(t)) for t, features in enumerate(positions)]
+            columns = self._columns_of_dicts(positions)
+        counts = np.fromiter(map(len, positions), np.int64, len(positions))
+        return positions, columns, np.concatenate([[0], np.cumsum(counts)])
+
+    def _columns_of_dicts(self, positions: list) -> np.ndarray:
+        return np.fromiter(map(self._met.get, _items(positions), repeat(_UNMET)), np.int32)
+
+    def _meet(self, described: list, columns: np.ndarray, values: np.ndarray) -> bool:
+        """Look closely at features that were not met before; False: some need a closer look."""
+        unmet = columns == _UNMET
+        pairs = list(compress(_items(described), unmet))
+        places = np.flatnonzero(unmet)
+        if all(type(value) is str and type(name) is str for name, value in pairs):
+            self._meet_texts(pairs, places, columns)
+            return True
+        for at, (name, value) in zip(places.tolist(), pairs, strict=True):
+            if not isinstance(name, str) or not isinstance(value, (str, Real, np.bool_)):
                 return False
-            stored = column if isinstance(value, str) or value != 0 else _ABSENT
+            if isinstance(value, str):
+                column = stored = self._column("".join((name, ":", value)))
+            else:
+                column = self._column(name)
+                stored = column if value != 0 else _ABSENT
+                if value not in (0, 1):
+                    values[at] = _as_float(value)
+                    column = _ABSENT  # this very pair will hardly come again
             columns[at] = stored
-            if repeats and column >= 0:
+            if column >= 0:
                 self._met[name, value] = stored
         return True
+
+    def _meet_texts(self, pairs: list, places: np.ndarray, columns: np.ndarray) -> None:
+        """Columns of pairs of texts, which are remembered."""
+        keys = map(":".join, pairs)
+        if self.learn:
+            found = list(map(self.vocabulary.__getitem__, keys))
+            self._met.update(zip(pairs, found, strict=True))
+        else:
+            found = list(map(self.vocabulary.get, keys, repeat(_ABSENT)))
+            self._met.update((pair, at) for pair, at in zip(pairs, found, strict=True) if at >= 0)
+        columns[places] = found
 
     def _column(self, key: str) -> int:
         if self.learn:
             return self.vocabulary[key]
         return self.vocabulary.get(key, _ABSENT)
+
+
+def _items(positions: list) -> Iterator[tuple[Any, Any]]:
+    """Names and values of all positions."""
+    return chain.from_iterable(map(methodcaller("items"), positions))
+
+
+def _each_once(columns: np.ndarray, counts: np.ndarray, indptr: np.ndarray) -> Triplets:
+    """Rows of ones, without columns that are negative or that a row had before."""
+    width = int(columns.max(initial=0)) + 1
+    narrow = np.int32 if len(counts) * width < 1 << 31 else np.int64
+    keys = np.repeat(np.arange(len(counts), dtype=narrow) * narrow(width), counts)
+    keys += columns
+    known = columns >= 0
+    if not known.all():
+        keys, columns = keys[known], columns[known]
+        indptr = np.concatenate([[0], np.cumsum(known)])[indptr]
+    ordered = np.sort(keys)
+    if (ordered[1:] == ordered[:-1]).any():
+        ordered = np.unique(keys)
+        rows, columns = np.divmod(ordered, width)
+        columns = columns.astype(np.int32)
+        indptr = np.searchsorted(rows, np.arange(len(counts) + 1))
+    return Triplets(np.ones(len(columns)), columns, indptr)
 
 
 def _as_float(value: Any) -> float:
@@ -201,7 +242,7 @@ def new_vectorizer(vocabulary: dict[str, int]) -> DictVectorizer:
     ``{"word": "cat"}`` is the feature "word:cat"."""
     from sklearn.feature_extraction import DictVectorizer
 
-    vectorizer = DictVectorizer(sparse=True, separator=":", sort=True)
+    vectorizer = DictVectorizer(sparse=True, separator=":", sort=False)
     vectorizer.feature_names_ = list(vocabulary)
     vectorizer.vocabulary_ = vocabulary
     return vectorizer

@@ -391,10 +391,21 @@ def products_of_pairs(rows, first, unary, moved_at, moved):
     return total
 
 
+def products_within(rows: Any, indptr: np.ndarray, wanted, out_indptr, out: np.ndarray) -> None:
+    """Lower triangles of the Gram matrices of the wanted groups of rows, packed."""
+    if not isinstance(rows, FeatureRows) or rows.is_dense or rows.in_kernel_space:
+        _products_within(rows, indptr, wanted, out_indptr, out)
+        return
+    last = np.full(rows.n_inputs, -1, np.int64)
+    most = int(np.diff(rows.indptr[indptr]).max())
+    scratch = last, np.empty(most, np.int64), np.empty(most, np.int64)
+    stored = rows.data, rows.indices, rows.indptr
+    _sparse_products_within(stored, rows.bias**2, indptr, wanted, scratch, out_indptr, out)
+
+
 @compiled
 @seldom
-def products_within(rows, indptr, wanted, out_indptr, out):
-    """Lower triangles of the Gram matrices of the wanted groups of rows, packed."""
+def _products_within(rows, indptr, wanted, out_indptr, out):
     for i in range(indptr.shape[0] - 1):
         if wanted[i]:
             place = out_indptr[i]
@@ -402,3 +413,28 @@ def products_within(rows, indptr, wanted, out_indptr, out):
                 for other in range(indptr[i], row + 1):
                     out[place] = row_product(rows, row, other)
                     place += 1
+
+
+@compiled
+@seldom
+def _sparse_products_within(stored, constant, groups, wanted, scratch, out_indptr, out):
+    """The same, feature by feature: ``last`` is its latest entry, ``before`` the one before in the
+    same group, ``owner`` the row of an entry. Most pairs of rows have few features in common."""
+    data, indices, indptr = stored
+    last, before, owner = scratch
+    out[:] = constant
+    for i in range(groups.shape[0] - 1):
+        if not wanted[i]:
+            continue
+        begin, place = indptr[groups[i]], out_indptr[i]
+        for t in range(groups[i + 1] - groups[i]):
+            for at in range(indptr[groups[i] + t], indptr[groups[i] + t + 1]):
+                value = np.float64(data[at])
+                other = last[indices[at]]
+                before[at - begin], owner[at - begin] = other, t
+                last[indices[at]] = at
+                while other >= begin:
+                    out[place + owner[other - begin]] += value * data[other]
+                    other = before[other - begin]
+                out[place + t] += value * value
+            place += t + 1

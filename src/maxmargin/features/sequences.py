@@ -6,8 +6,8 @@ names) as CRFsuite takes them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import chain
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, compress, islice
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,13 @@ from .._validation import (
     has_length,
     is_array,
     is_iterable,
+    is_iterator,
     is_mapping,
     is_text,
     take_examples,
     unusable,
 )
-from .dicts import Columns, Triplets, as_dict, columns_of, new_vectorizer
+from .dicts import Columns, Triplets, columns_of, new_vectorizer
 from .rows import FeatureRows, FreshRows, fresh_rows, sparse_rows
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ _FEATURES_OF_WORDS = (
 # What is packed at a time for prediction: it should stay in the cache of a core.
 _BYTES_AT_ONCE = 1 << 20
 _POSITIONS_AT_ONCE = 1 << 11
-# Columns of features that are renumbered at a time.
-_INDICES_AT_ONCE = 1 << 20
+# Sequences that are read at a time for training.
+_SEQUENCES_AT_ONCE = 1 << 7
 
 
 class Sequences:
@@ -124,17 +125,23 @@ def open_sequences(X: Any, vectorizer: DictVectorizer | None = None) -> Sequence
 
 def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectorizer | None]:
     """Sequences for training; also the vectorizer, if they are feature dicts, of the features that
-    at least ``min_count`` positions have."""
-    sequences = take_list(X)
-    if not holds_dicts(sequences):
-        if min_count > 1:
-            raise ValueError(
-                f"feature_min_count={min_count} is for feature dicts and lists of feature names, "
-                "but X[0] is a matrix; leave out its rare columns, or use feature_min_count=1."
-            )
-        return _open_numbers(sequences), None
-    opened = DictSequences(sequences, Columns())
-    return opened, opened.learn(min_count)
+    at least ``min_count`` positions have. Feature dicts of an iterator are never all in memory."""
+    sequences: Any = X if is_iterator(X) else take_list(X)
+    if is_iterator(X):
+        first = list(islice(X, 1))
+        described = bool(first) and holds_dicts(first)
+        sequences = chain(first, X) if described else take_list([*first, *X])
+    else:
+        described = holds_dicts(sequences)
+    if described:
+        learned = LearnedSequences(sequences, min_count)
+        return learned, new_vectorizer(learned.vocabulary)
+    if min_count > 1:
+        raise ValueError(
+            f"feature_min_count={min_count} is for feature dicts and lists of feature names, "
+            "but X[0] is a matrix; leave out its rare columns, or use feature_min_count=1."
+        )
+    return _open_numbers(sequences), None
 
 
 def _open_numbers(sequences: list) -> Sequences:
@@ -365,63 +372,74 @@ class DictSequences(Sequences):
 
     def __init__(self, sequences: list, columns: Columns):
         for i, x in enumerate(sequences):
-            if sp.issparse(x) or not _iterable(x):
-                raise ValueError(
-                    f"X[{i}] must be a list of feature dicts, as X[0] is; received "
-                    f"{type(x).__name__}; describe all sequences in one way."
-                )
+            _check_described(x, i)
         self.sequences = [x if has_length(x) else list(x) for x in sequences]
         self.columns = columns
-        self._learned: Triplets | None = None
         self.n_features = len(columns.vocabulary)
         self._set_lengths(np.fromiter(map(len, self.sequences), np.int64, len(self.sequences)))
 
-    def learn(self, min_count: int = 1) -> DictVectorizer:
-        """Give features of at least ``min_count`` positions columns, in the order of names."""
-        data, indices, counts = self._look_up_all()
-        names = list(self.columns.vocabulary)
-        if not set(map(type, names)) <= {str}:
-            self._check_names()
-        # A feature whose value is zero everywhere is at no position, and has a column by default.
-        frequent = np.bincount(indices, minlength=len(names)) >= (min_count if min_count > 1 else 0)
-        if min_count > 1 and not frequent.any():
-            raise ValueError(
-                f"no feature of X is at {min_count} positions or more; lower feature_min_count."
-            )
-        order = sorted(np.flatnonzero(frequent).tolist(), key=names.__getitem__)
-        rank = np.full(len(names), -1, np.int32)
-        rank[order] = np.arange(len(order))
-        for first in range(0, len(indices), _INDICES_AT_ONCE):
-            part = indices[first : first + _INDICES_AT_ONCE]
-            part[:] = rank[part]
+    def stack(self) -> sp.csr_array:
+        found = self._look_up(0, len(self.sequences))
+        return sp.csr_array(found, shape=(int(self.indptr[-1]), self.n_features))
+
+    def rows(self, first: int, last: int, bias: float) -> FeatureRows:
+        return sparse_rows(*self._look_up(first, last), bias, self.n_features)
+
+    def _look_up(self, first: int, last: int) -> Triplets:
+        before = int(self.indptr[first])
+        positions = list(chain.from_iterable(self.sequences[first:last]))
+        found = self.columns.rows(positions, lambda t: self._place(before + t))
+        self._check_stored(found, first, self.columns.vocabulary)
+        return found
+
+
+def _check_described(x: Any, i: int) -> None:
+    if sp.issparse(x) or not _iterable(x):
+        raise ValueError(
+            f"X[{i}] must be a list of feature dicts, as X[0] is; received "
+            f"{type(x).__name__}; describe all sequences in one way."
+        )
+
+
+class LearnedSequences(Sequences):
+    """The same for training, read once, some at a time: what was read is not kept.
+
+    Attributes
+    ----------
+    vocabulary : dict
+        Columns of the features of at least ``min_count`` positions, in the order of their first
+        appearance.
+    """
+
+    def __init__(self, sequences: Iterable, min_count: int = 1):
+        data, indices, counts = self._read(sequences)
         indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        if not frequent.all():
-            kept = indices >= 0
+        vocabulary = self.vocabulary
+        if min_count > 1:
+            frequent = np.bincount(indices, minlength=len(vocabulary)) >= min_count
+            if not frequent.any():
+                raise ValueError(
+                    f"no feature of X is at {min_count} positions or more; lower feature_min_count."
+                )
+            vocabulary = {name: j for j, name in enumerate(compress(vocabulary, frequent))}
+            kept = frequent[indices]
             indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[indptr]
-            data, indices = data[kept], indices[kept]
-        self._learned = Triplets(data, indices, indptr)
-        names = [names[column] for column in order]
-        self.n_features = len(names)
-        self._check_stored(self._learned, 0, names)
-        return new_vectorizer({name: column for column, name in enumerate(names)})
+            data, indices = data[kept], (np.cumsum(frequent, dtype=np.int32) - 1)[indices[kept]]
+        self._stored = Triplets(data, indices, indptr)
+        self.n_features = len(vocabulary)
+        self._check_stored(self._stored, 0, vocabulary)
+        self.vocabulary = vocabulary
 
-    def _check_names(self) -> None:
-        """Refuse names that are not texts."""
-        for i, x in enumerate(self.sequences):
-            for t, features in enumerate(x):
-                as_dict(features, i, t)
-
-    def _look_up_all(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _read(self, sequences: Iterable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values, columns, and their number at each position, of all sequences.
 
         Most values are 1, so they are made last; there is never a second copy of the columns.
         """
-        indices = np.empty(0, np.int32)
-        end = 0
+        columns = Columns()
+        indices, end = np.empty(0, np.int32), 0
         counts: list[np.ndarray] = []
         others: list[tuple[np.ndarray, np.ndarray]] = []  # values that are not 1, and where
-        for chunk in self.chunks():
-            found = self._look_up(*chunk)
+        for found in self._look_up(sequences, columns):
             counts.append(np.diff(found.indptr))
             if end + len(found.indices) > len(indices):
                 indices.resize(end + len(found.indices) + end // 8, refcheck=False)
@@ -430,30 +448,39 @@ class DictSequences(Sequences):
             others.append((end + at, found.data[at]))
             end += len(found.indices)
         indices.resize(end, refcheck=False)
-        self.columns.forget()
+        self.vocabulary = dict(columns.vocabulary)
         data = np.ones(end)
         for at, values in others:
             data[at] = values
         return data, indices, np.concatenate(counts)
 
+    def _look_up(self, sequences: Iterable, columns: Columns) -> Iterator[Triplets]:
+        """Rows of some sequences after the other."""
+        lengths: list[int] = []
+        positions: list[Any] = []
+        begin, sequences = 0, iter(sequences)
+        while batch := list(islice(sequences, _SEQUENCES_AT_ONCE)):
+            for x in batch:
+                _check_described(x, len(lengths))
+                before = len(positions)
+                positions.extend(x)
+                lengths.append(len(positions) - before)
+            self.indptr = np.concatenate([[0], np.cumsum(lengths[begin:], dtype=np.int64)])
+
+            def place(t: int, first: int = begin) -> tuple[int, int]:
+                i, t = self._place(t)
+                return first + i, t
+
+            known = len(columns.vocabulary)
+            yield columns.rows(positions, place)
+            columns.check_names(known, positions, place)
+            positions.clear()
+            batch.clear()
+            begin = len(lengths)
+        self._set_lengths(np.array(lengths, np.int64))
+
     def stack(self) -> sp.csr_array:
-        found = self._learned
-        if found is None:
-            found = self._look_up(0, len(self.sequences))
-            self._check_stored(found, 0, self.columns.vocabulary)
-        stacked = sp.csr_array(found, shape=(int(self.indptr[-1]), self.n_features))
-        stacked.sum_duplicates()
-        return stacked
-
-    def rows(self, first: int, last: int, bias: float) -> FeatureRows:
-        found = self._look_up(first, last)
-        self._check_stored(found, first, self.columns.vocabulary)
-        return sparse_rows(*found, bias, self.n_features)
-
-    def _look_up(self, first: int, last: int) -> Triplets:
-        before = int(self.indptr[first])
-        positions = list(chain.from_iterable(self.sequences[first:last]))
-        return self.columns.rows(positions, lambda t: self._place(before + t))
+        return sp.csr_array(self._stored, shape=(int(self.indptr[-1]), self.n_features))
 
 
 def holds_dicts(sequences: list) -> bool:

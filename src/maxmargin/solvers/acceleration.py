@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import check_number, is_auto
-from ._centre_kernel import bare_products, mix_bare, move_centre, movement
+from ._centre_kernel import bare_products, mix_bare, mix_in, move_centre, movement
 from .base import Candidate, Wrapper, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
 
@@ -239,9 +239,8 @@ class Accelerated(Wrapper):
         fresh = super().refreshed(problem, state)
         if fresh is state or state.inertia == 0.0:
             return fresh
-        bare = fresh.inner.weights
-        mixed = (bare + state.inertia * state.centre) / (1.0 + state.inertia)
-        return state._replace(inner=fresh.inner._replace(weights=mixed))
+        mix_in(fresh.inner.weights, state.centre, state.inertia / (1.0 + state.inertia))
+        return state._replace(inner=fresh.inner)
 
 
 def _adapted_inertia(state: AcceleratedState, missing: float) -> float:

@@ -33,7 +33,7 @@ from .result import (
 _SLICE_SECONDS = 0.05
 # A check costs about a pass. Unless the estimated gap requires an earlier one, the next check comes
 # when the number of passes has grown by this factor.
-_CHECK_GROWTH = 1.5
+_CHECK_GROWTH = 2.0
 # An estimate may be too small: after a check that was made too early because of it, the next one
 # comes after this growth.
 _GUESS_GROWTH = 1.05
@@ -93,8 +93,11 @@ class Best:
             seen = seen._replace(size=abs(found.primal))
         score = None if validate is None else validate(weights)
         if self._is_better(found.primal, score):
+            if seen.weights.shape == weights.shape:  # there may be no memory for one more copy
+                np.copyto(seen.weights, weights)
+            else:
+                seen = seen._replace(weights=weights.copy())
             seen = seen._replace(
-                weights=weights.copy(),
                 primal=found.primal,
                 bracket=found.oracle_error,
             )
@@ -296,7 +299,9 @@ def run(
                         check()
                     status = INTERRUPTED
                 elif at_end or likely or stepper.stalled or stepper.oracle_calls >= goal:
-                    if at_end:
+                    if (
+                        at_end or likely
+                    ):  # a check at weights with rounding errors would be repeated
                         stepper.refresh()
                     status = check()
                     if status is None and (at_end or stepper.stalled):
