@@ -27,6 +27,11 @@ def score_rows(rows, matrix, first, last, out):
     _must_be_compiled("score_rows")
 
 
+def score_row(rows, matrix, row):
+    """``x_row @ matrix`` for a matrix of one column."""
+    _must_be_compiled("score_row")
+
+
 def add_row(rows, matrix, row, values, scale):
     """``matrix += scale * outer(x_row, values)``."""
     _must_be_compiled("add_row")
@@ -215,6 +220,17 @@ def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     """Move mass between the stored outputs of example i, one per row, from worse ones to better
     ones; updates ``shares`` and the weights. For structures with the trait ``revisits``."""
     _must_be_compiled("revisit")
+
+
+def can_revisit(structure, i):
+    """Whether :func:`revisit` is available for example i."""
+    _must_be_compiled("can_revisit")
+
+
+def score_along(structure, rows, weights, i, direction):
+    """``direction @ scores`` of example i, from the scores of the parts that it moves. For
+    structures with the trait ``scores_parts``."""
+    _must_be_compiled("score_along")
 
 
 def embed(structure, i, labels, out):

@@ -20,6 +20,7 @@ from .._kernels.protocol import (
     prefetch_rows,
     products_with,
     row_product,
+    score_row,
     score_rows,
 )
 from .._kernels.vector import (
@@ -245,6 +246,18 @@ def _score(rows, matrix, first, last, out):
         sum_rows(matrix, rows.indices, rows.data, begin, end, constant, rows.bias, out[row - first])
 
 
+@implements(score_row, FeatureRows)
+def _score_one(rows, matrix, row):
+    total = rows.bias * matrix[rows.n_inputs - 1, 0]
+    if _is_dense(rows):
+        for f in range(rows.values.shape[1]):
+            total += rows.values[row, f] * matrix[f, 0]
+        return total
+    for place in range(rows.indptr[row], rows.indptr[row + 1]):
+        total += rows.data[place] * matrix[rows.indices[place], 0]
+    return total
+
+
 @implements(add_row, FeatureRows)
 def _add(rows, matrix, row, values, scale):
     if rows.in_kernel_space:
@@ -386,9 +399,9 @@ def products_of_pairs(rows, first, unary, moved_at, moved):
 
 @compiled
 @seldom
-def products_within(rows, indptr, wanted, out_indptr, out):
-    """Lower triangles of the Gram matrices of the wanted groups of rows, packed."""
-    for i in range(indptr.shape[0] - 1):
+def products_within(rows, indptr, wanted, out_indptr, out, first, last):
+    """Lower triangles of the Gram matrices of the wanted groups of rows in a range, packed."""
+    for i in range(first, last):
         if wanted[i]:
             place = out_indptr[i]
             for row in range(indptr[i], indptr[i + 1]):
