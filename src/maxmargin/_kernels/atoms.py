@@ -77,32 +77,56 @@ def _compact(structure, atoms, extra, extra_labels):
 
 
 @inner
-def append_atom(structure, atoms, i, output, weight):
-    """Add an output to example i; returns the storage, which may be a new one."""
-    length = output.shape[0]
-    if atoms.count[i] == atoms.room[i]:
-        room = 2 * atoms.room[i] + 2
-        if (
-            atoms.used[0] + room > atoms.weight.shape[0]
-            or atoms.used[1] + room * length > atoms.labels.shape[0]
-        ):
-            atoms = _compact(structure, atoms, room, room * length)
-        start, labels_start = atoms.used[0], atoms.used[1]
-        for a in range(atoms.count[i]):
-            atoms.weight[start + a] = atoms.weight[atoms.start[i] + a]
-        for place in range(atoms.count[i] * length):
-            atoms.labels[labels_start + place] = atoms.labels[atoms.labels_start[i] + place]
-        atoms.start[i] = start
-        atoms.labels_start[i] = labels_start
-        atoms.room[i] = room
-        atoms.used[0] += room
-        atoms.used[1] += room * length
-    at = atoms.count[i]
+def _with_room(structure, atoms, i):
+    """Storage with capacity for one more output of example i; it may be a new one."""
+    if atoms.count[i] < atoms.room[i]:
+        return atoms
+    low, high = generic.label_range(structure, i)
+    length = high - low
+    room = 2 * atoms.room[i] + 2
+    if (
+        atoms.used[0] + room > atoms.weight.shape[0]
+        or atoms.used[1] + room * length > atoms.labels.shape[0]
+    ):
+        atoms = _compact(structure, atoms, room, room * length)
+    start, labels_start = atoms.used[0], atoms.used[1]
+    for a in range(atoms.count[i]):
+        atoms.weight[start + a] = atoms.weight[atoms.start[i] + a]
+    for place in range(atoms.count[i] * length):
+        atoms.labels[labels_start + place] = atoms.labels[atoms.labels_start[i] + place]
+    atoms.start[i] = start
+    atoms.labels_start[i] = labels_start
+    atoms.room[i] = room
+    atoms.used[0] += room
+    atoms.used[1] += room * length
+    return atoms
+
+
+@compiled
+@seldom
+def reserve_atoms(structure, atoms, order):
+    """Storage with capacity for one more output of each of some examples."""
+    for i in order:
+        atoms = _with_room(structure, atoms, i)
+    return atoms
+
+
+@leaf
+def write_atom(atoms, i, output, weight):
+    """Add an output to example i, for which there must be capacity."""
+    at, length = atoms.count[i], output.shape[0]
     atoms.weight[atoms.start[i] + at] = weight
     first = atoms.labels_start[i] + at * length
     for place in range(length):
         atoms.labels[first + place] = output[place]
     atoms.count[i] += 1
+
+
+@inner
+def append_atom(structure, atoms, i, output, weight):
+    """Add an output to example i; returns the storage, which may be a new one."""
+    atoms = _with_room(structure, atoms, i)
+    write_atom(atoms, i, output, weight)
     return atoms
 
 

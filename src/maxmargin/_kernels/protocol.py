@@ -26,6 +26,10 @@ def score_rows(rows, matrix, first, last, out):
     """``out[r - first, :] = x_r @ matrix`` for rows ``first <= r < last``."""
 
 
+def score_row(rows, matrix, row):
+    """``x_row @ matrix`` for a matrix of one column."""
+
+
 def add_row(rows, matrix, row, values, scale):
     """``matrix += scale * outer(x_row, values)``."""
 
@@ -174,7 +178,6 @@ def output_parts(structure, i, labels, parts):
 
 def fix_part(structure, i, part, scores):
     """Change scores such that :func:`decode` finds an output with a part, if there is one."""
-    _must_be_compiled("fix_part")
 
 
 def add_gram(structure, rows, i, direction, scale, scores):
@@ -185,6 +188,15 @@ def add_gram(structure, rows, i, direction, scale, scores):
 def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     """Move mass between the stored outputs of example i, one per row, from worse ones to better
     ones; updates ``shares`` and the weights. For structures with the trait ``revisits``."""
+
+
+def can_revisit(structure, i):
+    """Whether :func:`revisit` is available for example i."""
+
+
+def score_along(structure, rows, weights, i, direction):
+    """``direction @ scores`` of example i, from the scores of the parts that it moves. For
+    structures with the trait ``scores_parts``."""
 
 
 def embed(structure, i, labels, out):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from .._validation import check_integer, check_loss_matrix, check_n_jobs, is_tex
 from ..features.rows import features_of, pack_rows, scores_of
 from ..features.scores import ScoreRows
 from ..features.sequences import Sequences, open_sequences
+from ..solvers.groups import for_groups
 from ..solvers.problem import Problem
 from ..strengths import SHARE_OF_SEQUENCES
 from ..structures.chain import Chain, best_paths, max_marginals, pack_products
@@ -258,7 +260,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         K = len(self.classes_)
         products, products_indptr = np.empty(0), np.zeros(len(indptr), np.int64)
         if rows is not None:
-            products, products_indptr = pack_products(rows, indptr)
+            in_groups = partial(for_groups, n_threads=check_n_jobs(self.n_jobs))
+            products, products_indptr = pack_products(rows, indptr, in_groups)
         no_loss = ZeroOneLoss(np.ones(K), True)
         penalties = [np.where(mask, 0.0, -np.inf) for mask in masks]
         return Chain(

@@ -29,7 +29,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels.jit import implements, leaf
-from .._kernels.protocol import add_row, clear_rows, drain_row, prefetch_rows, score_rows
+from .._kernels.protocol import (
+    add_row,
+    clear_rows,
+    drain_row,
+    prefetch_rows,
+    score_row,
+    score_rows,
+)
 from .nodes import MULTIPLIER, Nodes, Side, mix
 from .rows import HASHED
 
@@ -349,6 +356,12 @@ def score_arc(rows, matrix, first, d, h):
         met = _met_between(rows, head, dependent)
         total += _gather_between(rows, matrix, head, dependent, met)
     return total
+
+
+@implements(score_row, ArcRows)
+def _score_row(rows, matrix, row):
+    first, _, d, h = _locate(rows, row)
+    return score_arc(rows, matrix, first, d, h)
 
 
 @implements(add_row, ArcRows)

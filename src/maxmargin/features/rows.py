@@ -20,6 +20,7 @@ from .._kernels.protocol import (
     prefetch_rows,
     products_with,
     row_product,
+    score_row,
     score_rows,
 )
 from .._kernels.vector import (
@@ -252,6 +253,18 @@ def _score(rows, matrix, first, last, out):
         sum_rows(matrix, rows.indices, rows.data, begin, end, constant, rows.bias, out[row - first])
 
 
+@implements(score_row, FeatureRows)
+def _score_one(rows, matrix, row):
+    total = rows.bias * matrix[rows.n_inputs - 1, 0]
+    if _is_dense(rows):
+        for f in range(rows.values.shape[1]):
+            total += rows.values[row, f] * matrix[f, 0]
+        return total
+    for place in range(rows.indptr[row], rows.indptr[row + 1]):
+        total += rows.data[place] * matrix[rows.indices[place], 0]
+    return total
+
+
 @implements(add_row, FeatureRows)
 def _add(rows, matrix, row, values, scale):
     if rows.in_kernel_space:
@@ -422,7 +435,7 @@ def _sparse_products_within(stored, constant, groups, wanted, scratch, out_indpt
     same group, ``owner`` the row of an entry. Most pairs of rows have few features in common."""
     data, indices, indptr = stored
     last, before, owner = scratch
-    out[:] = constant
+    out[out_indptr[0] : out_indptr[groups.shape[0] - 1]] = constant
     for i in range(groups.shape[0] - 1):
         if not wanted[i]:
             continue

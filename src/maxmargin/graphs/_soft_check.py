@@ -38,9 +38,10 @@ def write_messages(graphs, beliefs, kappa, out):
 
 @leaf
 @seldom
-def mix_messages(graphs, beliefs, kappa, share, mean, squares):
-    """``mean += share * (messages - mean)``; ``squares`` gets the squared norms of the messages."""
-    for m in range(graphs.shape.shape[0]):
+def mix_messages(graphs, beliefs, kappa, share, mean, squares, first, last):
+    """``mean += share * (messages - mean)`` for a range of examples; ``squares`` gets the squared
+    norms of the messages."""
+    for m in range(first, last):
         squares[m] = mix_example(graphs, beliefs, kappa, share, m, mean)
 
 

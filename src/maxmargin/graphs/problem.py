@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from ..structures.take import take_rows
 from ..structures.traits import GRAPH
 from ..surrogates.max_margin import MaxMargin
 from ..surrogates.max_min import MaxMin
-from ._soft_check import evaluate_graphs, soft_dual_sums
+from ._soft_check import evaluate_graphs, mix_messages, soft_dual_sums
 from ._soft_kernel import add_beliefs
 from ._soft_repair import repair_graphs
 from ._tighten_kernel import make_answers, tighten_messages
@@ -85,6 +86,11 @@ class GraphProblem(TrainingProblem):
         rows = np.diff(self.graphs.first_row)
         shared = bool((rows < self.graphs.n_scored[self.graphs.shape]).any())
         return "active" if shared else "permutation"
+
+    @cached_property
+    def one_row(self) -> bool:
+        """Whether all variables of an example share one row of features."""
+        return bool((np.diff(self.graphs.first_row) == 1).all())
 
     @property
     def tied_pairs(self) -> bool:
@@ -219,6 +225,16 @@ class GraphProblem(TrainingProblem):
         found = for_groups(work, self.n_examples, self.n_threads, self._least_group)
         sums = np.sum(found, axis=0) / self.total_weight
         return self.penalty(weights) + float(sums[0]) + 0.5 * rho * float(sums[1])
+
+    def mix_messages(
+        self, beliefs: Beliefs, kappa: float, share: float, mean: np.ndarray, squares: np.ndarray
+    ) -> None:
+        """Add messages with a share to their mean; ``squares`` gets their squared norms."""
+
+        def work(first, last):
+            mix_messages(self.graphs, beliefs, kappa, share, mean, squares, first, last)
+
+        for_groups(work, self.n_examples, self.n_threads, self._least_group)
 
     @property
     def can_tighten(self) -> bool:

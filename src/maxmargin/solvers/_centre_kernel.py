@@ -8,16 +8,58 @@ The iterate is ``w = (bare + inertia * centre) / (1 + inertia)`` with ``bare = w
 from __future__ import annotations
 
 from .._kernels.jit import compiled
+from .groups import in_threads
+
+# Numbers that a thread handles at a time: 8 MB of each vector.
+_CHUNK = 1 << 20
 
 
-def mix_in(mean, vector, share):
+def _in_chunks(kernel, vectors, numbers, n_threads):
+    """Results of a kernel for all chunks of some vectors, in order."""
+
+    def work(first, last):
+        return kernel(*[vector[first:last] for vector in vectors], *numbers)
+
+    size = len(vectors[0])
+    if size <= _CHUNK:
+        return [kernel(*vectors, *numbers)]
+    starts = range(0, size, _CHUNK)
+    return in_threads(work, [(first, min(first + _CHUNK, size)) for first in starts], n_threads)
+
+
+def _sums(results):
+    return tuple(sum(values) for values in zip(*results, strict=True))
+
+
+def mix_in(mean, vector, share, n_threads=1):
     """``mean += share * (vector - mean)``."""
-    mix_bare(mean, vector, vector, 0.0, share)
+    mix_bare(mean, vector, vector, 0.0, share, n_threads)
+
+
+def movement(centre, weights, before, n_threads=1):
+    """Squared distances of weights and centre from ``before``, and the product of both changes."""
+    return _sums(_in_chunks(_movement, (centre, weights, before), (), n_threads))
+
+
+def move_centre(weights, before, centre, momentum, inertia, new_inertia, n_threads=1):
+    """Move the centre to ``weights + momentum * (weights - before)``, change the inertia, and adapt
+    the weights to both; ``before`` becomes the old weights."""
+    numbers = (float(momentum), float(inertia), float(new_inertia))
+    _in_chunks(_move_centre, (weights, before, centre), numbers, n_threads)
+
+
+def bare_products(best, weights, centre, inertia, n_threads=1):
+    """``best @ best``, ``bare @ bare`` and ``best @ bare``."""
+    return _sums(_in_chunks(_bare_products, (best, weights, centre), (inertia,), n_threads))
+
+
+def mix_bare(best, weights, centre, inertia, step, n_threads=1):
+    """``best += step * (bare - best)``."""
+    _in_chunks(_mix_bare, (best, weights, centre), (float(inertia), float(step)), n_threads)
 
 
 @compiled
-def movement(centre, weights, before):
-    """Squared distances of weights and centre from ``before``, and the product of both changes."""
+def _movement(centre, weights, before):
     own, ahead, product = 0.0, 0.0, 0.0
     for j in range(weights.shape[0]):
         moved, led = weights[j] - before[j], centre[j] - before[j]
@@ -28,9 +70,7 @@ def movement(centre, weights, before):
 
 
 @compiled
-def move_centre(weights, before, centre, momentum, inertia, new_inertia):
-    """Move the centre to ``weights + momentum * (weights - before)``, change the inertia, and adapt
-    the weights to both; ``before`` becomes the old weights."""
+def _move_centre(weights, before, centre, momentum, inertia, new_inertia):
     for j in range(weights.shape[0]):
         here = weights[j]
         there = here + momentum * (here - before[j])
@@ -41,8 +81,7 @@ def move_centre(weights, before, centre, momentum, inertia, new_inertia):
 
 
 @compiled
-def bare_products(best, weights, centre, inertia):
-    """``best @ best``, ``bare @ bare`` and ``best @ bare``."""
+def _bare_products(best, weights, centre, inertia):
     old, new, cross = 0.0, 0.0, 0.0
     for j in range(weights.shape[0]):
         bare = (1.0 + inertia) * weights[j] - inertia * centre[j]
@@ -53,8 +92,7 @@ def bare_products(best, weights, centre, inertia):
 
 
 @compiled
-def mix_bare(best, weights, centre, inertia, step):
-    """``best += step * (bare - best)``."""
+def _mix_bare(best, weights, centre, inertia, step):
     for j in range(weights.shape[0]):
         bare = (1.0 + inertia) * weights[j] - inertia * centre[j]
         best[j] += step * (bare - best[j])

@@ -159,7 +159,7 @@ class Accelerated(Wrapper):
         if inner.rounds % momentum.rounds:
             return state
         inner, unsettled = self.solver.unsettled(problem, inner)
-        own, ahead, product = movement(state.centre, inner.weights, state.before)
+        own, ahead, product = movement(state.centre, inner.weights, state.before, problem.n_threads)
         inertia, damping = state.inertia, momentum.damping
         apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
         if momentum.cosine is None:
@@ -173,7 +173,10 @@ class Accelerated(Wrapper):
                 inertia = _adapted_inertia(state, missing)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
-        move_centre(inner.weights, state.before, state.centre, ahead, state.inertia, inertia)
+        move_centre(
+            inner.weights, state.before, state.centre, ahead, state.inertia, inertia,
+            problem.n_threads,
+        )  # fmt: skip
         return state._replace(
             inner=inner, inertia=inertia, centred_at=inner.calls, apart=float(apart)
         )
@@ -182,21 +185,26 @@ class Accelerated(Wrapper):
         """``problem.better_mixture`` with the present dual point, whose weights are not stored."""
         concave = self.solver.concave(problem, state.inner)
         if concave is None or state.best is None:
-            return None if concave is None else DualPoint(concave, self._dual_weights(state))
+            return (
+                None if concave is None else DualPoint(concave, self._dual_weights(problem, state))
+            )
         best, weights = state.best, state.inner.weights
-        old, new, cross = bare_products(best.weights, weights, state.centre, state.inertia)
+        n_threads = problem.n_threads
+        old, new, cross = bare_products(
+            best.weights, weights, state.centre, state.inertia, n_threads
+        )
         slope = concave - best.concave - problem.alpha * (cross - old)
         curvature = problem.alpha * (new - 2.0 * cross + old)
         step = best_share(slope, curvature)
-        mix_bare(best.weights, weights, state.centre, state.inertia, step)
+        mix_bare(best.weights, weights, state.centre, state.inertia, step, n_threads)
         return DualPoint((1.0 - step) * best.concave + step * concave, best.weights)
 
-    def _dual_weights(self, state) -> np.ndarray:
+    def _dual_weights(self, problem, state) -> np.ndarray:
         """``w(mu)``, of which the iterate is a mixture with the centre."""
         if state.inertia == 0.0:
             return state.inner.weights
         bare = np.zeros(len(state.centre))
-        mix_bare(bare, state.inner.weights, state.centre, state.inertia, 1.0)
+        mix_bare(bare, state.inner.weights, state.centre, state.inertia, 1.0, problem.n_threads)
         return bare
 
     def settled(self, state) -> np.ndarray:
@@ -213,7 +221,7 @@ class Accelerated(Wrapper):
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AcceleratedState, list[Candidate]]:
-        settled, bare = self.settled(state), self._dual_weights(state)
+        settled, bare = self.settled(state), self._dual_weights(problem, state)
         guess = self.estimate(problem, state) / state.ratio
         inner, candidates = self.solver.check(problem, state.inner, settled, bare)
         state = state._replace(inner=inner)
@@ -231,7 +239,7 @@ class Accelerated(Wrapper):
             apart += state.apart
         elif state.inertia > 0.0:
             weights = state.inner.weights
-            _, square, _ = movement(state.centre, weights, weights)
+            _, square, _ = movement(state.centre, weights, weights, problem.n_threads)
             apart += 0.5 * problem.alpha * state.inertia**2 * square
         return state.ratio * self.solver.estimate(problem, state.inner, apart)
 

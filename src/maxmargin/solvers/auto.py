@@ -51,6 +51,9 @@ _LOOSE_FLOW_TOL, _LOOSE_FLOW_PRODUCT, _LOOSE_FLOW_EXAMPLES = 0.02, 4.0, 4000
 _MANY_WEIGHTS = 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
 _PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
+# Examples that threads visit together, also of graphs. Smaller batches leave threads waiting for the
+# longest example; in larger ones outputs are older, and the steps of graphs shorter.
+_BATCH, _GRAPHS_IN_BATCH = 32, 8
 
 
 def choose(problem: Any) -> Solver:
@@ -128,14 +131,27 @@ def partitions_for(problem: Any) -> int:
     With sparse features two parts need more than twice the passes of one, as measured, and L-BFGS
     uses threads within its passes.
     """
-    rows = None if problem.in_python or problem.in_kernel_space else problem.rows
-    if (
-        not isinstance(rows, FeatureRows)
-        or not rows.is_dense
-        or problem.n_examples < _FEWEST_IN_PARTS
-    ):
+    if not _has_dense_rows(problem) or problem.n_examples < _FEWEST_IN_PARTS:
         return 1
     return 1 if choose(problem).sums_gradients else _PARTITIONS
+
+
+def batch_for(problem: Any) -> int:
+    """Default number of examples that several threads visit together; depends on the data only.
+
+    With dense features all examples of a batch move the same weights: parts are faster there.
+    """
+    if _has_dense_rows(problem) or problem.n_examples < _FEWEST_IN_PARTS:
+        return 1
+    innermost = list(_layers(choose(problem)))[-1]
+    if not innermost.visits_in_batches(problem):
+        return 1
+    return _GRAPHS_IN_BATCH if problem.traits.graph else _BATCH
+
+
+def _has_dense_rows(problem: Any) -> bool:
+    rows = None if problem.in_python or problem.in_kernel_space else problem.rows
+    return isinstance(rows, FeatureRows) and rows.is_dense
 
 
 def _layers(solver: Any) -> Iterator[Solver]:

@@ -148,6 +148,10 @@ class Solver(BaseEstimator):
         """The primal point of a state: weights, and what belongs to them."""
         return (state.weights,)
 
+    def visits_in_batches(self, problem: Any) -> bool:
+        """Whether several threads can visit examples together (:mod:`~maxmargin._kernels.team`)."""
+        return False
+
     def evaluate(
         self, problem: Any, state: Any, point: Point, dual_weights: np.ndarray | None
     ) -> Evaluation:
@@ -164,7 +168,7 @@ class Solver(BaseEstimator):
         point = (weights if at is None else at, *others)
         mean = mean or tuple(np.zeros_like(array) for array in point)
         for average, array in zip(mean, point, strict=True):
-            mix_in(average.reshape(-1), array.reshape(-1), share)
+            mix_in(average.reshape(-1), array.reshape(-1), share, problem.n_threads)
         return mean
 
     def own_mean(self, state: Any) -> Point | None:

@@ -28,13 +28,27 @@ from .._kernels.blocks import Blocks
 from .._kernels.passes import inner_product
 from .._validation import check_choice, check_switch
 from ..oracles.values import ClosedForm, Oracle, check_oracle, make_oracle
-from . import _bcfw_kernel, _pairwise_kernel, _revisit_kernel, _vertex_kernel, interpreted
+from . import (
+    _batch_kernel,
+    _bcfw_kernel,
+    _pairwise_kernel,
+    _revisit_kernel,
+    _vertex_kernel,
+    interpreted,
+)
 from ._bcfw_kernel import Trail, Visits
 from .base import Candidate, Momentum, Solver, check_power
 from .interpreted import MeanBlocks
 
 ORDERS = ("permutation", "active", "uniform", "gap")
 STEPS = ("plain", "pairwise")
+# Orders that visit a block at most once in a round.
+EACH_ONCE = ("permutation", "active")
+# Passes in batches, by those that they take the place of.
+_IN_BATCHES = {
+    _vertex_kernel.vertex_steps: _batch_kernel.vertex_batches,
+    _pairwise_kernel.pairwise_steps: _batch_kernel.pairwise_batches,
+}
 _NONE = np.empty(0)
 # "active": number of rounds, after one over all blocks, over those whose gap is at least a share of
 # the mean, and this share. On uci_letter this halves the work to the same gap; no effect on chains.
@@ -98,7 +112,10 @@ class BlockAscent(Solver):
     def advance(self, problem, state, steps):
         if not len(state.pending):
             state = self._new_round(problem, state)
-        count = max(1, min(int(steps), len(state.pending)))
+        batch = (
+            problem.batch
+        )  # batches begin at the same places of a round, whatever the clock says
+        count = min(-(-max(1, int(steps)) // batch) * batch, len(state.pending))
         visits = Visits(state.pending[:count], state.draws[:count], state.tree, state.gaps)
         rest = {"pending": state.pending[count:], "draws": state.draws[count:]}
         state = self._visit(problem, state, visits)
@@ -242,7 +259,11 @@ class BlockFrankWolfe(BlockAscent):
         trail = Trail(state.correction, state.mass, power)
         if not self.line_search:
             visits = visits._replace(before=state.calls)
-        dual, _ = self._kernel(problem)(
+        kernel = self._kernel(problem)
+        if problem.batch > 1 and self.visits_in_batches(problem):
+            dual = _IN_BATCHES[kernel](problem, visits, state.weights, trail, state.dual)
+            return state._replace(dual=dual)
+        dual, _ = kernel(
             problem.objective(state.oracle), problem.rows, problem.scales, visits, state.weights,
             trail, state.dual,
         )  # fmt: skip
@@ -270,6 +291,14 @@ class BlockFrankWolfe(BlockAscent):
         if problem.cost.linear and problem.traits.sparse_outputs and self.line_search:
             return _vertex_kernel.vertex_steps
         return _bcfw_kernel.bcfw_steps
+
+    def visits_in_batches(self, problem):
+        if problem.in_python or problem.in_kernel_space or self.order not in EACH_ONCE:
+            return False
+        if self.steps == "pairwise":
+            return problem.traits.revisits and self.step_average is None
+        vertices = self._kernel(problem) is _vertex_kernel.vertex_steps
+        return vertices and problem.traits.scores_parts
 
     def evaluate(self, problem, state, point, dual_weights):
         if dual_weights is None:

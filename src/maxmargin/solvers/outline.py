@@ -28,6 +28,8 @@ class Outline:
     from_scratch = True  # whether no earlier dual point is continued, nor weights chosen otherwise
     in_parts = False  # whether the examples are in parts: see parts.py
     engine: Any = None  # that runs the parts; threads by default
+    n_threads = 1  # of evaluations, batches and vector operations
+    batch = 1  # examples that are visited together, by several threads: see _kernels/team.py
     penalised = True  # whether values have the penalty
     keeps_dual = True  # whether the dual point is wanted at the end, also from workers
 

@@ -153,8 +153,8 @@ class PartitionedAscent(Solver):
         return PartitionedState(weights, 0, none, 0, 0, 0.0, 0.0, None, np.inf, (), ())
 
     def default_inertia(self, problem):
-        """The curvature for a part is larger by the number of parts; inertia grows with it."""
-        return problem.n_parts * problem.mean(problem.crew.all("default_inertia"))
+        """The mean of the inertias for the curvature of a part, larger by the number of parts."""
+        return problem.mean(problem.crew.all("default_inertia"))
 
     def started(self, problem, state):
         problem.crew.all("started", problem.inertia)

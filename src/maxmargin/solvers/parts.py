@@ -133,7 +133,7 @@ class Part:
         return self.state.weights
 
     def default_inertia(self) -> float:
-        return float(self.solver.default_inertia(self.problem))
+        return float(self.solver.default_inertia(self._near(0.0)))
 
     def started(self, inertia: float) -> None:
         self.state = self.solver.started(self._near(inertia), self.state)

@@ -23,7 +23,7 @@ from .._kernels.game import game_work
 from .._kernels.jit import compiled, implements, leaf
 from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
 from .._kernels.maxima import largest
-from .._kernels.protocol import drain_row
+from .._kernels.protocol import drain_row, score_row
 from ..features.arcs import ArcRows
 from .traits import Traits
 
@@ -49,6 +49,7 @@ class Arborescence(NamedTuple):
         """Properties that solvers need."""
         return Traits(
             sparse_outputs=True,  # one of m + 1 parts per word
+            scores_parts=True,
             saddle="trees",
             no_oracle={
                 "crf": "the entropy of given marginals, which trees do not have in closed form "
@@ -121,6 +122,17 @@ def _work_size(structure, rows):
 
 
 # --- scores and weights ---------------------------------------------------------------------
+
+
+@implements(generic.score_along, Arborescence)
+def _score_along(structure, rows, weights, i, direction):
+    first = structure.parts_indptr[i]
+    matrix = weights.reshape(rows.n_inputs, 1)
+    total = 0.0
+    for part in range(direction.shape[0]):
+        if direction[part] != 0.0:
+            total += direction[part] * score_row(rows, matrix, first + part)
+    return total
 
 
 @implements(generic.squared_norm, Arborescence)

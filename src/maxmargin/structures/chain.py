@@ -9,6 +9,7 @@ losses, that of position t times ``loss_scale[t]`` (1/T by default).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,14 +78,28 @@ class Chain(NamedTuple):
         return b"".join(array.tobytes() for array in (self.indptr, *masks))
 
 
-def pack_products(rows: Any, indptr: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gram matrices of the positions of each sequence that is not too long."""
+def _at_once(work: Callable[[int, int], None], n: int) -> None:
+    work(0, n)
+
+
+def pack_products(
+    rows: Any, indptr: np.ndarray, in_groups: Callable[..., Any] = _at_once
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gram matrices of the positions of each sequence that is not too long.
+
+    ``in_groups(work, n)`` calls ``work(first, last)`` for ranges that cover ``range(n)``.
+    """
     lengths = np.diff(indptr)
     wanted = lengths <= KEEP_PRODUCTS_UP_TO
     sizes = np.where(wanted, lengths * (lengths + 1) // 2, 0)
     products_indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     products = np.empty(int(products_indptr[-1]))
-    products_within(rows, indptr, wanted, products_indptr, products)
+
+    def work(first, last):
+        bounds, at = indptr[first : last + 1], products_indptr[first : last + 1]
+        products_within(rows, bounds, wanted[first:last], at, products)
+
+    in_groups(work, len(lengths))
     return products, products_indptr
 
 

@@ -164,9 +164,14 @@ def _move(shares, scores, gram, scale):
             scores[a] -= gamma * scale * (gram[best, a] - gram[worst, a])
 
 
+@implements(generic.can_revisit, Chain)
+def _can_revisit(structure, i):
+    return structure.products_indptr[i + 1] > structure.products_indptr[i]
+
+
 @implements(generic.revisit, Chain)
 def _revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
-    if structure.products_indptr[i + 1] == structure.products_indptr[i]:
+    if not generic.can_revisit(structure, i):
         return
     n = structure.n_labels
     split = rows.n_inputs * n

@@ -32,6 +32,8 @@ class Traits(NamedTuple):
         of doubly stochastic matrices, "trees"; "" where there is no oracle, or a closed form.
     revisits : bool
         Whether the stored outputs of an example are compared much faster than a new one is found.
+    scores_parts : bool
+        Whether some parts of a block are scored much faster than all.
     order : str
         The order of visits to examples that was fastest in benchmarks.
     no_oracle : mapping
@@ -48,6 +50,7 @@ class Traits(NamedTuple):
     entropy_apart: bool = False
     saddle: str = ""
     revisits: bool = False
+    scores_parts: bool = False
     order: str = "permutation"
     no_oracle: Mapping[str, str] = _NOTHING
     refuses: Mapping[str, str] = _NOTHING

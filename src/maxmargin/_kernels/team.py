@@ -1,0 +1,175 @@
+"""Batches of examples that several threads visit together; the result does not depend on them.
+
+The answers to all examples of a batch are computed at the weights before the batch, by any thread
+and in any order. When all are known, one thread, the leader, changes the weights by them, in the
+order of the examples. A thread takes the next example that nobody has taken, so the leader does all
+the work if there are no other threads, or if they are late.
+
+What is visited, and how, is the class of a task: a NamedTuple that implements :func:`answer_item`
+and :func:`apply_item`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from .chunks import _array
+from .jit import leaf
+
+# Places of the counters: items taken, items open, items answered, and whether all is done. Each has
+# two cache lines of its own.
+_TAKEN, _OPEN, _ANSWERED, _ENDED = 0, 16, 32, 48
+_SIZE = 64
+# Number of looks at the counters, about a microsecond in all, before a thread lets others run.
+_LOOKS = 300
+
+
+def answer_item(task, item, scratch):
+    """Compute the step of an item at the present weights, which stay as they are."""
+
+
+def apply_item(task, item, scratch):
+    """Make the step of an item; by one thread at a time, while no other computes answers."""
+
+
+def _is_counter(array) -> bool:
+    return isinstance(array, types.Array) and array.dtype == types.int64 and array.ndim == 1
+
+
+def _place(context, builder, signature, args):
+    return builder.gep(_array(context, builder, signature, args, 0).data, [args[1]])
+
+
+@intrinsic
+def _look(typingctx, counters, place):
+    """A counter, and everything that was written before it was set."""
+    if not _is_counter(counters):
+        return None
+
+    def codegen(context, builder, signature, args):
+        return builder.load_atomic(_place(context, builder, signature, args), "acquire", 8)
+
+    return types.int64(counters, types.int64), codegen
+
+
+@intrinsic
+def _set(typingctx, counters, place, value):
+    """Set a counter, after everything written before."""
+    if not _is_counter(counters):
+        return None
+
+    def codegen(context, builder, signature, args):
+        builder.store_atomic(args[2], _place(context, builder, signature, args), "release", 8)
+        return context.get_dummy_value()
+
+    return types.none(counters, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _increase(typingctx, counters, place):
+    """Add 1 to a counter, after everything written before."""
+    if not _is_counter(counters):
+        return None
+
+    def codegen(context, builder, signature, args):
+        one = ir.Constant(ir.IntType(64), 1)
+        builder.atomic_rmw("add", _place(context, builder, signature, args), one, "acq_rel")
+        return context.get_dummy_value()
+
+    return types.none(counters, types.int64), codegen
+
+
+@intrinsic
+def _replace(typingctx, counters, place, old, new):
+    """Set a counter if it has an expected value; returns whether it had."""
+    if not _is_counter(counters):
+        return None
+
+    def codegen(context, builder, signature, args):
+        place = _place(context, builder, signature, args)
+        found = builder.cmpxchg(place, args[2], args[3], "acq_rel", "acquire")
+        return builder.extract_value(found, 1)
+
+    return types.boolean(counters, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _let_others_run(typingctx):
+    """Give the processor to another thread, where the system has a function for it."""
+
+    def codegen(context, builder, signature, args):
+        if sys.platform != "win32":
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
+@leaf
+def _take(counters):
+    """An open item that nobody has taken, or -1."""
+    while True:
+        item = _look(counters, _TAKEN)
+        if item >= _look(counters, _OPEN):
+            return -1
+        if _replace(counters, _TAKEN, item, item + 1):
+            return item
+
+
+@leaf
+def run_batches(task, counters, leads, n_items, size, scratch):
+    """Work on batches of ``size`` items until all are done; one thread leads."""
+    first, opened, looks = 0, 0, 0
+    while True:
+        item = _take(counters)
+        if item >= 0:
+            answer_item(task, item, scratch)
+            _increase(counters, _ANSWERED)
+            looks = 0
+        elif leads and _look(counters, _ANSWERED) == opened:
+            for done in range(first, opened):
+                apply_item(task, done, scratch)
+            if opened == n_items:
+                _set(counters, _ENDED, 1)
+                return
+            first, opened = opened, min(opened + size, n_items)
+            _set(counters, _OPEN, opened)
+        elif _look(counters, _ENDED) != 0:
+            return
+        else:
+            looks += 1
+            if looks > _LOOKS:
+                _let_others_run()
+
+
+def in_batches(
+    task: Any, n_items: int, size: int, n_threads: int, make_scratch: Callable[[], Any]
+) -> None:
+    """Visit the items of a task in batches of ``size``, in threads with scratch of their own."""
+    counters = np.zeros(_SIZE, np.int64)
+
+    def work(leads: bool) -> None:
+        run_batches(task, counters, leads, n_items, size, make_scratch())
+
+    helpers = min(n_threads, size) - 1
+    if helpers < 1:
+        work(True)
+        return
+    with ThreadPoolExecutor(helpers) as pool:
+        try:
+            running = [pool.submit(work, False) for _ in range(helpers)]
+            work(True)
+        finally:
+            counters[_ENDED] = 1  # also if the leader failed: nobody waits for it
+        for helper in running:
+            helper.result()
