@@ -1,14 +1,15 @@
 """Partitions: what threads and clusters are worth, and that nothing is lost with a worker.
 
-    threads     time to a certified gap of 5 %, two threads against the plain solver
-    a pass      rounds of two partitions, two threads against one
+    threads     time to a certified gap of 5 %, two threads against the plain solver; and of ten
+                passes with their checks, two threads against one
     rounds      to the same gap, by the number of partitions
     overhead    of a round on Dask and Ray beyond the compute, with 1 MB of weights
     kills       workers killed at random moments: true certificates of all runs
     memory      generated shards larger than the memory that the process may have
 
-``MAXMARGIN_SCALE`` chooses some of them, separated by commas; ``MAXMARGIN_SCALE_KILLS`` and
-``MAXMARGIN_SCALE_GB`` make the last two shorter than 20 kills and 3 GB.
+``MAXMARGIN_SCALE`` chooses some of them, separated by commas, and ``MAXMARGIN_SCALE_DATA`` the data
+sets for threads; ``MAXMARGIN_SCALE_KILLS`` and ``MAXMARGIN_SCALE_GB`` make the last two shorter than
+20 kills and 3 GB.
 """
 
 from __future__ import annotations
@@ -77,17 +78,16 @@ def _fitted(cls: type, data: tuple[Any, Any], **params: Any) -> tuple[Any, float
 
 
 def threads(repeats: int) -> Iterator[Line]:
-    """Time to the gap with one and two threads, also in two partitions, and of a pass alone."""
-    halves = Partitioned("auto", 2)
-    ways = {
+    """Time to the gap with two threads against the plain solver, and of some passes alone."""
+    ways: dict[str, dict[str, Any]] = {
         "plain": {},
-        "n_jobs=1": {"n_jobs": 1},
         "n_jobs=2": {"n_jobs": 2},
-        "halves": {"n_jobs": 2, "solver": halves},
-        "rounds, one": {"n_jobs": 1, "solver": halves, "max_iter": 10},
-        "rounds, two": {"n_jobs": 2, "solver": halves, "max_iter": 10},
+        "passes, one": {"n_jobs": 1, "max_iter": 10},
+        "passes, two": {"n_jobs": 2, "max_iter": 10},
     }
-    for name, (cls, load, reach) in CASES.items():
+    chosen = os.environ.get("MAXMARGIN_SCALE_DATA", "")
+    for name in chosen.split(",") if chosen else CASES:
+        cls, load, reach = CASES[name]
         data = load()
         for params in ways.values():  # compiled before anything counts
             _fitted(cls, data, **{**params, "max_iter": 2})
@@ -96,13 +96,12 @@ def threads(repeats: int) -> Iterator[Line]:
             for way, params in ways.items():
                 took[way].append(_fitted(cls, data, **params)[1])
         for ours, peer, said, target in (
-            ("n_jobs=2", "n_jobs=1", "n_jobs=2, to a gap of 5 %", reach),
-            ("halves", "plain", "two partitions in two threads, to a gap of 5 %", None),
-            ("rounds, two", "rounds, one", "10 rounds of two partitions in two threads", 1.8),
+            ("n_jobs=2", "plain", "n_jobs=2, to a gap of 5 %", reach),
+            ("passes, two", "passes, one", "10 passes and their checks, n_jobs=2", 1.8),
         ):
             yield Line(
                 "scale", f"{name}: {said}", "s", Sample(took[ours]), peer=Sample(took[peer]),
-                peer_name=peer, target=None if target is None else Target("ratio", target),
+                peer_name=peer, target=Target("ratio", target),
             )  # fmt: skip
 
 

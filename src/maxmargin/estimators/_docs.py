@@ -63,8 +63,9 @@ PARAMETERS = """\
         do not improve any more; True is ``EarlyStopping(validation_fraction=0.1,
         n_iter_no_change=5)``: a tenth of the examples, and five checks without progress.
     n_jobs : int, optional
-        Threads. Any number gives the same result: with a number, examples are in partitions chosen
-        from the data (:class:`~maxmargin.Partitioned`), with None there is one.
+        Threads. Any number gives the same result: with a number, threads visit batches of examples
+        together, or examples are in partitions (:class:`~maxmargin.Partitioned`), as chosen from the
+        data; with None the examples are visited one by one.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows progress: a bar on a terminal, log messages elsewhere.

@@ -3,9 +3,9 @@
 For graphs whose variables share one row of features: the row is read at the start of a visit and
 added to at its end. Weights of factors change during a visit, so a thread has a copy of them.
 
-The examples of a batch do not see each other's steps. As in :mod:`~maxmargin.solvers.partitions`, an
-example overestimates what it changes by the number of examples of the batch, so that the sum of all
-steps increases the dual.
+The examples of a batch do not see each other's steps. As the parts in
+:mod:`~maxmargin.solvers.partitions`, an example overestimates what it changes by the number of
+examples of the batch, so that the sum of all steps increases the dual.
 """
 
 from __future__ import annotations
@@ -102,8 +102,9 @@ def soft_batches(
     tied = np.add.reduceat(np.append(graphs.n_tied, 0), graphs.factors[:-1])
     most = int((tied * (np.diff(graphs.factors) > 0)).max(initial=0))
     data, caution = problem.data(problem.shared_rows), float(size)
+    data = data._replace(scales=data.scales * caution)
     task = GraphVisits(
-        data._replace(scales=data.scales * caution), split, beliefs, penalty, visits.order, progress, mean,
+        data, split, beliefs, penalty, visits.order, progress, mean,
         np.empty((size, graphs.n_columns)), np.zeros(size, np.int64),
         np.empty((size, most), np.int32), np.empty((size, split.factor.shape[0], most)),
         caution,

@@ -184,10 +184,10 @@ class Accelerated(Wrapper):
     def _better_mixture(self, problem, state) -> DualPoint | None:
         """``problem.better_mixture`` with the present dual point, whose weights are not stored."""
         concave = self.solver.concave(problem, state.inner)
-        if concave is None or state.best is None:
-            return (
-                None if concave is None else DualPoint(concave, self._dual_weights(problem, state))
-            )
+        if concave is None:
+            return None
+        if state.best is None:
+            return DualPoint(concave, self._dual_weights(state, problem.n_threads))
         best, weights = state.best, state.inner.weights
         n_threads = problem.n_threads
         old, new, cross = bare_products(
@@ -199,12 +199,12 @@ class Accelerated(Wrapper):
         mix_bare(best.weights, weights, state.centre, state.inertia, step, n_threads)
         return DualPoint((1.0 - step) * best.concave + step * concave, best.weights)
 
-    def _dual_weights(self, problem, state) -> np.ndarray:
+    def _dual_weights(self, state, n_threads=1) -> np.ndarray:
         """``w(mu)``, of which the iterate is a mixture with the centre."""
         if state.inertia == 0.0:
             return state.inner.weights
         bare = np.zeros(len(state.centre))
-        mix_bare(bare, state.inner.weights, state.centre, state.inertia, 1.0, problem.n_threads)
+        mix_bare(bare, state.inner.weights, state.centre, state.inertia, 1.0, n_threads)
         return bare
 
     def settled(self, state) -> np.ndarray:
@@ -221,7 +221,7 @@ class Accelerated(Wrapper):
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AcceleratedState, list[Candidate]]:
-        settled, bare = self.settled(state), self._dual_weights(problem, state)
+        settled, bare = self.settled(state), self._dual_weights(state, problem.n_threads)
         guess = self.estimate(problem, state) / state.ratio
         inner, candidates = self.solver.check(problem, state.inner, settled, bare)
         state = state._replace(inner=inner)

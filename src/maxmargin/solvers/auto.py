@@ -51,8 +51,8 @@ _LOOSE_FLOW_TOL, _LOOSE_FLOW_PRODUCT, _LOOSE_FLOW_EXAMPLES = 0.02, 4.0, 4000
 _MANY_WEIGHTS = 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
 _PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
-# Examples that threads visit together, also of graphs. Smaller batches leave threads waiting for the
-# longest example; in larger ones outputs are older, and the steps of graphs shorter.
+# Examples that threads visit together, and graphs. In smaller batches threads wait for the longest
+# example; in larger ones outputs are older, and the steps of graphs shorter.
 _BATCH, _GRAPHS_IN_BATCH = 32, 8
 
 

@@ -27,5 +27,17 @@ def in_threads(work, pairs: list, n_threads: int) -> list:
     """Call ``work(first, last)`` for all pairs, in threads; returns the results in order."""
     if n_threads == 1 or len(pairs) < 2:
         return [work(first, last) for first, last in pairs]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda pair: work(*pair), pairs))
+    results: list = [None] * len(pairs)
+    places = iter(range(len(pairs)))  # each thread takes the next place
+
+    def run():
+        for place in places:
+            results[place] = work(*pairs[place])
+
+    helpers = min(n_threads, len(pairs)) - 1
+    with ThreadPoolExecutor(helpers) as pool:
+        running = [pool.submit(run) for _ in range(helpers)]
+        run()
+        for helper in running:
+            helper.result()
+    return results
