@@ -142,14 +142,14 @@ def _combine(typingctx, matrix, left, right, i, one, other):
 
 @intrinsic
 def _solve(typingctx, matrix, left, right, i, one, other, numbers):
-    """``other = q right - l left`` and ``one = p left - u other`` for the numbers p, q, u, l, where
+    """``other = q right - b left`` and ``one = p left - u other`` for the numbers p, q, u, b, where
     the columns i and i + 1 of ``left`` and ``right`` are taken to be those of the identity."""
     if not _types_fit(matrix, left, right, one, other):
         return None
 
     def codegen(context, builder, signature, args):
         pair = _Pair(context, builder, signature, args)
-        p, q, u, l = (_splat(builder, builder.extract_value(args[6], k), 8) for k in range(4))
+        p, q, u, below = (_splat(builder, builder.extract_value(args[6], k), 8) for k in range(4))
 
         def emit(places):
             for place in places:
@@ -161,7 +161,7 @@ def _solve(typingctx, matrix, left, right, i, one, other, numbers):
                         chunk = builder.select(pair.columns("==", place, after), unit, chunk)
                     chunks.append(chunk)
                 second = builder.fmul(chunks[1], q, flags=_FAST)
-                second = pair.subtract(second, chunks[0], l)
+                second = pair.subtract(second, chunks[0], below)
                 first = builder.fmul(chunks[0], p, flags=_FAST)
                 first = pair.subtract(first, second, u)
                 _store(builder, first, pair.rows[0].data, place, 8)

@@ -18,6 +18,7 @@ from ..structures.take import ragged
 from ..tasks import task_of
 from ..tasks.matchings import take_matchings
 from ._base import StructuredEstimator, with_parameters
+from ._best_outputs import best_outputs
 from ._docs import documented
 
 _POWER_STEPS = 8
@@ -156,6 +157,26 @@ default="squared-difference"
         pairs = self._pairs(X)
         scores = np.split(pairs.X @ self.coef_, pairs.pairs_indptr[1:-1])
         return [part.reshape(n, n) for part, n in zip(scores, pairs.sides, strict=True)]
+
+    def predict_topk(self, X: Any, k: int) -> list[list[tuple[np.ndarray, float]]]:
+        """The k best matchings of each example, best first, exactly.
+
+        Parameters
+        ----------
+        X : as in :meth:`predict`
+        k : int
+            At least 1. Time grows with k times the number of points.
+
+        Returns
+        -------
+        list of lists of (matching, score)
+            Fewer than k where there are fewer matchings.
+        """
+        pairs = self._pairs(X)
+        truth, curvature = np.zeros(int(pairs.indptr[-1]), np.int32), np.ones(len(pairs.sides))
+        most = int(max(pairs.sides))
+        packed = Matching(truth, pairs.indptr, pairs.pairs_indptr, most, curvature)
+        return best_outputs(packed, pairs.X @ self.coef_, k)
 
     def predict_marginals(self, X: Any) -> list[np.ndarray]:
         """Probability of every pair, where matchings count by ``exp(score)``.

@@ -11,10 +11,11 @@ from .._kernels.assignment import assign_all
 from .._kernels.permanent import marginals_of_permutations, refuse_large
 from .._validation import check_choice, check_sample_weight
 from ..solvers.problem import Problem
-from ..structures.permutation import Ranking
+from ..structures.permutation import Matching, Ranking
 from ..tasks import task_of
 from ..tasks.rankings import FORMATS, RankingFormat, read_rankings, warn_if_orderings
 from ._base import StructuredEstimator, with_parameters
+from ._best_outputs import best_outputs
 from ._docs import documented
 from ._kernel import KernelModel
 
@@ -195,6 +196,29 @@ class LabelRanker(KernelModel, StructuredEstimator):
         check_is_fitted(self, "intercept_")
         X = self._validate_X(X, reset=False)
         return self._scores(X).reshape(-1, len(self.items_), len(self.items_))
+
+    def predict_topk(self, X: Any, k: int) -> list[list[tuple[np.ndarray, float]]]:
+        """The k best rankings of each example, best first, exactly.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_examples, n_features)
+        k : int
+            At least 1. Time grows with k times the number of items.
+
+        Returns
+        -------
+        list of lists of (ranking, score)
+            Fewer than k where there are fewer rankings.
+        """
+        scores = self.decision_function(X)
+        n, m = scores.shape[:2]
+        ends = np.arange(n + 1, dtype=np.int64) * m
+        packed = Matching(np.zeros(n * m, np.int32), ends, ends * m, m, np.ones(n))
+        return [
+            [(self._written().write(found[None])[0], value) for found, value in best]
+            for best in best_outputs(packed, scores, k)
+        ]
 
     def predict_marginals(self, X: Any) -> np.ndarray:
         """Probability of every position of every item, where rankings count by ``exp(score)``.

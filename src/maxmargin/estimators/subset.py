@@ -17,6 +17,7 @@ from ..structures.subset import Subset
 from ..tasks import task_of
 from ..tasks.subsets import take_choices
 from ._base import StructuredEstimator
+from ._best_outputs import best_outputs
 from ._docs import documented
 from ._sequence_data import cut
 
@@ -167,6 +168,29 @@ class SubsetSelector(StructuredEstimator):
         """
         scores = self.decision_function(X)
         return _choose(scores, self._sizes(size, scores))
+
+    def predict_topk(
+        self, X: Sequence[Any], k: int, size: Any = None
+    ) -> list[list[tuple[np.ndarray, float]]]:
+        """The k best subsets of each example, best first, exactly.
+
+        Parameters
+        ----------
+        X : list of sets of elements
+        k : int
+            At least 1. Time grows with k times the number of elements to choose.
+        size : int or array of shape (n,), optional
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        list of lists of (indices, score)
+            Fewer than k where there are fewer subsets.
+        """
+        scores = self.decision_function(X)
+        chosen = [np.arange(size) for size in self._sizes(size, scores)]
+        packed = _pack(chosen, np.array([len(own) for own in scores]))
+        return best_outputs(packed, np.concatenate(scores), k)
 
     def predict_marginals(self, X: Sequence[Any], size: Any = None) -> list[np.ndarray]:
         """Probability of each element to be chosen, where subsets count by ``exp(score)``.

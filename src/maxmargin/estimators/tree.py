@@ -29,6 +29,7 @@ from ..tasks import task_of
 from ..tasks.trees import HIDDEN, split_arcs, take_heads
 from ..tasks.unknown import warn_without_labels
 from ._base import Settings, with_parameters
+from ._best_outputs import best_outputs
 from ._docs import documented
 from ._tree_data import DEFAULT_BITS, FeatureSpec, Sentences, known_arcs, parse, word_costs
 from ._tree_hidden import HiddenHeads
@@ -345,6 +346,16 @@ class TreeParser(HiddenHeads):
         pairs = zip(heads, labels, strict=True)
         return [list(zip(some.tolist(), names.tolist(), strict=True)) for some, names in pairs]
 
+    def _arc_scores(self, structure: Any, rows: Any) -> np.ndarray:
+        """Scores of all arcs, flat."""
+        scores = np.empty(int(structure.parts_indptr[-1]))
+
+        def work(first: int, last: int) -> None:
+            arc_scores(structure, rows, self.coef_, first, last, scores)
+
+        for_groups(work, len(structure.indptr) - 1, check_n_jobs(self.n_jobs))
+        return scores
+
     def decision_function(self, X: Any) -> list[np.ndarray]:
         """Scores of all arcs.
 
@@ -355,17 +366,28 @@ class TreeParser(HiddenHeads):
             is the word itself.
         """
         structure, rows = self._open(X, "decision_function")
-        scores = np.empty(int(structure.parts_indptr[-1]))
-
-        def work(first: int, last: int) -> None:
-            arc_scores(structure, rows, self.coef_, first, last, scores)
-
-        for_groups(work, len(structure.indptr) - 1, check_n_jobs(self.n_jobs))
-        tables = _tables(scores, structure)
+        tables = _tables(self._arc_scores(structure, rows), structure)
         for table in tables:
             m = table.shape[1]
             table[np.arange(1, m + 1), np.arange(m)] = -np.inf
         return tables
+
+    def predict_topk(self, X: Any, k: int) -> list[list[tuple[np.ndarray, float]]]:
+        """The k best trees of each sentence, best first, exactly; not with ``order=2``.
+
+        Parameters
+        ----------
+        X : list of sentences
+        k : int
+            At least 1. Time grows with k times the number of words.
+
+        Returns
+        -------
+        list of lists of (heads, score)
+            Fewer than k where there are fewer trees.
+        """
+        structure, rows = self._open(X, "predict_topk")
+        return best_outputs(structure, self._arc_scores(structure, rows), k)
 
     def predict_marginals(self, X: Any, *, partial_y: Any = None) -> list[np.ndarray]:
         """Probabilities of all arcs when a tree has the probability ``exp(score) / Z``.
