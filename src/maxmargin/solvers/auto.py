@@ -28,7 +28,7 @@ from .partitions import Partitioned, PartitionedAscent, PartitionedGradients
 from .subgradient import Subgradient
 
 # Rounds over the variables and factors of a graph in a visit; where pairs share weights, more.
-_ROUNDS, _TIED_ROUNDS = 2, 6
+_ROUNDS, _TIED_ROUNDS = 2, 4
 # Weights of the iterates in averages: of steps, and of rounds.
 _STEP_POWER, _ROUND_POWER = 3.0, 8.0
 # Tolerance below which a few Newton steps are faster than many passes.

@@ -14,6 +14,9 @@ from .four_pairs import LANES, move_four, move_four_tied
 
 # Values of ``graphs.binary_pairs``.
 BINARY_PAIRS, IN_ORDER, TIED_IN_ORDER = 1, 2, 3
+# Most moves within a table whose entries share weights, in a round. Rounds follow each other with
+# new beliefs of the variables, so that more moves are seldom worth their time.
+TIED_MOVES = 1
 
 
 @leaf
@@ -107,7 +110,7 @@ def _four_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, values, n
         if tied:
             _read_scores(graphs, first_factor, w, first, n_tied, scores)
             more, further = move_four_tied(
-                beliefs, table, message, values, penalty, scale, MOST_MOVES, ENOUGH
+                beliefs, table, message, values, penalty, scale, TIED_MOVES, ENOUGH
             )
             _write_scores(graphs, first_factor, w, first, n_tied, scores)
         else:
