@@ -44,7 +44,7 @@ from .interpreted import MeanBlocks
 ORDERS = ("permutation", "active", "uniform", "gap")
 STEPS = ("plain", "pairwise")
 # Orders that visit a block at most once in a round.
-EACH_ONCE = ("permutation", "active")
+_EACH_ONCE = ("permutation", "active")
 # Passes in batches, by those that they take the place of.
 _IN_BATCHES = {
     _vertex_kernel.vertex_steps: _batch_kernel.vertex_batches,
@@ -294,7 +294,7 @@ class BlockFrankWolfe(BlockAscent):
         return _bcfw_kernel.bcfw_steps
 
     def visits_in_batches(self, problem):
-        if problem.in_python or problem.in_kernel_space or self.order not in EACH_ONCE:
+        if problem.in_python or problem.in_kernel_space or self.order not in _EACH_ONCE:
             return False
         if self.steps == "pairwise":
             return problem.traits.revisits and self.step_average is None
