@@ -58,6 +58,8 @@ _ACTIVE_SHARE = 0.1
 # Passes over the atoms of examples after each round that calls oracles. If all weights fit into the
 # cache of the processor, a round is hardly slower than these.
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
+# The same in batches, whose visits end with such moves at the weights of the moment.
+_REVISITS_IN_BATCHES = 1
 # Inertia at the start, in units of the root of the mean curvature of an example.
 _INERTIA = 2.0
 
@@ -276,7 +278,8 @@ class BlockFrankWolfe(BlockAscent):
         if not revisits or problem.n_weights < _MANY_WEIGHTS or len(state.correction):
             return state
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
-        for _ in range(_REVISITS if len(several) else 0):
+        passes = _REVISITS_IN_BATCHES if problem.batch > 1 else _REVISITS
+        for _ in range(passes if len(several) else 0):
             _revisit_kernel.revisit_steps(
                 problem.structure, problem.rows, problem.scales, state.rng.permutation(several),
                 state.weights, state.dual,
