@@ -7,9 +7,9 @@
     kills       workers killed at random moments: true certificates of all runs
     memory      generated shards larger than the memory that the process may have
 
-``MAXMARGIN_SCALE`` chooses some of them, separated by commas, and ``MAXMARGIN_SCALE_DATA`` the data
-sets for threads; ``MAXMARGIN_SCALE_KILLS`` and ``MAXMARGIN_SCALE_GB`` make the last two shorter than
-20 kills and 3 GB.
+``MAXMARGIN_SCALE`` chooses some of them, separated by commas, and ``MAXMARGIN_SCALE_DATA`` the
+data sets for threads; ``MAXMARGIN_SCALE_KILLS`` and ``MAXMARGIN_SCALE_GB`` make the last two
+shorter than 20 kills and 3 GB.
 """
 
 from __future__ import annotations

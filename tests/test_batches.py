@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from maxmargin import MultiLabelClassifier, SequenceLabeler
+from maxmargin import SequenceLabeler, TreeParser
 from maxmargin._kernels.jit import implements
 from maxmargin._kernels.team import answer_item, apply_item, in_batches
 from maxmargin.solvers import auto
@@ -63,35 +63,34 @@ def test_threads_end_when_the_leader_fails():
             in_batches(Doubling(np.zeros(4), np.zeros(1)), 8, 4, n_threads, scratch)
 
 
-def _sequences():
+def sequences():
     rng = np.random.RandomState(0)
     X, y = [], []
     for _ in range(60):
         words = rng.randint(0, 40, rng.randint(2, 7))
         X.append(sp.csr_array(np.eye(41)[words] + np.eye(41)[np.roll(words, 1)] * 0.5))
         y.append([int(word % 3 if rng.rand() < 0.9 else rng.randint(3)) for word in words])
-    return X, y
+    return SequenceLabeler, (X, y), {"alpha": 0.02, "tol": 2e-3}
 
 
-def _label_sets():
+def trees():
     rng = np.random.RandomState(0)
-    X = sp.random(80, 50, 0.1, "csr", random_state=rng)
-    scores = X @ rng.randn(50, 5)
-    return X, (scores + 0.2 * scores[:, ::-1] > 0.1).astype(int)
-
-
-def _models():
-    yield SequenceLabeler, _sequences(), {}
-    yield MultiLabelClassifier, _label_sets(), {"edges": "full"}
+    X, y = [], []
+    for _ in range(40):
+        tags = ["NVDA"[rng.randint(4)] for _ in range(rng.randint(2, 6))]
+        X.append([{"form": f"{tag}{rng.randint(9)}", "upos": tag} for tag in tags])
+        root = rng.randint(len(tags))
+        y.append([0 if word == root else root + 1 for word in range(len(tags))])
+    return TreeParser, (X, y), {"alpha": 1.0, "tol": 0.05}
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("case", range(2), ids=["sequences", "label graphs"])
-def test_any_number_of_threads_finds_the_same_optimum(monkeypatch, case):
+@pytest.mark.parametrize("make", [sequences, trees])
+def test_any_number_of_threads_finds_the_same_optimum(monkeypatch, make):
     """Bit by bit with any number of threads; the certificate holds the optimum of single visits."""
     monkeypatch.setattr(auto, "_FEWEST_IN_PARTS", 1)
-    model, data, params = list(_models())[case]
-    params = {"alpha": 0.02, "tol": 2e-3, "max_iter": 500, "random_state": 0, **params}
+    model, data, params = make()
+    params = {"max_iter": 500, "random_state": 0, **params}
     plain = model(**params).fit(*data)
     fits = [model(**params, n_jobs=n_jobs).fit(*data) for n_jobs in (1, 2, 3)]
     for found in fits:

@@ -64,8 +64,8 @@ PARAMETERS = """\
         n_iter_no_change=5)``: a tenth of the examples, and five checks without progress.
     n_jobs : int, optional
         Threads. Any number gives the same result: with a number, threads visit batches of examples
-        together, or examples are in partitions (:class:`~maxmargin.Partitioned`), as chosen from the
-        data; with None the examples are visited one by one.
+        together, or examples are in partitions (:class:`~maxmargin.Partitioned`), as chosen from
+        the data; with None the examples are visited one by one.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         1 shows progress: a bar on a terminal, log messages elsewhere.

@@ -39,13 +39,13 @@ class MeanMessages(NamedTuple):
 
 
 @leaf
-def _visit_variables(data, weights, beliefs, penalty, m, r, room, adds):
+def _visit_variables(data, weights, beliefs, penalty, m, r, room):
     """Steps of all variables in round r, one row of features after another; returns the sum of
     their gaps.
 
     Variables of one row use different columns of the weights, so they do not depend on each other,
     and the weights change once per row. If there is only one row, its scores are updated from round
-    to round, and unless ``adds``, the change along the row is left in ``room.change``.
+    to round.
     """
     graphs = data.graphs
     rows = data.rows
@@ -93,7 +93,7 @@ def _visit_variables(data, weights, beliefs, penalty, m, r, room, adds):
                     room.change[column + j] += move
                     scores[column + j] -= square * move
             a += 1
-        if not one_row or adds and r == penalty.rounds - 1:
+        if not one_row or r == penalty.rounds - 1:
             add_row(rows, matrix, row, room.change, -scale)
     return total
 
@@ -117,27 +117,6 @@ def mix_example(graphs, beliefs, kappa, share, m, mean):
 
 
 @leaf
-def visit_example(data, weights, beliefs, penalty, progress, mean, room, m, adds):
-    """Some rounds over the variables and factors of an example."""
-    graphs = data.graphs
-    if data.scales[m] == 0.0:
-        progress.gaps[m] = 0.0
-        progress.residuals[m] = 0.0
-        return
-    for r in range(penalty.rounds):
-        gap = _visit_variables(data, weights, beliefs, penalty, m, r, room, adds)
-        more, progress.residuals[m] = visit_factors(
-            graphs, data, beliefs, weights.factor, penalty, m, r == 0, room
-        )
-        if r == 0:
-            progress.gaps[m] = gap + more
-    if mean.share > 0.0:
-        progress.squares[m] = mix_example(
-            graphs, beliefs, penalty.kappa, mean.share, m, mean.messages
-        )
-
-
-@leaf
 def soft_steps(data, weights, beliefs, penalty, visits, progress, mean, room):
     """Visit the examples in ``visits.order``, or, with ``draws``, one example drawn per number.
 
@@ -145,12 +124,27 @@ def soft_steps(data, weights, beliefs, penalty, visits, progress, mean, room):
     multipliers are updated after each round. With a share the mean of the messages is updated
     during the visit.
     """
+    graphs = data.graphs
     gaps = progress.gaps
     for count in range(visits.order.shape[0]):
         m = visits.order[count]
         if visits.tree.shape[0] > 0:
             m = draw_from_sum_tree(visits.tree, visits.draws[count])
-        visit_example(data, weights, beliefs, penalty, progress, mean, room, m, True)
+        if data.scales[m] == 0.0:
+            gaps[m] = 0.0
+            progress.residuals[m] = 0.0
+            continue
+        for r in range(penalty.rounds):
+            gap = _visit_variables(data, weights, beliefs, penalty, m, r, room)
+            more, progress.residuals[m] = visit_factors(
+                graphs, data, beliefs, weights.factor, penalty, m, r == 0, room
+            )
+            if r == 0:
+                gaps[m] = gap + more
+        if mean.share > 0.0:
+            progress.squares[m] = mix_example(
+                graphs, beliefs, penalty.kappa, mean.share, m, mean.messages
+            )
         if visits.tree.shape[0] > 0:
             set_in_sum_tree(visits.tree, m, gaps[m] * data.scales[m])
 

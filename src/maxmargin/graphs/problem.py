@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,11 +85,6 @@ class GraphProblem(TrainingProblem):
         rows = np.diff(self.graphs.first_row)
         shared = bool((rows < self.graphs.n_scored[self.graphs.shape]).any())
         return "active" if shared else "permutation"
-
-    @cached_property
-    def one_row(self) -> bool:
-        """Whether all variables of an example share one row of features."""
-        return bool((np.diff(self.graphs.first_row) == 1).all())
 
     @property
     def tied_pairs(self) -> bool:

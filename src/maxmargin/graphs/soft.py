@@ -25,9 +25,8 @@ import numpy as np
 from .._validation import check_choice, check_integer, check_number, is_name, is_text
 from ..solvers._centre_kernel import mix_in
 from ..solvers.base import Candidate, Momentum, check_power, expected_gap
-from ..solvers.frank_wolfe import EACH_ONCE, BlockAscent
+from ..solvers.frank_wolfe import BlockAscent
 from ..solvers.problem import DualPoint, Evaluation
-from ._soft_batch import soft_batches
 from ._soft_check import slots_of_states, write_messages
 from ._soft_kernel import MeanMessages, Progress, soft_steps, start_beliefs
 from .graph import TREE
@@ -254,20 +253,13 @@ class SoftAgreement(BlockAscent):
     def _visit(self, problem, state, visits):
         # In other orders an example may be visited twice in a round, or not at all.
         share = self._share(state) if self.order == "permutation" else 0.0
-        penalty = self._penalty(problem, state)
-        progress = Progress(state.gaps, state.residuals, state.squares)
-        mean = MeanMessages(float(share), state.mean_messages)
-        if problem.batch > 1 and self.visits_in_batches(problem):
-            soft_batches(problem, state.weights, state.dual, penalty, visits, progress, mean)
-            return state
         soft_steps(
-            problem.data(), problem.split(state.weights), state.dual, penalty, visits, progress,
-            mean, make_room(problem.graphs),
+            problem.data(), problem.split(state.weights), state.dual,
+            self._penalty(problem, state), visits,
+            Progress(state.gaps, state.residuals, state.squares),
+            MeanMessages(float(share), state.mean_messages), make_room(problem.graphs),
         )  # fmt: skip
         return state
-
-    def visits_in_batches(self, problem):
-        return self.order in EACH_ONCE and problem.one_row and not problem.in_kernel_space
 
     def _share(self, state) -> float:
         """Share of the current round in the average."""

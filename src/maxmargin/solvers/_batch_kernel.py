@@ -37,7 +37,7 @@ class Vertices(NamedTuple):
     """Outputs of a batch: the number of their parts, 0 if there is no step; the parts; the part of
     the gap that does not depend on the weights; and the curvature of the step."""
 
-    count: np.ndarray
+    n_parts: np.ndarray
     parts: np.ndarray
     constant: np.ndarray
     curvature: np.ndarray
@@ -87,8 +87,8 @@ def _answer_vertex(task, item, scratch):
     gain_buffer, direction_buffer, _, output_buffer, work = scratch
     i = task.visits.order[item]
     _prefetch(structure, rows, task.visits.order, item)
-    slot = item % found.count.shape[0]
-    found.count[slot] = 0
+    slot = item % found.n_parts.shape[0]
+    found.n_parts[slot] = 0
     scale = task.scales[i]
     if scale == 0.0:
         return
@@ -110,7 +110,7 @@ def _answer_vertex(task, item, scratch):
     found.constant[slot] = gap - generic.score_along(structure, rows, task.weights, i, direction)
     found.curvature[slot] = scale * generic.squared_norm(structure, rows, i, direction, work)
     clear_parts(blocks, i, parts, direction)
-    found.count[slot] = count
+    found.n_parts[slot] = count
 
 
 @implements(apply_item, VertexVisits)
@@ -118,11 +118,11 @@ def _apply_vertex(task, item, scratch):
     structure, rows, blocks, found = task.structure, task.rows, task.blocks, task.found
     _, direction_buffer, places, _, _ = scratch
     before = lengthen(task.trail)
-    slot = item % found.count.shape[0]
-    if found.count[slot] == 0:
+    slot = item % found.n_parts.shape[0]
+    if found.n_parts[slot] == 0:
         return
     i = task.visits.order[item]
-    parts = found.parts[slot, : found.count[slot]]
+    parts = found.parts[slot, : found.n_parts[slot]]
     direction = direction_buffer[: generic.block_size(structure, i)]
     _set_direction(blocks, i, parts, direction)
     gap = found.constant[slot] + generic.score_along(structure, rows, task.weights, i, direction)

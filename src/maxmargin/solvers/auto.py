@@ -51,9 +51,9 @@ _LOOSE_FLOW_TOL, _LOOSE_FLOW_PRODUCT, _LOOSE_FLOW_EXAMPLES = 0.02, 4.0, 4000
 _MANY_WEIGHTS = 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
 _PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
-# Examples that threads visit together, and graphs. In smaller batches threads wait for the longest
-# example; in larger ones outputs are older, and the steps of graphs shorter.
-_BATCH, _GRAPHS_IN_BATCH = 32, 8
+# Examples that threads visit together. In smaller batches threads wait for the longest example; in
+# larger ones outputs are older.
+_BATCH = 32
 
 
 def choose(problem: Any) -> Solver:
@@ -144,9 +144,7 @@ def batch_for(problem: Any) -> int:
     if _has_dense_rows(problem) or problem.n_examples < _FEWEST_IN_PARTS:
         return 1
     innermost = list(_layers(choose(problem)))[-1]
-    if not innermost.visits_in_batches(problem):
-        return 1
-    return _GRAPHS_IN_BATCH if problem.traits.graph else _BATCH
+    return _BATCH if innermost.visits_in_batches(problem) else 1
 
 
 def _has_dense_rows(problem: Any) -> bool:

@@ -43,7 +43,7 @@ from .interpreted import MeanBlocks
 ORDERS = ("permutation", "active", "uniform", "gap")
 STEPS = ("plain", "pairwise")
 # Orders that visit a block at most once in a round.
-EACH_ONCE = ("permutation", "active")
+_EACH_ONCE = ("permutation", "active")
 # Passes in batches, by those that they take the place of.
 _IN_BATCHES = {
     _vertex_kernel.vertex_steps: _batch_kernel.vertex_batches,
@@ -57,6 +57,8 @@ _ACTIVE_SHARE = 0.1
 # Passes over the atoms of examples after each round that calls oracles. If all weights fit into the
 # cache of the processor, a round is hardly slower than these.
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
+# The same in batches, whose visits end with such moves at the weights of the moment.
+_REVISITS_IN_BATCHES = 1
 # Inertia at the start, in units of the root of the mean curvature of an example.
 _INERTIA = 2.0
 
@@ -275,7 +277,8 @@ class BlockFrankWolfe(BlockAscent):
         if not revisits or problem.n_weights < _MANY_WEIGHTS or len(state.correction):
             return state
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
-        for _ in range(_REVISITS if len(several) else 0):
+        passes = _REVISITS_IN_BATCHES if problem.batch > 1 else _REVISITS
+        for _ in range(passes if len(several) else 0):
             _revisit_kernel.revisit_steps(
                 problem.structure, problem.rows, problem.scales, state.rng.permutation(several),
                 state.weights, state.dual,
@@ -293,7 +296,7 @@ class BlockFrankWolfe(BlockAscent):
         return _bcfw_kernel.bcfw_steps
 
     def visits_in_batches(self, problem):
-        if problem.in_python or problem.in_kernel_space or self.order not in EACH_ONCE:
+        if problem.in_python or problem.in_kernel_space or self.order not in _EACH_ONCE:
             return False
         if self.steps == "pairwise":
             return problem.traits.revisits and self.step_average is None
