@@ -159,7 +159,8 @@ def _each_once(columns: np.ndarray, counts: np.ndarray, indptr: np.ndarray) -> T
     """Rows of ones, without columns that are negative or that a row had before."""
     width = int(columns.max(initial=0)) + 1
     narrow = np.int32 if len(counts) * width < 1 << 31 else np.int64
-    keys = np.repeat(np.arange(len(counts), dtype=narrow) * narrow(width), counts)
+    starts = np.arange(0, len(counts) * width, width, dtype=narrow)
+    keys: np.ndarray = np.repeat(starts, counts)
     keys += columns
     known = columns >= 0
     if not known.all():

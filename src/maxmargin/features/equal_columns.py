@@ -48,12 +48,11 @@ class EqualColumns(NamedTuple):
 
 def merge_columns(X: Any) -> tuple[sp.csr_array, EqualColumns]:
     """A CSR matrix with equal columns merged, with sorted indices; and which these are."""
-    found = _hashes(X)
-    if found is None:  # some entry is stored in parts
+    codes, counts = _hashes(X)
+    if not len(codes):  # some entry is stored in parts
         X = X.copy()
         X.sum_duplicates()
-        found = _hashes(X)
-    codes, counts = found
+        codes, counts = _hashes(X)
     _, first, group, sizes = np.unique(
         codes, return_index=True, return_inverse=True, return_counts=True
     )
@@ -77,15 +76,15 @@ def merge_columns(X: Any) -> tuple[sp.csr_array, EqualColumns]:
     return small, EqualColumns(place, (1.0 / roots)[place])
 
 
-def _hashes(X: Any) -> tuple[np.ndarray, np.ndarray] | None:
-    """Hashes of the columns, and their numbers of entries; None if a row has a column twice."""
+def _hashes(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Hashes of the columns, and their numbers of entries; none if a row has a column twice."""
     codes = np.zeros(X.shape[1], np.uint64)
     counts = np.zeros(X.shape[1], np.int64)
     last = np.full(X.shape[1], -1, np.int64)
     bits = X.data.view(np.uint64 if X.data.itemsize == 8 else np.uint32)
     indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
     once = _hash_columns(bits, indices, indptr, last, codes, counts)
-    return (codes, counts) if once else None
+    return (codes, counts) if once else (codes[:0], counts[:0])
 
 
 @leaf

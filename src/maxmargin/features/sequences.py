@@ -412,9 +412,10 @@ class LearnedSequences(Sequences):
     """
 
     def __init__(self, sequences: Iterable, min_count: int = 1):
-        data, indices, counts = self._read(sequences)
+        columns = Columns()
+        data, indices, counts = self._read(sequences, columns)
         indptr = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
-        vocabulary = self.vocabulary
+        vocabulary = dict(columns.vocabulary)
         if min_count > 1:
             frequent = np.bincount(indices, minlength=len(vocabulary)) >= min_count
             if not frequent.any():
@@ -430,12 +431,13 @@ class LearnedSequences(Sequences):
         self._check_stored(self._stored, 0, vocabulary)
         self.vocabulary = vocabulary
 
-    def _read(self, sequences: Iterable) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _read(
+        self, sequences: Iterable, columns: Columns
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Values, columns, and their number at each position, of all sequences.
 
         Most values are 1, so they are made last; there is never a second copy of the columns.
         """
-        columns = Columns()
         indices, end = np.empty(0, np.int32), 0
         counts: list[np.ndarray] = []
         others: list[tuple[np.ndarray, np.ndarray]] = []  # values that are not 1, and where
@@ -448,7 +450,6 @@ class LearnedSequences(Sequences):
             others.append((end + at, found.data[at]))
             end += len(found.indices)
         indices.resize(end, refcheck=False)
-        self.vocabulary = dict(columns.vocabulary)
         data = np.ones(end)
         for at, values in others:
             data[at] = values
