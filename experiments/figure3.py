@@ -83,8 +83,7 @@ def sampler(name: str) -> Callable[[int, int], GraphProblem]:
 
         def images(size: int, sample: int) -> GraphProblem:
             part = whole.subset(np.sort(chosen(whole.n_examples, size, sample)))
-            part.alpha = ALPHA
-            return part
+            return part.with_strength(ALPHA * part.total_weight)
 
         return images
     if name.startswith("RCV1"):

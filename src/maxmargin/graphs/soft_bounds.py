@@ -31,7 +31,7 @@ from .problem import GraphProblem
 
 # Penalty in units of the curvature of a variable. For tied pairs it is in units of the loss, and
 # does not change: on the label sets of Meshi et al. (one weight per pair) this, little inertia and
-# several rounds in a visit come within 1 % of the optimum in half of the time of the other settings.
+# several rounds in a visit come within 1 % of the optimum in half of the time of others.
 _STIFFNESS, _TIED_STIFFNESS = 4.5, 4.0
 
 
