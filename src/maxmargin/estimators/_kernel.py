@@ -31,7 +31,7 @@ from ._base import with_parameters
 
 # Coefficients below this share of the largest one are rounding errors of a zero.
 _NEGLIGIBLE = 1e-13
-# Weights of so many sparse features are worth a search for equal columns.
+# Number of weights of sparse features from which a search for equal columns is worth its time.
 _MANY_WEIGHTS = 1 << 17
 
 

@@ -94,8 +94,8 @@ class Columns:
         return _each_once(columns, counts, indptr)
 
     def _look_up(self, positions: list, place: Callable) -> tuple[list, np.ndarray, np.ndarray]:
-        """Positions as dicts, the columns of their features, and the bounds of each position among
-        these."""
+        """Positions as dicts, the columns of their features, and where those of each position begin
+        and end."""
         try:
             if set(map(type, positions)) != {dict}:
                 raise TypeError
