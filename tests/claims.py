@@ -1,6 +1,6 @@
 """A plugin for processes that share the tests: each file is run by the first that takes it.
 
-Files are collected when they are taken, so a process imports no tests that others run.
+Tests of a file are collected when it is taken, so a process imports no tests that others run.
 """
 
 from __future__ import annotations
@@ -23,16 +23,32 @@ def is_ours(name: str) -> bool:
     return True
 
 
-def _tests(session: pytest.Session) -> Iterator[pytest.Item]:
-    for file in session.config.args:
-        if is_ours(Path(file).name):
-            yield from list(session.perform_collect([file]))
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items):
+    """Keep all files: marks and names select among their tests."""
+    files = [item for item in items if isinstance(item, pytest.Module)]
+    found = yield
+    if files:
+        items[:] = files
+    return found
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session):
-    """Collect nothing before the tests run."""
+    """Find the files without a look into them."""
+    session.files = session.perform_collect(genitems=False)
     return True
+
+
+def _tests(session: pytest.Session) -> Iterator[pytest.Item]:
+    for file in session.files:
+        if is_ours(file.path.name):
+            items = list(session.genitems(file))
+            session.config.hook.pytest_collection_modifyitems(
+                session=session, config=session.config, items=items
+            )
+            session.testscollected += len(items)
+            yield from items
 
 
 @pytest.hookimpl(tryfirst=True)
