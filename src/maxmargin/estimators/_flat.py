@@ -102,7 +102,7 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         weights = weights * class_costs(self.class_weight, codes.classes, counts)[known]
         used = np.flatnonzero(weights > 0)
         train, held_out = self._split(used, settings.rng)
-        rows, equal = self._merged_rows(X, train, K)
+        rows = self._training_rows(X, train)
         problem = Problem(
             Multiclass(known[train], K, self._make_loss(K)),
             self._surrogate,
@@ -114,8 +114,6 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         self.classes_ = codes.classes
 
         def keep(weights_now: np.ndarray) -> None:
-            if equal is not None:
-                weights_now = equal.spread(weights_now, K)
             self._keep_columns(weights_now.reshape(-1, K), X, train)
 
         validate = None

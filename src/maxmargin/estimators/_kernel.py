@@ -16,7 +16,6 @@ from sklearn.utils.validation import validate_data
 
 from .._matrix_checks import check_finite, check_rows_of_numbers, refuse_times_and_texts
 from .._validation import is_frame, is_iterable
-from ..features.equal_columns import EqualColumns, merge_columns
 from ..features.kernel_kinds import KernelValue
 from ..features.kernel_values import (
     AT_ONCE,
@@ -31,8 +30,6 @@ from ._base import with_parameters
 
 # Coefficients below this share of the largest one are rounding errors of a zero.
 _NEGLIGIBLE = 1e-13
-# Number of weights of sparse features from which a search for equal columns is worth its time.
-_MANY_WEIGHTS = 1 << 17
 
 
 @with_parameters
@@ -127,18 +124,6 @@ class KernelModel:
             cache_size=kernel.cache_size,
             function=kernel.function,
         )
-
-    def _merged_rows(
-        self, X: Any, train: np.ndarray, n_labels: int
-    ) -> tuple[FeatureRows | KernelRows, EqualColumns | None]:
-        """The same, with equal columns of many sparse features merged, and which these are."""
-        many = sp.issparse(X) and X.shape[1] * n_labels >= _MANY_WEIGHTS
-        # Parts of the data, each on its own, would merge other columns.
-        in_parts = vars(self).get("_hand_over") is not None
-        if not many or in_parts or self._in_kernel_space:
-            return self._training_rows(X, train), None
-        merged, equal = merge_columns(X if len(train) == X.shape[0] else X[train])
-        return self._training_rows(merged, np.arange(len(train))), equal
 
     def _keep_columns(self, matrix: np.ndarray, X: Any, train: np.ndarray) -> int:
         """Keep the weights of the columns; returns how many rows of ``matrix`` they take."""

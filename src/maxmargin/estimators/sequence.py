@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import margin_costs
@@ -204,9 +203,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         train, held_out = self._split(np.flatnonzero(data.weights > 0), settings.rng)
         part, positions = data.take(train), data.positions(train)
         kept_out = data.take(held_out) if len(held_out) else None
-        rows, equal = self._merged_rows(data.X, positions, len(classes))
-        if equal is not None:  # no second copy of the features
-            data.X = part.X = sp.csr_array(data.X.shape)
+        rows = self._training_rows(data.X, positions)
         lengths = np.diff(part.indptr) if hamming.normalize else 1.0
         # Steps in blocks need products of rows; those of a CRF are computed if blocks climb.
         in_steps = None if self._surrogate.cost.smooth else rows
@@ -220,8 +217,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         )
 
         def keep(weights: np.ndarray) -> None:
-            if equal is not None:
-                weights = equal.spread(weights, len(classes))
             self._set_weights(weights, data.X, positions)
 
         validate = None
