@@ -34,6 +34,7 @@ NAMES = (
     "path",
     "tagging",
     "chunk_gaps",
+    "inputs",
     "label_sets",
     "deprel",
 )

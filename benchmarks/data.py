@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -84,15 +85,19 @@ def _attributes(columns: list[list[str]]) -> list[list[str]]:
     return found
 
 
-def chunking(split: str = "train") -> tuple[list[list[list[str]]], list[list[str]]]:
-    """CoNLL-2000: names of attributes per token, chunk tags per token."""
+def sentences(split: str = "train") -> Iterator[tuple[list[list[str]], list[str]]]:
+    """CoNLL-2000, one sentence after the other: names of attributes and chunk tags per token."""
     with gzip.open(data_file(f"conll2000_{split}.txt.gz"), "rt", encoding="utf-8") as file:
         blocks = file.read().strip().split("\n\n")
-    sentences = [
-        [list(column) for column in zip(*(line.split() for line in block.splitlines()))]
-        for block in blocks
-    ]
-    return [_attributes(columns[:2]) for columns in sentences], [c[2] for c in sentences]
+    for block in blocks:
+        columns = [list(column) for column in zip(*(line.split() for line in block.splitlines()))]
+        yield _attributes(columns[:2]), columns[2]
+
+
+def chunking(split: str = "train") -> tuple[list[list[list[str]]], list[list[str]]]:
+    """The same, all at once."""
+    found = list(sentences(split))
+    return [names for names, _ in found], [tags for _, tags in found]
 
 
 def chunking_rows(n: int | None = None) -> tuple[list[sparse.csr_matrix], list[list[str]]]:

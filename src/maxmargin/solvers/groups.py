@@ -24,20 +24,30 @@ def for_groups(work, n: int, n_threads: int, least: int = 1) -> list:
 
 
 def in_threads(work, pairs: list, n_threads: int) -> list:
-    """Call ``work(first, last)`` for all pairs, in threads; returns the results in order."""
+    """Call ``work(first, last)`` for all pairs, in threads; returns the results in order.
+
+    Of several errors the first in order is raised, as with one thread.
+    """
     if n_threads == 1 or len(pairs) < 2:
         return [work(first, last) for first, last in pairs]
     results: list = [None] * len(pairs)
     places = iter(range(len(pairs)))  # each thread takes the next place
+    errors: dict[int, BaseException] = {}
 
     def run():
         for place in places:
-            results[place] = work(*pairs[place])
+            if errors and min(errors) < place:
+                return
+            try:
+                results[place] = work(*pairs[place])
+            except BaseException as error:
+                errors[place] = error
 
     helpers = min(n_threads, len(pairs)) - 1
     with ThreadPoolExecutor(helpers) as pool:
-        running = [pool.submit(run) for _ in range(helpers)]
+        for _ in range(helpers):
+            pool.submit(run)
         run()
-        for helper in running:
-            helper.result()
+    if errors:
+        raise errors[min(errors)]
     return results
