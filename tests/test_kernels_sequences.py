@@ -179,7 +179,8 @@ def test_early_stopping_and_warm_start():
     best = max(check.validation_score for check in model.history_)
     assert best > 0.4
     warm = fitted(kernel="rbf", warm_start=True, tol=1e-3)
-    assert warm.fit(X, Y).n_oracle_calls_ == 0
+    assert warm.n_iter_ > 10
+    assert warm.fit(X, Y).n_iter_ <= 1  # the best weights may be of an earlier check
     assert warm.set_params(kernel=RBF(1.0)).fit(X, Y).status_ == "converged"
 
 
