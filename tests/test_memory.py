@@ -141,6 +141,7 @@ def window(sentence, t):
 
 FIT = """
 import resource, sys
+from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from maxmargin import SequenceLabeler
@@ -155,8 +156,13 @@ sequences = [X[a:b] for a, b in zip(cuts[:-1], cuts[1:])]
 y = [labels[a:b] for a, b in zip(cuts[:-1], cuts[1:])]
 del X
 model = SequenceLabeler("crf", random_state=0).fit(sequences, y)
-unit = 1 if sys.platform == "darwin" else 1024
-peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+status = Path("/proc/self/status")
+if status.is_file():  # getrusage counts what the parent had when it started this process
+    line = next(row for row in status.read_text().splitlines() if row.startswith("VmHWM"))
+    peak = 1024 * int(line.split()[1])
+else:
+    unit = 1 if sys.platform == "darwin" else 1024
+    peak = unit * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(peak, model.dual_nbytes_, model.status_, model.n_features_in_)
 """
 
