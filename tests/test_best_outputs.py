@@ -39,10 +39,13 @@ def test_subsets_matchings_and_rankings():
 
     X, Y = RANDOM.randn(6, 3), np.array([RANDOM.permutation(3) for _ in range(6)])
     ranker = LabelRanker(y_format="ranks").fit(X, Y)
-    for first, best in zip(ranker.predict(X), ranker.predict_topk(X, K)):
+    orders = list(itertools.permutations(range(3)))
+    asked = ranker.predict(X), ranker.decision_function(X), ranker.predict_topk(X, K)
+    for first, scores, best in zip(*asked):
         assert tuple(best[0][0]) == tuple(first)
         assert len({tuple(ranking) for ranking, _ in best}) == K
-        assert all(a[1] >= b[1] for a, b in itertools.pairwise(best))
+        values = sorted((scores[np.arange(3), list(y)].sum() for y in orders), reverse=True)
+        assert [value for _, value in best] == pytest.approx(values[:K])
 
 
 @pytest.mark.more
