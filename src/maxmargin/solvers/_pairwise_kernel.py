@@ -49,7 +49,7 @@ def _extremes(atoms, i, scores):
 
 
 @leaf
-def _look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known):
+def look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known):
     """Write the loss-augmented argmax of example i to ``output``, and parts and scores of its atoms
     to ``known``; returns the value of the argmax and its gap to the mixture of the atoms."""
     parts, n_parts, scores = known
@@ -68,7 +68,7 @@ def _look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work,
 
 
 @leaf
-def _move_mass(structure, rows, atoms, i, scale, blocks, work, known):
+def move_mass(structure, rows, atoms, i, scale, blocks, work, known):
     """Move mass from the worst atom to the best, several times.
 
     ``blocks`` are the gains of the parts, zeros, and an array that receives the sum of moves."""
@@ -147,7 +147,7 @@ def pairwise_steps(objective, rows, scales, visits, weights, trail, atoms):
             n_parts = np.empty(capacity, np.int64)
             scores = np.empty(capacity)
         known = (parts, n_parts, scores)
-        value, gap = _look(
+        value, gap = look(
             structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known
         )
         gaps[i] = gap
@@ -165,7 +165,7 @@ def pairwise_steps(objective, rows, scales, visits, weights, trail, atoms):
         size = generic.block_size(structure, i)
         total = total_buffer[:size]
         blocks = (gains_buffer[:size], pair_buffer[:size], total)
-        _move_mass(structure, rows, atoms, i, scale, blocks, work, known)
+        move_mass(structure, rows, atoms, i, scale, blocks, work, known)
         generic.add_block(structure, rows, weights, i, total, -scale)
         if trail.correction.shape[0] > 0:
             generic.add_block(structure, rows, trail.correction, i, total, -scale * before)

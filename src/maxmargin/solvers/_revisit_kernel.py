@@ -6,14 +6,26 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.atoms import remove_atom
-from .._kernels.jit import compiled
+from .._kernels.jit import compiled, leaf
 from ..structures import chain_revisit  # noqa: F401  (its answers, for the kernel)
+
+
+@leaf
+def revisit_atoms(structure, rows, weights, atoms, i, scale, scratch):
+    """Move mass between the atoms of an example; those without mass are removed."""
+    low, high = generic.label_range(structure, i)
+    count, first = atoms.count[i], atoms.labels_start[i]
+    outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
+    shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
+    generic.revisit(structure, rows, weights, i, scale, outputs, shares, scratch)
+    for a in range(count - 1, -1, -1):
+        if shares[a] == 0.0:
+            remove_atom(atoms, i, a, high - low)
 
 
 @compiled
 def revisit_steps(structure, rows, scales, order, weights, atoms):
-    """Visit examples with several atoms: move mass between these, without a call of the oracle.
-    Atoms without mass are removed."""
+    """Visit examples with several atoms: move mass between these, without a call of the oracle."""
     most = 1
     for i in order:
         most = max(most, atoms.count[i])
@@ -28,11 +40,4 @@ def revisit_steps(structure, rows, scales, order, weights, atoms):
         i = order[step]
         if step + 1 < order.shape[0]:
             generic.prefetch_block(structure, rows, order[step + 1])
-        low, high = generic.label_range(structure, i)
-        count, first = atoms.count[i], atoms.labels_start[i]
-        outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
-        shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
-        generic.revisit(structure, rows, weights, i, scales[i], outputs, shares, scratch)
-        for a in range(count - 1, -1, -1):
-            if shares[a] == 0.0:
-                remove_atom(atoms, i, a, high - low)
+        revisit_atoms(structure, rows, weights, atoms, i, scales[i], scratch)

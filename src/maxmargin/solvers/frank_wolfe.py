@@ -31,6 +31,7 @@ from ..oracles.values import ClosedForm, Oracle, check_oracle, make_oracle
 from . import (
     _batch_kernel,
     _bcfw_kernel,
+    _lane_kernel,
     _pairwise_kernel,
     _revisit_kernel,
     _vertex_kernel,
@@ -44,11 +45,6 @@ ORDERS = ("permutation", "active", "uniform", "gap")
 STEPS = ("plain", "pairwise")
 # Orders that visit a block at most once in a round.
 _EACH_ONCE = ("permutation", "active")
-# Passes in batches, by those that they take the place of.
-_IN_BATCHES = {
-    _vertex_kernel.vertex_steps: _batch_kernel.vertex_batches,
-    _pairwise_kernel.pairwise_steps: _batch_kernel.pairwise_batches,
-}
 _NONE = np.empty(0)
 # "active": number of rounds, after one over all blocks, over those whose gap is at least a share of
 # the mean, and this share. On uci_letter this halves the work to the same gap; no effect on chains.
@@ -57,8 +53,6 @@ _ACTIVE_SHARE = 0.1
 # Passes over the atoms of examples after each round that calls oracles. If all weights fit into the
 # cache of the processor, a round is hardly slower than these.
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
-# The same in batches, whose visits end with such moves at the weights of the moment.
-_REVISITS_IN_BATCHES = 1
 # Inertia at the start, in units of the root of the mean curvature of an example.
 _INERTIA = 2.0
 
@@ -80,6 +74,7 @@ class BlockState(NamedTuple):
     rng: np.random.RandomState
     constants: Any = None  # of the problem, computed once by a solver
     oracle: Any = None  # what the oracle stores per example
+    overlap: np.ndarray = _NONE  # of the changes of lanes: see features/lanes.py
 
 
 def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool) -> BlockState:
@@ -87,7 +82,7 @@ def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool
     weights = problem.weights_of(dual)
     return BlockState(
         weights, dual, 0, np.empty(0, np.int64), np.zeros(problem.n_examples), _NONE, _NONE,
-        np.zeros_like(weights) if trail else _NONE, np.zeros(2), 0, 0, rng,
+        np.zeros_like(weights) if trail else _NONE, np.zeros(2), 0, 0, rng, overlap=np.zeros(2),
     )  # fmt: skip
 
 
@@ -263,7 +258,14 @@ class BlockFrankWolfe(BlockAscent):
             visits = visits._replace(before=state.calls)
         kernel = self._kernel(problem)
         if problem.batch > 1 and self.visits_in_batches(problem):
-            dual = _IN_BATCHES[kernel](problem, visits, state.weights, trail, state.dual)
+            if self.steps == "pairwise":
+                dual = _lane_kernel.visit_in_lanes(
+                    problem, visits.order, visits.gaps, state.weights, state.dual, state.overlap
+                )
+            else:
+                dual = _batch_kernel.vertex_batches(
+                    problem, visits, state.weights, trail, state.dual
+                )
             return state._replace(dual=dual)
         dual, _ = kernel(
             problem.objective(state.oracle), problem.rows, problem.scales, visits, state.weights,
@@ -277,12 +279,17 @@ class BlockFrankWolfe(BlockAscent):
         if not revisits or problem.n_weights < _MANY_WEIGHTS or len(state.correction):
             return state
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
-        passes = _REVISITS_IN_BATCHES if problem.batch > 1 else _REVISITS
-        for _ in range(passes if len(several) else 0):
-            _revisit_kernel.revisit_steps(
-                problem.structure, problem.rows, problem.scales, state.rng.permutation(several),
-                state.weights, state.dual,
-            )  # fmt: skip
+        for _ in range(_REVISITS if len(several) else 0):
+            order = state.rng.permutation(several)
+            if problem.batch > 1:
+                _lane_kernel.visit_in_lanes(
+                    problem, order, _NONE, state.weights, state.dual, state.overlap
+                )
+            else:
+                _revisit_kernel.revisit_steps(
+                    problem.structure, problem.rows, problem.scales, order, state.weights,
+                    state.dual,
+                )  # fmt: skip
         return state
 
     def _kernel(self, problem):
