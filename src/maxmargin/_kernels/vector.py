@@ -124,9 +124,20 @@ def _feature_types_fit(matrix, indices, data, row) -> bool:
 def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
     """Emit ``out = begin(place, width) + sum_p data[p] * matrix[indices[p]]``."""
     table = _array(context, builder, signature, args, 0)
-    numbers = _array(context, builder, signature, args, 2)
-    low, high = args[3], args[4]
     target = _array(context, builder, signature, args, at_out)
+    n_columns = _length(builder, target)
+
+    def row_of(entry):
+        start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+        return builder.gep(table.data, [start])
+
+    numbers = _array(context, builder, signature, args, 2)
+    _sum_entries(builder, row_of, numbers, (args[3], args[4]), target, begin)
+
+
+def _sum_entries(builder, row_of, numbers, ends, target, begin) -> None:
+    """Emit ``target = begin(place, width) + sum_p numbers[p] * row_of(p)``."""
+    low, high = ends
     n_columns = _length(builder, target)
     one, two = _number(1, n_columns), _number(2, n_columns)
     pairs = builder.add(low, builder.and_(builder.sub(high, low), _number(-2, n_columns)))
@@ -140,10 +151,10 @@ def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
             builder.store(zero, odd[-1])
 
         def add(entry, sums):
-            start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+            start = row_of(entry)
             factor = _splat(builder, _entry(builder, numbers, entry), width)
             for place, partial in zip(places, sums, strict=True):
-                row = _load(builder, table.data, builder.add(start, place), width)
+                row = _load(builder, start, place, width)
                 _accumulate(builder, builder.fmul(row, factor, flags=_FAST), partial)
 
         with cgutils.for_range_slice(builder, low, pairs, two, one.type) as (entry, _):
@@ -196,6 +207,47 @@ def sum_rows(typingctx, matrix, indices, data, first, last, base, factor, out):
 
     numbers = (types.int64, types.int64, base, types.float64)
     return types.none(matrix, indices, data, *numbers, out), codegen
+
+
+@intrinsic
+def address_of(typingctx, matrix, row):
+    """Address of a row of a matrix."""
+    if not _row_types_fit(matrix, ndim=2):
+        return None
+
+    def codegen(context, builder, signature, args):
+        table = _array(context, builder, signature, args, 0)
+        start = builder.mul(args[1], builder.extract_value(table.shape, 1))
+        return builder.ptrtoint(builder.gep(table.data, [start]), ir.IntType(64))
+
+    return types.int64(matrix, types.int64), codegen
+
+
+@intrinsic
+def sum_rows_at(typingctx, addresses, data, first, last, base, factor, out):
+    """As :func:`sum_rows`, with the addresses of rows, which may be of several matrices."""
+    fits = _is_row(addresses, (types.int64,)) and _is_row(data, (types.float32, types.float64))
+    if not fits or not _row_types_fit(base, out):
+        return None
+
+    def codegen(context, builder, signature, args):
+        where, numbers, row, target = (
+            _array(context, builder, signature, args, at) for at in (0, 1, 4, 6)
+        )
+
+        def row_of(entry):
+            address = builder.load(builder.gep(where.data, [entry]))
+            return builder.inttoptr(address, _DOUBLE.as_pointer())
+
+        def begin(target, place, width):
+            scale = _splat(builder, args[5], width)
+            return builder.fmul(_load(builder, row.data, place, width), scale, flags=_FAST)
+
+        _sum_entries(builder, row_of, numbers, (args[2], args[3]), target, begin)
+        return context.get_dummy_value()
+
+    numbers = (types.int64, types.int64, base, types.float64)
+    return types.none(addresses, data, *numbers, out), codegen
 
 
 @intrinsic
@@ -401,6 +453,24 @@ def prefetch(typingctx, array, first, last):
         return context.get_dummy_value()
 
     return types.none(array, types.int64, types.int64), codegen
+
+
+@intrinsic
+def prefetch_at(typingctx, address, length):
+    """Prefetch a row of numbers at an address."""
+
+    def codegen(context, builder, signature, args):
+        byte_pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        declared = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
+        touch = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], declared)
+        end = builder.add(args[0], builder.mul(args[1], ir.Constant(ir.IntType(64), 8)))
+        line = ir.Constant(ir.IntType(64), 64)
+        with cgutils.for_range_slice(builder, args[0], end, line, line.type) as (place, _):
+            flags = [ir.Constant(number, value) for value in (0, 3, 1)]
+            builder.call(touch, [builder.inttoptr(place, byte_pointer), *flags])
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64), codegen
 
 
 @intrinsic

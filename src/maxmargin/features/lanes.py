@@ -19,7 +19,15 @@ import numpy as np
 
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, cross_products, prefetch_rows, score_rows
-from .._kernels.vector import add_scaled, combine_rows, copy, dot, prefetch, spread_row, sum_rows
+from .._kernels.vector import (
+    add_scaled,
+    address_of,
+    copy,
+    dot,
+    prefetch_at,
+    spread_row,
+    sum_rows_at,
+)
 from .rows import FeatureRows
 
 # Share of the merges before the last in the running mean of both squares.
@@ -32,11 +40,11 @@ class Lanes(NamedTuple):
     """Changes of all lanes; the first axis of each array is the lane."""
 
     slots: np.ndarray  # of each row of the weights: its place in the pool, -1 if it has none
-    pool: np.ndarray  # rows of the weights with the changes; between work and merge, the changes
+    pool: np.ndarray  # rows of the weights with the changes
     changed: np.ndarray  # rows of the weights that the pool has
     count: np.ndarray  # and their number
-    places: np.ndarray  # scratch for the entries of a row: of the common weights, of the pool
-    values: np.ndarray
+    addresses: np.ndarray  # scratch for the entries of two rows of features: where their weights are
+    places: np.ndarray  # the same for one: places in the pool
     rest: np.ndarray  # the weights behind those of the features, with the changes
     squares: np.ndarray  # of the sum of the changes, and their sum, of the last merge
     means: np.ndarray  # running means of these before each merge
@@ -54,8 +62,8 @@ class LaneRows(NamedTuple):
     pool: np.ndarray
     changed: np.ndarray
     count: np.ndarray
+    addresses: np.ndarray
     places: np.ndarray
-    values: np.ndarray
 
 
 def make_lanes(
@@ -68,8 +76,8 @@ def make_lanes(
         np.empty((n_lanes, most, n_columns)),
         np.empty((n_lanes, most), np.int32),
         np.zeros((n_lanes, 8), np.int64),  # a cache line each
-        np.empty((n_lanes, 2, widest), np.int32),
-        np.empty((n_lanes, 2, widest)),
+        np.empty((n_lanes, 2, widest), np.int64),
+        np.empty((n_lanes, widest), np.int32),
         np.empty((n_lanes, n_rest)),
         np.zeros((n_lanes, 2)),
         np.zeros((n_merges + 1, 2)),
@@ -106,43 +114,62 @@ def overlap_factor(lanes, merge):
 
 
 @leaf
-def close_lane(lanes, lane, matrix, rest):
-    """End the work of a lane: its pool becomes that of the changes alone."""
-    for at in range(lanes.count[lane, 0]):
-        add_scaled(lanes.pool[lane, at], matrix[lanes.changed[lane, at]], -1.0)
-    add_scaled(lanes.rest[lane], rest, -1.0)
-
-
-@leaf
 def merge_lanes(lanes, share, matrix, rest, factor):
     """Add the changes of all lanes, times a factor, to one share of the common weights."""
     n_lanes = lanes.slots.shape[0]
-    alone, shared = 0.0, 0.0
+    total, alone = 0.0, 0.0
     for lane in range(n_lanes):
         for at in range(lanes.count[lane, 0]):
             f = lanes.changed[lane, at]
-            if f & (n_lanes - 1) != share:
-                continue
-            change = lanes.pool[lane, at]
-            alone += dot(change, change)
-            for other in range(lane):
-                place = lanes.slots[other, f]
-                if place >= 0:
-                    shared += dot(change, lanes.pool[other, place])
-            add_scaled(matrix[f], change, factor)
-    for lane in range(n_lanes):
-        for at in range(lanes.count[lane, 0]):
-            f = lanes.changed[lane, at]
-            if f & (n_lanes - 1) == share:
-                lanes.slots[lane, f] = -1
+            # Rows that an earlier lane has, too, were merged with those of that lane.
+            if f & (n_lanes - 1) == share and lanes.slots[lane, f] >= 0:
+                both, each = _merge_row(lanes, lane, f, matrix[f], factor)
+                total += both
+                alone += each
     if share == 0:
-        for lane in range(n_lanes):
-            alone += dot(lanes.rest[lane], lanes.rest[lane])
-            for other in range(lane):
-                shared += dot(lanes.rest[lane], lanes.rest[other])
-            add_scaled(rest, lanes.rest[lane], factor)
-    lanes.squares[share, 0] = alone + 2.0 * shared
+        for j in range(rest.shape[0]):
+            here, change = rest[j], 0.0
+            for lane in range(n_lanes):
+                own = lanes.rest[lane, j] - here
+                alone += own * own
+                change += own
+            total += change * change
+            rest[j] = here + factor * change
+    lanes.squares[share, 0] = total
     lanes.squares[share, 1] = alone
+
+
+@leaf
+def _merge_row(lanes, first, f, row, factor):
+    """Add the changes of a row by all lanes from ``first`` on; returns the square of the sum of the
+    changes, and the sum of their squares."""
+    own = lanes.pool[first, lanes.slots[first, f]]
+    lanes.slots[first, f] = -1
+    shared = False
+    for lane in range(first + 1, lanes.slots.shape[0]):
+        shared = shared or lanes.slots[lane, f] >= 0
+    if not shared:
+        square = 0.0
+        for j in range(row.shape[0]):
+            change = own[j] - row[j]
+            square += change * change
+            row[j] += factor * change
+        return square, square
+    alone = 0.0
+    for j in range(row.shape[0]):
+        own[j] -= row[j]
+        alone += own[j] * own[j]
+    for lane in range(first + 1, lanes.slots.shape[0]):
+        at = lanes.slots[lane, f]
+        if at >= 0:
+            other = lanes.pool[lane, at]
+            lanes.slots[lane, f] = -1
+            for j in range(row.shape[0]):
+                change = other[j] - row[j]
+                alone += change * change
+                own[j] += change
+    add_scaled(row, own, factor)
+    return dot(own, own), alone
 
 
 @leaf
@@ -150,34 +177,41 @@ def lane_rows(lanes, rows, matrix, lane):
     """The rows as a lane sees them."""
     return LaneRows(
         rows, rows.squares, 0, matrix, lanes.slots[lane], lanes.pool[lane], lanes.changed[lane],
-        lanes.count[lane], lanes.places[lane], lanes.values[lane],
+        lanes.count[lane], lanes.addresses[lane], lanes.places[lane],
     )  # fmt: skip
+
+
+@leaf
+def _locate(lane, row, addresses, ahead):
+    """Write where the weights of the entries of a row are, and prefetch them."""
+    rows, common, slots, pool = lane.rows, lane.matrix, lane.slots, lane.pool
+    begin = rows.indptr[row]
+    for place in range(begin, rows.indptr[row + 1]):
+        f = rows.indices[place]
+        own = slots[f]
+        there = address_of(common, f) if own < 0 else address_of(pool, own)
+        addresses[place - begin] = there
+        if ahead:
+            prefetch_at(there, common.shape[1])
 
 
 @implements(score_rows, LaneRows)
 def _score(lane, matrix, first, last, out):
-    rows, common, slots, pool = lane.rows, lane.matrix, lane.slots, lane.pool
-    places, values = lane.places, lane.values
-    indices, indptr, data = rows.indices, rows.indptr, rows.data
+    rows, common, slots = lane.rows, lane.matrix, lane.slots
     end = rows.n_inputs - 1  # the constant column, if there is one
-    constant = common[end] if slots[end] < 0 else pool[slots[end]]
+    constant = common[end] if slots[end] < 0 else lane.pool[slots[end]]
     far = common.size > _CACHED
+    if first < last:
+        _locate(lane, first, lane.addresses[0], False)
     for row in range(first, last):
-        n_common, n_own = 0, 0
-        for place in range(indptr[row], indptr[row + 1]):
-            f = indices[place]
-            own = slots[f]
-            # Both are written, and one is kept: no branch that cannot be predicted.
-            places[0, n_common], values[0, n_common] = f, data[place]
-            places[1, n_own], values[1, n_own] = own, data[place]
-            n_own += np.int64(own >= 0)
-            n_common += np.int64(own < 0)
-        if far and row + 1 < last:
-            for place in range(indptr[row + 1], indptr[row + 2]):
-                prefetch(common, indices[place], indices[place] + 1)
-        scores = out[row - first]
-        sum_rows(common, places[0], values[0], 0, n_common, constant, rows.bias, scores)
-        combine_rows(pool, places[1], values[1], 0, n_own, scores)
+        at = (row - first) & 1
+        if row + 1 < last:
+            _locate(lane, row + 1, lane.addresses[1 - at], far)
+        begin, stop = rows.indptr[row], rows.indptr[row + 1]
+        sum_rows_at(
+            lane.addresses[at], rows.data[begin:stop], 0, stop - begin, constant, rows.bias,
+            out[row - first],
+        )  # fmt: skip
 
 
 @leaf
@@ -198,9 +232,9 @@ def _add(lane, matrix, row, values, scale):
     rows = lane.rows
     begin, end = rows.indptr[row], rows.indptr[row + 1]
     for place in range(begin, end):
-        lane.places[1, place - begin] = _own_row(lane, rows.indices[place])
-        lane.values[1, place - begin] = rows.data[place]
-    spread_row(lane.pool, lane.places[1], lane.values[1], 0, end - begin, values, scale)
+        lane.places[place - begin] = _own_row(lane, rows.indices[place])
+    data = rows.data[begin:end]
+    spread_row(lane.pool, lane.places, data, 0, end - begin, values, scale)
     if rows.bias != 0.0:
         own = _own_row(lane, rows.n_inputs - 1)
         add_scaled(lane.pool[own], values, scale * rows.bias)

@@ -17,7 +17,6 @@ from .._kernels.passes import block_sizes, scratch_sizes
 from .._kernels.team import do_phase, in_phases
 from ..features.lanes import (
     Lanes,
-    close_lane,
     lane_rows,
     make_lanes,
     merge_lanes,
@@ -71,7 +70,6 @@ def _visit_batch(task, phase, lane, scratch):
             revisit_atoms(
                 task.structure, rows, lanes.rest[lane], task.atoms, i, scale, scratch[4]
             )
-    close_lane(lanes, lane, matrix, rest)
 
 
 @leaf
