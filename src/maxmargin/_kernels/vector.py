@@ -87,14 +87,29 @@ def copy(typingctx, out, row):
     return types.none(out, row), codegen
 
 
-def _row_start(context, builder, signature, args, at_indices, place, n_columns):
-    """First element of the matrix row for entry ``place`` of a feature vector."""
+def _row_of(context, builder, signature, args, place, n_columns):
+    """Pointer to the matrix row for entry ``place`` of a feature vector.
+
+    Of two matrices, indices that are not negative are those of rows of the first one, and the bits
+    of others, inverted, those of rows of the second one.
+    """
     index = place
-    if not isinstance(signature.args[at_indices], types.NoneType):
-        indices = _array(context, builder, signature, args, at_indices)
+    if not isinstance(signature.args[1], types.NoneType):
+        indices = _array(context, builder, signature, args, 1)
         index = builder.load(builder.gep(indices.data, [place]))
         index = builder.sext(index, place.type) if index.type.width < 64 else index
-    return builder.mul(index, n_columns)
+    if not isinstance(signature.args[0], types.UniTuple):
+        table = _array(context, builder, signature, args, 0).data
+    else:
+        kind = signature.args[0].dtype
+        first, second = (
+            context.make_array(kind)(context, builder, matrix).data
+            for matrix in cgutils.unpack_tuple(builder, args[0])
+        )
+        other = builder.icmp_signed("<", index, _number(0, index))
+        table = builder.select(other, second, first)
+        index = builder.select(other, builder.not_(index), index)
+    return builder.gep(table, [builder.mul(index, n_columns)])
 
 
 def _entry(builder, array, place):
@@ -113,9 +128,10 @@ def _is_row(array, dtypes) -> bool:
 
 
 def _feature_types_fit(matrix, indices, data, row) -> bool:
+    table = matrix.dtype if isinstance(matrix, types.UniTuple) and matrix.count == 2 else matrix
     return (
         _row_types_fit(row)
-        and _row_types_fit(matrix, ndim=2)
+        and _row_types_fit(table, ndim=2)
         and (isinstance(indices, types.NoneType) or _is_row(indices, (types.int32, types.int64)))
         and _is_row(data, (types.float32, types.float64))
     )
@@ -123,21 +139,9 @@ def _feature_types_fit(matrix, indices, data, row) -> bool:
 
 def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
     """Emit ``out = begin(place, width) + sum_p data[p] * matrix[indices[p]]``."""
-    table = _array(context, builder, signature, args, 0)
-    target = _array(context, builder, signature, args, at_out)
-    n_columns = _length(builder, target)
-
-    def row_of(entry):
-        start = _row_start(context, builder, signature, args, 1, entry, n_columns)
-        return builder.gep(table.data, [start])
-
     numbers = _array(context, builder, signature, args, 2)
-    _sum_entries(builder, row_of, numbers, (args[3], args[4]), target, begin)
-
-
-def _sum_entries(builder, row_of, numbers, ends, target, begin) -> None:
-    """Emit ``target = begin(place, width) + sum_p numbers[p] * row_of(p)``."""
-    low, high = ends
+    low, high = args[3], args[4]
+    target = _array(context, builder, signature, args, at_out)
     n_columns = _length(builder, target)
     one, two = _number(1, n_columns), _number(2, n_columns)
     pairs = builder.add(low, builder.and_(builder.sub(high, low), _number(-2, n_columns)))
@@ -151,7 +155,7 @@ def _sum_entries(builder, row_of, numbers, ends, target, begin) -> None:
             builder.store(zero, odd[-1])
 
         def add(entry, sums):
-            start = row_of(entry)
+            start = _row_of(context, builder, signature, args, entry, n_columns)
             factor = _splat(builder, _entry(builder, numbers, entry), width)
             for place, partial in zip(places, sums, strict=True):
                 row = _load(builder, start, place, width)
@@ -173,7 +177,8 @@ def _sum_entries(builder, row_of, numbers, ends, target, begin) -> None:
 def combine_rows(typingctx, matrix, indices, data, first, last, out):
     """``out += sum_p data[p] * matrix[indices[p]]`` for ``first <= p < last``.
 
-    ``indices`` may be None: row p then belongs to entry p. Up to 40 columns of ``out`` stay in
+    ``indices`` may be None: row p then belongs to entry p. ``matrix`` may be a pair of matrices, the
+    rows of the second one at inverted indices, which are negative. Up to 40 columns of ``out`` stay in
     registers for the whole sum, in two independent parts.
     """
     if not _feature_types_fit(matrix, indices, data, out):
@@ -210,47 +215,6 @@ def sum_rows(typingctx, matrix, indices, data, first, last, base, factor, out):
 
 
 @intrinsic
-def address_of(typingctx, matrix, row):
-    """Address of a row of a matrix."""
-    if not _row_types_fit(matrix, ndim=2):
-        return None
-
-    def codegen(context, builder, signature, args):
-        table = _array(context, builder, signature, args, 0)
-        start = builder.mul(args[1], builder.extract_value(table.shape, 1))
-        return builder.ptrtoint(builder.gep(table.data, [start]), ir.IntType(64))
-
-    return types.int64(matrix, types.int64), codegen
-
-
-@intrinsic
-def sum_rows_at(typingctx, addresses, data, first, last, base, factor, out):
-    """As :func:`sum_rows`, with the addresses of rows, which may be of several matrices."""
-    fits = _is_row(addresses, (types.int64,)) and _is_row(data, (types.float32, types.float64))
-    if not fits or not _row_types_fit(base, out):
-        return None
-
-    def codegen(context, builder, signature, args):
-        where, numbers, row, target = (
-            _array(context, builder, signature, args, at) for at in (0, 1, 4, 6)
-        )
-
-        def row_of(entry):
-            address = builder.load(builder.gep(where.data, [entry]))
-            return builder.inttoptr(address, _DOUBLE.as_pointer())
-
-        def begin(target, place, width):
-            scale = _splat(builder, args[5], width)
-            return builder.fmul(_load(builder, row.data, place, width), scale, flags=_FAST)
-
-        _sum_entries(builder, row_of, numbers, (args[2], args[3]), target, begin)
-        return context.get_dummy_value()
-
-    numbers = (types.int64, types.int64, base, types.float64)
-    return types.none(addresses, data, *numbers, out), codegen
-
-
-@intrinsic
 def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
     """``matrix[indices[p]] += scale * data[p] * row`` for ``first <= p < last``.
 
@@ -261,7 +225,6 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
         return None
 
     def codegen(context, builder, signature, args):
-        table = _array(context, builder, signature, args, 0)
         numbers = _array(context, builder, signature, args, 2)
         source = _array(context, builder, signature, args, 5)
         n_columns = _length(builder, source)
@@ -269,13 +232,12 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
 
         def emit(offset, chunk, width):
             with cgutils.for_range_slice(builder, args[3], args[4], one, one.type) as (entry, _):
-                start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+                start = _row_of(context, builder, signature, args, entry, n_columns)
                 factor = builder.fmul(_entry(builder, numbers, entry), args[6], flags=_FAST)
                 change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
-                at = builder.add(start, offset)
-                known = _load(builder, table.data, at, width)
+                known = _load(builder, start, offset, width)
                 new = builder.fadd(known, change, flags=_FAST)
-                _store(builder, new, table.data, at, width)
+                _store(builder, new, start, offset, width)
 
         _for_filled_chunks(builder, source.data, n_columns, emit)
         return context.get_dummy_value()
@@ -453,24 +415,6 @@ def prefetch(typingctx, array, first, last):
         return context.get_dummy_value()
 
     return types.none(array, types.int64, types.int64), codegen
-
-
-@intrinsic
-def prefetch_at(typingctx, address, length):
-    """Prefetch a row of numbers at an address."""
-
-    def codegen(context, builder, signature, args):
-        byte_pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        declared = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
-        touch = builder.module.declare_intrinsic("llvm.prefetch", [byte_pointer], declared)
-        end = builder.add(args[0], builder.mul(args[1], ir.Constant(ir.IntType(64), 8)))
-        line = ir.Constant(ir.IntType(64), 64)
-        with cgutils.for_range_slice(builder, args[0], end, line, line.type) as (place, _):
-            flags = [ir.Constant(number, value) for value in (0, 3, 1)]
-            builder.call(touch, [builder.inttoptr(place, byte_pointer), *flags])
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64), codegen
 
 
 @intrinsic

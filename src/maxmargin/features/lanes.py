@@ -1,14 +1,14 @@
 """Rows of features under weights that several lanes of examples change at the same time.
 
-A lane reads the common weights plus its own changes. Rows of the weight matrix that it changes are
-copied to a pool of its own first, so that the common weights stay as they are until the changes of
-all lanes are added to them, in the order of the lanes. The result does not depend on which thread
-runs which lane.
+The examples are cut into fixed batches, and the examples of a batch into lanes. Features that occur
+in one lane of a batch only are read and changed in place. Of the others, which the lanes share, each
+lane has a copy of the weights, as of the weights that belong to no feature; after the work of all
+lanes on the batch their changes are summed. The result does not depend on which thread runs which
+lane.
 
-With changes D_l of the lanes, ``|sum_l D_l|^2 <= sigma sum_l |D_l|^2`` for a sigma between 0 and
-the number of lanes. A lane that overestimates its change by such a factor, as a part does (see
-:mod:`~maxmargin.solvers.partitions`), raises the dual whatever the others do. The ratio of the two
-squares is measured at every merge, and the factor follows its running mean.
+The changes D_l of two lanes raise the dual by ``G - a <D_1, D_2>``: G is the sum of what the steps of
+each lane gain by themselves, and ``a`` the strength of the penalty. Both are known after a batch; as
+long as their running means show that too much of the gain is lost, one lane visits all examples.
 """
 
 from __future__ import annotations
@@ -17,37 +17,58 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._kernels.jit import implements, leaf
+from .._kernels.jit import compiled, implements, leaf, seldom
 from .._kernels.protocol import add_row, cross_products, prefetch_rows, score_rows
-from .._kernels.vector import (
-    add_scaled,
-    address_of,
-    copy,
-    dot,
-    prefetch_at,
-    spread_row,
-    sum_rows_at,
-)
+from .._kernels.vector import add_scaled, copy, prefetch, spread_row, sum_rows
 from .rows import FeatureRows
 
-# Share of the merges before the last in the running mean of both squares.
+# Number of lanes, and of examples in a batch. In smaller batches threads wait for each other more
+# often; in larger ones lanes know less of each other's changes.
+N_LANES, _BATCH = 2, 32
+# Share of the batches before the last in the running means.
 _MEMORY = 0.9
 # Weights that a cache near the processor holds, as for other rows.
 _CACHED = 1 << 16
 
 
-class Lanes(NamedTuple):
-    """Changes of all lanes; the first axis of each array is the lane."""
+class LanePlan(NamedTuple):
+    """Batches and lanes of the examples of a problem."""
 
-    slots: np.ndarray  # of each row of the weights: its place in the pool, -1 if it has none
-    pool: np.ndarray  # rows of the weights with the changes
-    changed: np.ndarray  # rows of the weights that the pool has
+    batch: np.ndarray  # of each example
+    lane: np.ndarray  # of each example
+    codes: np.ndarray  # of each entry: its feature, or its place among the shared ones, inverted
+    shared: np.ndarray  # shared features: those of a batch from ``first`` on,
+    first: np.ndarray
     count: np.ndarray  # and their number
-    addresses: np.ndarray  # scratch for the entries of two rows of features: where their weights are
-    places: np.ndarray  # the same for one: places in the pool
-    rest: np.ndarray  # the weights behind those of the features, with the changes
-    squares: np.ndarray  # of the sum of the changes, and their sum, of the last merge
-    means: np.ndarray  # running means of these before each merge
+
+    def grouped(self, order: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+        """Examples by batch and lane: batches in random order, those of a lane as they were."""
+        rank = rng.permutation(len(self.first))[self.batch[order]]
+        return order[np.argsort(N_LANES * rank + self.lane[order], kind="stable")]
+
+    def bounds(self, order: np.ndarray) -> np.ndarray:
+        """Batches of some grouped examples: the batch, and where its lanes begin and end."""
+        batch, n = self.batch[order], len(order)
+        begin = np.flatnonzero(np.diff(batch, prepend=-1))
+        ends = [np.add.reduceat(self.lane[order] <= lane, begin) for lane in range(N_LANES)]
+        return np.column_stack([batch[begin], begin, *[begin + end for end in ends]])
+
+    def end_of_batch(self, order: np.ndarray, count: int) -> int:
+        """At least ``count`` of the grouped examples, up to the end of a batch."""
+        if count >= len(order):
+            return len(order)
+        later = np.flatnonzero(self.batch[order[count:]] != self.batch[order[count - 1]])
+        return count + int(later[0]) if len(later) else len(order)
+
+
+class Lanes(NamedTuple):
+    """Weights of all lanes, and what is known of their batches, which are counted."""
+
+    pool: np.ndarray  # of the shared features, by lane
+    rest: np.ndarray  # of the weights that belong to no feature, by lane
+    gains: np.ndarray  # of the steps, by batch and lane, in units of the strength of the penalty
+    lost: np.ndarray  # products of the changes of two lanes, by batch and share of the weights
+    means: np.ndarray  # running means of gains and losses before each batch
 
 
 class LaneRows(NamedTuple):
@@ -57,192 +78,165 @@ class LaneRows(NamedTuple):
     rows: Any
     squares: np.ndarray
     n_inputs: int
+    codes: np.ndarray
     matrix: np.ndarray
-    slots: np.ndarray
     pool: np.ndarray
-    changed: np.ndarray
-    count: np.ndarray
-    addresses: np.ndarray
-    places: np.ndarray
 
 
-def make_lanes(
-    rows: FeatureRows, n_columns: int, n_rest: int, n_lanes: int, most: int, n_merges: int
-) -> Lanes:
-    """Empty lanes, each for ``most`` changed rows of the weights."""
-    widest = int(np.diff(rows.indptr).max(initial=0)) + 1
+def make_plan(rows: FeatureRows, first_row: np.ndarray) -> LanePlan:
+    """Cut examples, whose rows begin at ``first_row``, into random batches with lanes of about
+    equal size, and find the features that lanes share."""
+    n = len(first_row) - 1
+    entries = rows.indptr[first_row]
+    n_batches = -(-n // _BATCH)
+    members = np.random.RandomState(0).permutation(n)
+    batch = np.empty(n, np.int64)
+    batch[members] = np.arange(n) * n_batches // n
+    sums = np.concatenate([[0], np.cumsum(np.diff(entries)[members])])
+    edges = np.searchsorted(batch[members], np.arange(n_batches + 1))
+    low, high = sums[edges[:-1]], sums[edges[1:]]
+    middle = 0.5 * (sums[:-1] + sums[1:])  # of each example, among the entries of all
+    here = batch[members]
+    share = (middle - low[here]) / np.maximum(high - low, 1)[here]
+    lane = np.empty(n, np.int64)
+    lane[members] = np.minimum(N_LANES * share, N_LANES - 1).astype(np.int64)
+    first = low // 2 + np.arange(n_batches)
+    plan = LanePlan(
+        batch, lane, np.empty(len(rows.indices), np.int32),
+        np.empty(int(sums[-1]) // 2 + n_batches, np.int32), first, np.zeros(n_batches, np.int64),
+    )  # fmt: skip
+    stamps = np.full((2, rows.n_inputs), -1, np.int64)
+    _find_shared(rows, entries, members, edges, stamps, plan)
+    return plan
+
+
+@compiled
+@seldom
+def _find_shared(rows, entries, members, edges, stamps, plan):
+    """Write the shared features and the codes; ``stamps`` are the last lane of each feature, and
+    its place among the shared ones."""
+    batch, lanes, codes, shared, first, count = plan
+    owner, place = stamps
+    indices = rows.indices
+    for b in range(edges.shape[0] - 1):
+        if rows.bias != 0.0:
+            shared[first[b]] = rows.n_inputs - 1
+            count[b] = 1
+        for member in members[edges[b] : edges[b + 1]]:
+            here = N_LANES * b + lanes[member]
+            for at in range(entries[member], entries[member + 1]):
+                f = indices[at]
+                if owner[f] < N_LANES * b:
+                    owner[f], place[f] = here, -1
+                elif owner[f] != here and place[f] < 0:
+                    place[f] = count[b]
+                    shared[first[b] + count[b]] = f
+                    count[b] += 1
+        for member in members[edges[b] : edges[b + 1]]:
+            for at in range(entries[member], entries[member + 1]):
+                f = indices[at]
+                codes[at] = f if place[f] < 0 else ~place[f]
+
+
+def make_lanes(plan: LanePlan, n_columns: int, n_rest: int, n_batches: int) -> Lanes:
+    """Storage for visits to some batches."""
     return Lanes(
-        np.full((n_lanes, rows.n_inputs), -1, np.int32),
-        np.empty((n_lanes, most, n_columns)),
-        np.empty((n_lanes, most), np.int32),
-        np.zeros((n_lanes, 8), np.int64),  # a cache line each
-        np.empty((n_lanes, 2, widest), np.int64),
-        np.empty((n_lanes, widest), np.int32),
-        np.empty((n_lanes, n_rest)),
-        np.zeros((n_lanes, 2)),
-        np.zeros((n_merges + 1, 2)),
+        np.zeros((N_LANES, max(1, int(plan.count.max())), n_columns)),
+        np.empty((N_LANES, n_rest)),
+        np.zeros((n_batches, N_LANES)),
+        np.zeros((n_batches, N_LANES)),
+        np.zeros((n_batches + 1, 2)),
     )
 
 
 @leaf
-def open_lane(lanes, lane, merge, rest):
-    """Begin the work of a lane before a merge; returns the factor of its steps."""
-    lanes.count[lane, 0] = 0
+def open_lane(lanes, plan, lane, batch, number, matrix, rest):
+    """Copy the weights that are shared; returns the caution of the steps. ``number`` counts the
+    batches."""
     copy(lanes.rest[lane], rest)
-    if merge == 0:
-        return overlap_factor(lanes, 0)
-    means, before = lanes.means[merge], lanes.means[merge - 1]
-    first, second = _MEMORY * before[0], _MEMORY * before[1]
-    for share in range(lanes.squares.shape[0]):
-        first += lanes.squares[share, 0]
-        second += lanes.squares[share, 1]
+    first = plan.first[batch]
+    for at in range(plan.count[batch]):
+        copy(lanes.pool[lane, at], matrix[plan.shared[first + at]])
+    gains, lost = update_means(lanes, lane, number)
+    most = np.float64(lanes.pool.shape[0])
+    return 1.0 + lost / gains if 0.0 < lost < (most - 1.0) * gains else (1.0 if lost <= 0.0 else most)
+
+
+@leaf
+def update_means(lanes, lane, number):
+    """Running means of gains and losses before a batch; one lane stores them for later."""
+    if number == 0:
+        return lanes.means[0, 0], lanes.means[0, 1]
+    gains, lost = _MEMORY * lanes.means[number - 1, 0], _MEMORY * lanes.means[number - 1, 1]
+    for other in range(lanes.gains.shape[1]):
+        gains += lanes.gains[number - 1, other]
+        lost += lanes.lost[number - 1, other]
     if lane == 0:
-        means[0], means[1] = first, second
-    return _factor(lanes, first, second)
+        lanes.means[number, 0] = gains
+        lanes.means[number, 1] = lost
+    return gains, lost
 
 
 @leaf
-def _factor(lanes, first, second):
-    most = np.float64(lanes.slots.shape[0])
-    return most if second <= 0.0 else min(most, max(1.0, first / second))
-
-
-@leaf
-def overlap_factor(lanes, merge):
-    """The factor of the steps before a merge."""
-    return _factor(lanes, lanes.means[merge, 0], lanes.means[merge, 1])
-
-
-@leaf
-def merge_lanes(lanes, share, matrix, rest, factor):
-    """Add the changes of all lanes, times a factor, to one share of the common weights."""
-    n_lanes = lanes.slots.shape[0]
-    total, alone = 0.0, 0.0
-    for lane in range(n_lanes):
-        for at in range(lanes.count[lane, 0]):
-            f = lanes.changed[lane, at]
-            # Rows that an earlier lane has, too, were merged with those of that lane.
-            if f & (n_lanes - 1) == share and lanes.slots[lane, f] >= 0:
-                both, each = _merge_row(lanes, lane, f, matrix[f], factor)
-                total += both
-                alone += each
+def merge_lanes(lanes, plan, share, batch, number, matrix, rest):
+    """Add the changes of all lanes to one share of the common weights."""
+    lost = 0.0
+    first = plan.first[batch]
+    for at in range(share, plan.count[batch], lanes.pool.shape[0]):
+        lost += _merge_row(lanes.pool, at, matrix[plan.shared[first + at]])
     if share == 0:
-        for j in range(rest.shape[0]):
-            here, change = rest[j], 0.0
-            for lane in range(n_lanes):
-                own = lanes.rest[lane, j] - here
-                alone += own * own
-                change += own
-            total += change * change
-            rest[j] = here + factor * change
-    lanes.squares[share, 0] = total
-    lanes.squares[share, 1] = alone
+        n = rest.shape[0]
+        lost += _merge_row(lanes.rest.reshape(lanes.rest.shape[0], 1, n), 0, rest)
+    lanes.lost[number, share] = lost
 
 
 @leaf
-def _merge_row(lanes, first, f, row, factor):
-    """Add the changes of a row by all lanes from ``first`` on; returns the square of the sum of the
-    changes, and the sum of their squares."""
-    own = lanes.pool[first, lanes.slots[first, f]]
-    lanes.slots[first, f] = -1
-    shared = False
-    for lane in range(first + 1, lanes.slots.shape[0]):
-        shared = shared or lanes.slots[lane, f] >= 0
-    if not shared:
-        square = 0.0
-        for j in range(row.shape[0]):
-            change = own[j] - row[j]
-            square += change * change
-            row[j] += factor * change
-        return square, square
-    alone = 0.0
+def _merge_row(pool, at, row):
+    """Add the changes of a row by all lanes; returns the products of the changes of any two."""
+    lost = 0.0
     for j in range(row.shape[0]):
-        own[j] -= row[j]
-        alone += own[j] * own[j]
-    for lane in range(first + 1, lanes.slots.shape[0]):
-        at = lanes.slots[lane, f]
-        if at >= 0:
-            other = lanes.pool[lane, at]
-            lanes.slots[lane, f] = -1
-            for j in range(row.shape[0]):
-                change = other[j] - row[j]
-                alone += change * change
-                own[j] += change
-    add_scaled(row, own, factor)
-    return dot(own, own), alone
-
-
-@leaf
-def lane_rows(lanes, rows, matrix, lane):
-    """The rows as a lane sees them."""
-    return LaneRows(
-        rows, rows.squares, 0, matrix, lanes.slots[lane], lanes.pool[lane], lanes.changed[lane],
-        lanes.count[lane], lanes.addresses[lane], lanes.places[lane],
-    )  # fmt: skip
-
-
-@leaf
-def _locate(lane, row, addresses, ahead):
-    """Write where the weights of the entries of a row are, and prefetch them."""
-    rows, common, slots, pool = lane.rows, lane.matrix, lane.slots, lane.pool
-    begin = rows.indptr[row]
-    for place in range(begin, rows.indptr[row + 1]):
-        f = rows.indices[place]
-        own = slots[f]
-        there = address_of(common, f) if own < 0 else address_of(pool, own)
-        addresses[place - begin] = there
-        if ahead:
-            prefetch_at(there, common.shape[1])
+        here, change, squares = row[j], 0.0, 0.0
+        for lane in range(pool.shape[0]):
+            own = pool[lane, at, j] - here
+            change += own
+            squares += own * own
+        lost += change * change - squares
+        row[j] = here + change
+    return 0.5 * lost
 
 
 @implements(score_rows, LaneRows)
 def _score(lane, matrix, first, last, out):
-    rows, common, slots = lane.rows, lane.matrix, lane.slots
-    end = rows.n_inputs - 1  # the constant column, if there is one
-    constant = common[end] if slots[end] < 0 else lane.pool[slots[end]]
+    rows, common, codes = lane.rows, lane.matrix, lane.codes
+    constant = lane.pool[0]  # if there is a constant, it is the first of the shared features
     far = common.size > _CACHED
-    if first < last:
-        _locate(lane, first, lane.addresses[0], False)
     for row in range(first, last):
-        at = (row - first) & 1
-        if row + 1 < last:
-            _locate(lane, row + 1, lane.addresses[1 - at], far)
-        begin, stop = rows.indptr[row], rows.indptr[row + 1]
-        sum_rows_at(
-            lane.addresses[at], rows.data[begin:stop], 0, stop - begin, constant, rows.bias,
+        begin, end = rows.indptr[row], rows.indptr[row + 1]
+        if far and row + 1 < last:
+            for place in range(end, rows.indptr[row + 2]):
+                f = max(codes[place], 0)
+                prefetch(common, f, f + 1)
+        sum_rows(
+            (common, lane.pool), codes, rows.data, begin, end, constant, rows.bias,
             out[row - first],
         )  # fmt: skip
-
-
-@leaf
-def _own_row(lane, f):
-    """Place of a row of the weights in the pool, where it is copied to if it is new."""
-    own = lane.slots[f]
-    if own < 0:
-        own = np.int32(lane.count[0])
-        lane.count[0] += 1
-        lane.slots[f] = own
-        lane.changed[own] = f
-        copy(lane.pool[own], lane.matrix[f])
-    return own
 
 
 @implements(add_row, LaneRows)
 def _add(lane, matrix, row, values, scale):
     rows = lane.rows
     begin, end = rows.indptr[row], rows.indptr[row + 1]
-    for place in range(begin, end):
-        lane.places[place - begin] = _own_row(lane, rows.indices[place])
-    data = rows.data[begin:end]
-    spread_row(lane.pool, lane.places, data, 0, end - begin, values, scale)
+    spread_row((lane.matrix, lane.pool), lane.codes, rows.data, begin, end, values, scale)
     if rows.bias != 0.0:
-        own = _own_row(lane, rows.n_inputs - 1)
-        add_scaled(lane.pool[own], values, scale * rows.bias)
+        add_scaled(lane.pool[0], values, scale * rows.bias)
 
 
 @implements(prefetch_rows, LaneRows)
 def _prefetch(lane, first, last):
-    prefetch_rows(lane.rows, first, last)
+    rows = lane.rows
+    prefetch(rows.squares, first, last)
+    prefetch(rows.data, rows.indptr[first], rows.indptr[last])
+    prefetch(lane.codes, rows.indptr[first], rows.indptr[last])
 
 
 @implements(cross_products, LaneRows)

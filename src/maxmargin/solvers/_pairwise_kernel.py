@@ -69,14 +69,14 @@ def look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, 
 
 @leaf
 def move_mass(structure, rows, atoms, i, scale, blocks, work, known):
-    """Move mass from the worst atom to the best, several times.
+    """Move mass from the worst atom to the best, several times; returns the gain of the block.
 
     ``blocks`` are the gains of the parts, zeros, and an array that receives the sum of moves."""
     gains, pair, total = blocks
     parts, n_parts, scores = known
     low, high = generic.label_range(structure, i)
     total[:] = 0.0
-    first_gain = 0.0
+    first_gain, gained = 0.0, 0.0
     for inner in range(_MOST_STEPS):
         best, worst = _extremes(atoms, i, scores)
         gain = scores[best] - scores[worst]
@@ -92,6 +92,7 @@ def move_mass(structure, rows, atoms, i, scale, blocks, work, known):
         available = atoms.weight[atoms.start[i] + worst]
         emptied = gain >= available * curvature
         gamma = available if emptied else gain / curvature
+        gained += gamma * (gain - 0.5 * gamma * curvature)
         atoms.weight[atoms.start[i] + best] += gamma
         atoms.weight[atoms.start[i] + worst] -= gamma
         add_scaled(total, pair, gamma)
@@ -109,6 +110,7 @@ def move_mass(structure, rows, atoms, i, scale, blocks, work, known):
         if not cheap:
             break
         _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
+    return gained
 
 
 @compiled

@@ -11,16 +11,17 @@ from ..structures import chain_revisit  # noqa: F401  (its answers, for the kern
 
 
 @leaf
-def revisit_atoms(structure, rows, weights, atoms, i, scale, scratch):
-    """Move mass between the atoms of an example; those without mass are removed."""
+def revisit_atoms(structure, rows, weights, atoms, i, scale, caution, scratch):
+    """Move mass between the atoms of an example, and remove those without mass; returns the gain."""
     low, high = generic.label_range(structure, i)
     count, first = atoms.count[i], atoms.labels_start[i]
     outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
     shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
-    generic.revisit(structure, rows, weights, i, scale, outputs, shares, scratch)
+    gain = generic.revisit(structure, rows, weights, i, scale, caution, outputs, shares, scratch)
     for a in range(count - 1, -1, -1):
         if shares[a] == 0.0:
             remove_atom(atoms, i, a, high - low)
+    return gain
 
 
 @compiled
@@ -40,4 +41,4 @@ def revisit_steps(structure, rows, scales, order, weights, atoms):
         i = order[step]
         if step + 1 < order.shape[0]:
             generic.prefetch_block(structure, rows, order[step + 1])
-        revisit_atoms(structure, rows, weights, atoms, i, scales[i], scratch)
+        revisit_atoms(structure, rows, weights, atoms, i, scales[i], 1.0, scratch)

@@ -19,6 +19,7 @@ optimization of structured SVMs. ICML 2016.
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from .._kernels.atoms import Atoms
 from .._kernels.blocks import Blocks
 from .._kernels.passes import inner_product
 from .._validation import check_choice, check_switch
+from ..features.lanes import make_plan
 from ..oracles.values import ClosedForm, Oracle, check_oracle, make_oracle
 from . import (
     _batch_kernel,
@@ -74,7 +76,7 @@ class BlockState(NamedTuple):
     rng: np.random.RandomState
     constants: Any = None  # of the problem, computed once by a solver
     oracle: Any = None  # what the oracle stores per example
-    overlap: np.ndarray = _NONE  # of the changes of lanes: see features/lanes.py
+    means: np.ndarray = _NONE  # of what lanes gain and lose: see features/lanes.py
 
 
 def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool) -> BlockState:
@@ -82,7 +84,7 @@ def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool
     weights = problem.weights_of(dual)
     return BlockState(
         weights, dual, 0, np.empty(0, np.int64), np.zeros(problem.n_examples), _NONE, _NONE,
-        np.zeros_like(weights) if trail else _NONE, np.zeros(2), 0, 0, rng, overlap=np.zeros(2),
+        np.zeros_like(weights) if trail else _NONE, np.zeros(2), 0, 0, rng, means=np.zeros(2),
     )  # fmt: skip
 
 
@@ -109,10 +111,10 @@ class BlockAscent(Solver):
     def advance(self, problem, state, steps):
         if not len(state.pending):
             state = self._new_round(problem, state)
-        batch = (
-            problem.batch
-        )  # batches begin at the same places of a round, whatever the clock says
-        count = min(-(-max(1, int(steps)) // batch) * batch, len(state.pending))
+        # Batches begin at the same places of a round, whatever the clock says.
+        count = min(-(-max(1, int(steps)) // problem.batch) * problem.batch, len(state.pending))
+        if problem.lanes is not None:
+            count = problem.lanes.end_of_batch(state.pending, count)
         visits = Visits(state.pending[:count], state.draws[:count], state.tree, state.gaps)
         rest = {"pending": state.pending[count:], "draws": state.draws[count:]}
         state = self._visit(problem, state, visits)
@@ -142,6 +144,8 @@ class BlockAscent(Solver):
                 pending = rng.permutation(active)
         if pending is None:
             pending = rng.permutation(n)
+        if problem.lanes is not None:
+            pending = problem.lanes.grouped(pending, rng)
         draws, tree = self._new_draws(problem, state, n) if self.order == "gap" else (_NONE, _NONE)
         return state._replace(pending=pending, draws=draws, tree=tree, rounds=rounds)
 
@@ -237,7 +241,12 @@ class BlockFrankWolfe(BlockAscent):
         return make_oracle(self.oracle, problem, self.exact_blocks)
 
     def adapted(self, problem):
-        return problem.in_blocks()
+        problem = problem.in_blocks()
+        if problem.batch == 1 or self.steps != "pairwise":
+            return problem
+        changed = copy.copy(problem)
+        changed.batch, changed.lanes = 1, make_plan(problem.rows, problem.structure.indptr)
+        return changed
 
     @property
     def duals(self):  # type: ignore[override]
@@ -257,15 +266,13 @@ class BlockFrankWolfe(BlockAscent):
         if not self.line_search:
             visits = visits._replace(before=state.calls)
         kernel = self._kernel(problem)
-        if problem.batch > 1 and self.visits_in_batches(problem):
-            if self.steps == "pairwise":
-                dual = _lane_kernel.visit_in_lanes(
-                    problem, visits.order, visits.gaps, state.weights, state.dual, state.overlap
-                )
-            else:
-                dual = _batch_kernel.vertex_batches(
-                    problem, visits, state.weights, trail, state.dual
-                )
+        if problem.lanes is not None:
+            dual = _lane_kernel.visit_in_lanes(
+                problem, visits.order, visits.gaps, state.weights, state.dual, state.means
+            )
+            return state._replace(dual=dual)
+        if problem.batch > 1:
+            dual = _batch_kernel.vertex_batches(problem, visits, state.weights, trail, state.dual)
             return state._replace(dual=dual)
         dual, _ = kernel(
             problem.objective(state.oracle), problem.rows, problem.scales, visits, state.weights,
@@ -281,9 +288,10 @@ class BlockFrankWolfe(BlockAscent):
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
         for _ in range(_REVISITS if len(several) else 0):
             order = state.rng.permutation(several)
-            if problem.batch > 1:
+            if problem.lanes is not None:
+                order = problem.lanes.grouped(order, state.rng)
                 _lane_kernel.visit_in_lanes(
-                    problem, order, _NONE, state.weights, state.dual, state.overlap
+                    problem, order, _NONE, state.weights, state.dual, state.means
                 )
             else:
                 _revisit_kernel.revisit_steps(
