@@ -90,26 +90,24 @@ def copy(typingctx, out, row):
 def _row_of(context, builder, signature, args, place, n_columns):
     """Pointer to the matrix row for entry ``place`` of a feature vector.
 
-    Of two matrices, indices that are not negative are those of rows of the first one, and the bits
-    of others, inverted, those of rows of the second one.
+    With a matrix and addresses of other rows, the bits of a negative index, inverted, are the place
+    of an address.
     """
     index = place
     if not isinstance(signature.args[1], types.NoneType):
         indices = _array(context, builder, signature, args, 1)
         index = builder.load(builder.gep(indices.data, [place]))
         index = builder.sext(index, place.type) if index.type.width < 64 else index
-    if not isinstance(signature.args[0], types.UniTuple):
-        table = _array(context, builder, signature, args, 0).data
-    else:
-        kind = signature.args[0].dtype
-        first, second = (
-            context.make_array(kind)(context, builder, matrix).data
-            for matrix in cgutils.unpack_tuple(builder, args[0])
-        )
-        other = builder.icmp_signed("<", index, _number(0, index))
-        table = builder.select(other, second, first)
-        index = builder.select(other, builder.not_(index), index)
-    return builder.gep(table, [builder.mul(index, n_columns)])
+    if not isinstance(signature.args[0], types.Tuple):
+        table = _array(context, builder, signature, args, 0)
+        return builder.gep(table.data, [builder.mul(index, n_columns)])
+    parts = zip(signature.args[0], cgutils.unpack_tuple(builder, args[0]), strict=True)
+    table, others = (context.make_array(kind)(context, builder, part) for kind, part in parts)
+    apart = builder.icmp_signed("<", index, _number(0, index))
+    other = builder.select(apart, builder.not_(index), _number(0, index))
+    address = builder.load(builder.gep(others.data, [other]))
+    row = builder.gep(table.data, [builder.mul(index, n_columns)])
+    return builder.select(apart, builder.inttoptr(address, row.type), row)
 
 
 def _entry(builder, array, place):
@@ -128,10 +126,13 @@ def _is_row(array, dtypes) -> bool:
 
 
 def _feature_types_fit(matrix, indices, data, row) -> bool:
-    table = matrix.dtype if isinstance(matrix, types.UniTuple) and matrix.count == 2 else matrix
+    if isinstance(matrix, types.Tuple):
+        matrix, addresses = matrix.types
+        if not _is_row(addresses, (types.int64,)):
+            return False
     return (
         _row_types_fit(row)
-        and _row_types_fit(table, ndim=2)
+        and _row_types_fit(matrix, ndim=2)
         and (isinstance(indices, types.NoneType) or _is_row(indices, (types.int32, types.int64)))
         and _is_row(data, (types.float32, types.float64))
     )
@@ -177,9 +178,9 @@ def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
 def combine_rows(typingctx, matrix, indices, data, first, last, out):
     """``out += sum_p data[p] * matrix[indices[p]]`` for ``first <= p < last``.
 
-    ``indices`` may be None: row p then belongs to entry p. ``matrix`` may be a pair of matrices, the
-    rows of the second one at inverted indices, which are negative. Up to 40 columns of ``out`` stay in
-    registers for the whole sum, in two independent parts.
+    ``indices`` may be None: row p then belongs to entry p. ``matrix`` may be a pair of a matrix and
+    addresses of other rows (:func:`address_of`), whose places are inverted indices. Up to 40 columns
+    of ``out`` stay in registers for the whole sum, in two independent parts.
     """
     if not _feature_types_fit(matrix, indices, data, out):
         return None
@@ -212,6 +213,20 @@ def sum_rows(typingctx, matrix, indices, data, first, last, base, factor, out):
 
     numbers = (types.int64, types.int64, base, types.float64)
     return types.none(matrix, indices, data, *numbers, out), codegen
+
+
+@intrinsic
+def address_of(typingctx, matrix, row):
+    """Address of a row of a matrix."""
+    if not _row_types_fit(matrix, ndim=2):
+        return None
+
+    def codegen(context, builder, signature, args):
+        table = _array(context, builder, signature, args, 0)
+        start = builder.mul(args[1], builder.extract_value(table.shape, 1))
+        return builder.ptrtoint(builder.gep(table.data, [start]), ir.IntType(64))
+
+    return types.int64(matrix, types.int64), codegen
 
 
 @intrinsic

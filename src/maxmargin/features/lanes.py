@@ -19,7 +19,7 @@ import numpy as np
 
 from .._kernels.jit import compiled, implements, leaf, seldom
 from .._kernels.protocol import add_row, cross_products, prefetch_rows, score_rows
-from .._kernels.vector import add_scaled, copy, prefetch, spread_row, sum_rows
+from .._kernels.vector import add_scaled, address_of, copy, prefetch, spread_row, sum_rows
 from .rows import FeatureRows
 
 # Number of lanes, and of examples in a batch. In smaller batches threads wait for each other more
@@ -64,7 +64,11 @@ class LanePlan(NamedTuple):
 class Lanes(NamedTuple):
     """Weights of all lanes, and what is known of their batches, which are counted."""
 
-    pool: np.ndarray  # of the shared features, by lane
+    pool: np.ndarray  # of the shared features, by lane, if it has changed them
+    where: np.ndarray  # addresses of the weights of shared features, by lane
+    changed: np.ndarray  # shared features that a lane has changed,
+    count: np.ndarray  # and their number
+    own: np.ndarray  # whether a lane has changed a shared feature
     rest: np.ndarray  # of the weights that belong to no feature, by lane
     gains: np.ndarray  # of the steps, by batch and lane, in units of the strength of the penalty
     lost: np.ndarray  # products of the changes of two lanes, by batch and share of the weights
@@ -79,8 +83,13 @@ class LaneRows(NamedTuple):
     squares: np.ndarray
     n_inputs: int
     codes: np.ndarray
+    shared: np.ndarray  # of the batch
     matrix: np.ndarray
     pool: np.ndarray
+    where: np.ndarray
+    changed: np.ndarray
+    count: np.ndarray
+    own: np.ndarray
 
 
 def make_plan(rows: FeatureRows, first_row: np.ndarray) -> LanePlan:
@@ -140,8 +149,13 @@ def _find_shared(rows, entries, members, edges, stamps, plan):
 
 def make_lanes(plan: LanePlan, n_columns: int, n_rest: int, n_batches: int) -> Lanes:
     """Storage for visits to some batches."""
+    most = max(1, int(plan.count.max()))
     return Lanes(
-        np.zeros((N_LANES, max(1, int(plan.count.max())), n_columns)),
+        np.empty((N_LANES, most, n_columns)),
+        np.empty((N_LANES, most), np.int64),
+        np.empty((N_LANES, most), np.int32),
+        np.zeros((N_LANES, 8), np.int64),  # a cache line each
+        np.zeros((N_LANES, most), np.bool_),
         np.empty((N_LANES, n_rest)),
         np.zeros((n_batches, N_LANES)),
         np.zeros((n_batches, N_LANES)),
@@ -151,15 +165,19 @@ def make_lanes(plan: LanePlan, n_columns: int, n_rest: int, n_batches: int) -> L
 
 @leaf
 def open_lane(lanes, plan, lane, batch, number, matrix, rest):
-    """Copy the weights that are shared; returns the caution of the steps. ``number`` counts the
-    batches."""
+    """Begin the work of a lane on a batch, at the common weights; returns the caution of its steps.
+    ``number`` counts the batches."""
     copy(lanes.rest[lane], rest)
     first = plan.first[batch]
+    lanes.count[lane, 0] = 0
     for at in range(plan.count[batch]):
-        copy(lanes.pool[lane, at], matrix[plan.shared[first + at]])
+        lanes.where[lane, at] = address_of(matrix, plan.shared[first + at])
+        lanes.own[lane, at] = False
     gains, lost = update_means(lanes, lane, number)
     most = np.float64(lanes.pool.shape[0])
-    return 1.0 + lost / gains if 0.0 < lost < (most - 1.0) * gains else (1.0 if lost <= 0.0 else most)
+    if lost <= 0.0:
+        return 1.0
+    return 1.0 + lost / gains if lost < (most - 1.0) * gains else most
 
 
 @leaf
@@ -180,35 +198,62 @@ def update_means(lanes, lane, number):
 @leaf
 def merge_lanes(lanes, plan, share, batch, number, matrix, rest):
     """Add the changes of all lanes to one share of the common weights."""
+    n_lanes, first = lanes.pool.shape[0], plan.first[batch]
     lost = 0.0
-    first = plan.first[batch]
-    for at in range(share, plan.count[batch], lanes.pool.shape[0]):
-        lost += _merge_row(lanes.pool, at, matrix[plan.shared[first + at]])
+    for lane in range(n_lanes):
+        for place in range(lanes.count[lane, 0]):
+            at = lanes.changed[lane, place]
+            if at % N_LANES == share:
+                lost += _merge_row(lanes, lane, at, matrix[plan.shared[first + at]])
     if share == 0:
-        n = rest.shape[0]
-        lost += _merge_row(lanes.rest.reshape(lanes.rest.shape[0], 1, n), 0, rest)
+        for j in range(rest.shape[0]):
+            here, change, squares = rest[j], 0.0, 0.0
+            for lane in range(n_lanes):
+                own = lanes.rest[lane, j] - here
+                change += own
+                squares += own * own
+            lost += 0.5 * (change * change - squares)
+            rest[j] = here + change
     lanes.lost[number, share] = lost
 
 
 @leaf
-def _merge_row(pool, at, row):
-    """Add the changes of a row by all lanes; returns the products of the changes of any two."""
+def _merge_row(lanes, first, at, row):
+    """Add the changes of a row by the lanes from ``first`` on, unless an earlier one has changed it
+    too; returns the sum of the products of the changes of any two."""
+    own, n_lanes = lanes.own, lanes.pool.shape[0]
+    for lane in range(first):
+        if own[lane, at]:
+            return 0.0
+    mine = lanes.pool[first, at]
     lost = 0.0
-    for j in range(row.shape[0]):
-        here, change, squares = row[j], 0.0, 0.0
-        for lane in range(pool.shape[0]):
-            own = pool[lane, at, j] - here
-            change += own
-            squares += own * own
-        lost += change * change - squares
-        row[j] = here + change
-    return 0.5 * lost
+    for lane in range(first + 1, n_lanes):
+        if own[lane, at]:
+            other = lanes.pool[lane, at]
+            for j in range(row.shape[0]):
+                change = other[j] - row[j]
+                lost += change * (mine[j] - row[j])
+                mine[j] += change
+    copy(row, mine)
+    return lost
+
+
+@leaf
+def _own_row(lane, at):
+    """Copy the weights of a shared feature before the first change."""
+    if not lane.own[at]:
+        lane.own[at] = True
+        copy(lane.pool[at], lane.matrix[lane.shared[at]])
+        lane.where[at] = address_of(lane.pool, at)
+        lane.changed[lane.count[0]] = at
+        lane.count[0] += 1
 
 
 @implements(score_rows, LaneRows)
 def _score(lane, matrix, first, last, out):
     rows, common, codes = lane.rows, lane.matrix, lane.codes
-    constant = lane.pool[0]  # if there is a constant, it is the first of the shared features
+    # A constant is the first of the shared features; without one this row counts zero times.
+    constant = lane.pool[0] if lane.own[0] else common[rows.n_inputs - 1]
     far = common.size > _CACHED
     for row in range(first, last):
         begin, end = rows.indptr[row], rows.indptr[row + 1]
@@ -217,17 +262,21 @@ def _score(lane, matrix, first, last, out):
                 f = max(codes[place], 0)
                 prefetch(common, f, f + 1)
         sum_rows(
-            (common, lane.pool), codes, rows.data, begin, end, constant, rows.bias,
+            (common, lane.where), codes, rows.data, begin, end, constant, rows.bias,
             out[row - first],
         )  # fmt: skip
 
 
 @implements(add_row, LaneRows)
 def _add(lane, matrix, row, values, scale):
-    rows = lane.rows
+    rows, codes = lane.rows, lane.codes
     begin, end = rows.indptr[row], rows.indptr[row + 1]
-    spread_row((lane.matrix, lane.pool), lane.codes, rows.data, begin, end, values, scale)
+    for place in range(begin, end):
+        if codes[place] < 0:
+            _own_row(lane, ~codes[place])
+    spread_row((lane.matrix, lane.where), codes, rows.data, begin, end, values, scale)
     if rows.bias != 0.0:
+        _own_row(lane, 0)
         add_scaled(lane.pool[0], values, scale * rows.bias)
 
 

@@ -54,7 +54,10 @@ def _visit_batch(task, phase, lane, scratch):
         return
     first, last = task.bounds[number, lane + 1], task.bounds[number, lane + 2]
     caution = open_lane(lanes, plan, lane, batch, number, matrix, rest)
-    rows = LaneRows(task.rows, task.rows.squares, 0, plan.codes, matrix, lanes.pool[lane])
+    rows = LaneRows(
+        task.rows, task.rows.squares, 0, plan.codes, plan.shared[plan.first[batch] :], matrix,
+        lanes.pool[lane], lanes.where[lane], lanes.changed[lane], lanes.count[lane], lanes.own[lane],
+    )  # fmt: skip
     gained = 0.0
     for item in range(first, last):
         i = task.order[item]
