@@ -47,10 +47,13 @@ class LanePlan(NamedTuple):
         return order[np.argsort(N_LANES * rank + self.lane[order], kind="stable")]
 
     def bounds(self, order: np.ndarray) -> np.ndarray:
-        """Batches of some grouped examples: the batch, and where its lanes begin and end."""
-        batch, n = self.batch[order], len(order)
-        begin = np.flatnonzero(np.diff(batch, prepend=-1))
-        ends = [np.add.reduceat(self.lane[order] <= lane, begin) for lane in range(N_LANES)]
+        """Batches of some grouped examples: the batch, and where its lanes begin and end. In any
+        other order, examples of different lanes that are not together are batches of their own."""
+        batch, lane = self.batch[order], self.lane[order]
+        new = np.diff(batch, prepend=-1) != 0
+        new[1:] |= np.diff(lane) < 0
+        begin = np.flatnonzero(new)
+        ends = [np.add.reduceat((lane <= k).astype(np.int64), begin) for k in range(N_LANES)]
         return np.column_stack([batch[begin], begin, *[begin + end for end in ends]])
 
     def end_of_batch(self, order: np.ndarray, count: int) -> int:
