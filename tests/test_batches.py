@@ -1,4 +1,4 @@
-"""Batches and lanes of examples that several threads visit together."""
+"""Batches of examples that several threads visit together."""
 
 from __future__ import annotations
 
@@ -10,12 +10,8 @@ import scipy.sparse as sp
 
 from maxmargin import SequenceLabeler, TreeParser
 from maxmargin._kernels.jit import implements
-from maxmargin._kernels.team import answer_item, apply_item, do_phase, in_batches, in_phases
-from maxmargin.features.lanes import N_LANES, make_plan
-from maxmargin.features.rows import pack_rows
+from maxmargin._kernels.team import answer_item, apply_item, in_batches
 from maxmargin.solvers import auto
-from maxmargin.solvers._lane_kernel import visit_in_lanes
-from maxmargin.solvers.climb import Climb
 
 
 class Doubling(NamedTuple):
@@ -67,113 +63,6 @@ def test_threads_end_when_the_leader_fails():
             in_batches(Doubling(np.zeros(4), np.zeros(1)), 8, 4, n_threads, scratch)
 
 
-class Relay(NamedTuple):
-    """In each phase a lane adds what the next lane had before."""
-
-    values: np.ndarray
-
-
-@implements(do_phase, Relay)
-def _relay(task, phase, lane, scratch):
-    before = task.values[phase]
-    task.values[phase + 1, lane] = before[lane] + 3 * before[(lane + 1) % before.shape[0]]
-
-
-@pytest.mark.parametrize("n_threads", [1, 2, 5])
-def test_phases_begin_when_all_lanes_are_done(n_threads):
-    values = np.zeros((401, 4), np.int32)
-    values[0] = 1, 2, 3, 4
-    expected = values[0].copy()
-    for _ in range(400):
-        expected = expected + 3 * np.roll(expected, -1)
-    in_phases(Relay(values), 400, 4, n_threads, lambda: np.empty(1))
-    assert np.array_equal(values[-1], expected)
-
-
-def some_rows():
-    rng = np.random.RandomState(0)
-    X = sp.random_array((400, 60), density=0.04, format="csr", rng=rng)
-    return pack_rows(X, fit_intercept=True), np.arange(0, 401, 2)
-
-
-def test_features_of_a_plan():
-    """Entries keep their feature, unless other lanes of the batch have it too."""
-    rows, first = some_rows()
-    plan = make_plan(rows, first)
-    owner = np.repeat(np.arange(200), np.diff(rows.indptr[first]))
-    for b in range(len(plan.first)):
-        shared = plan.shared[plan.first[b] : plan.first[b] + plan.count[b]]
-        lanes = [set(), set()]
-        for lane in range(N_LANES):
-            there = (plan.batch == b) & (plan.lane == lane)
-            assert there.any()
-            lanes[lane] = set(rows.indices[there[owner]].tolist())
-        assert set(shared.tolist()) == (lanes[0] & lanes[1]) | {60}
-        assert shared[0] == 60 and len(set(shared.tolist())) == len(shared)
-        at = np.flatnonzero((plan.batch == b)[owner])
-        codes, features = plan.codes[at], rows.indices[at]
-        assert np.array_equal(np.where(codes < 0, shared[~np.minimum(codes, -1)], codes), features)
-        assert np.array_equal(codes < 0, np.isin(features, shared))
-
-
-def test_order_of_a_plan():
-    rows, first = some_rows()
-    plan = make_plan(rows, first)
-    order = np.random.RandomState(1).permutation(200)[:150]
-    grouped = plan.grouped(order, np.random.RandomState(2))
-    assert sorted(grouped) == sorted(order)
-    for given, most in ((grouped, len(plan.first)), (order, 150)):
-        bounds = plan.bounds(given)
-        assert len(bounds) <= most
-        assert np.array_equal(bounds[1:, 1], bounds[:-1, -1]) and bounds[-1, -1] == 150
-        for batch, *ends in bounds:
-            for lane in range(N_LANES):
-                members = given[ends[lane] : ends[lane + 1]]
-                assert (plan.batch[members] == batch).all()
-                assert (plan.lane[members] == lane).all()
-    for count in (1, 40, 150):
-        end = plan.end_of_batch(grouped, count)
-        assert end >= count
-        assert end == 150 or plan.batch[grouped[end]] != plan.batch[grouped[end - 1]]
-
-
-def alike():
-    """Sequences with the same few features: whatever a lane changes, the others change, too."""
-    rng = np.random.RandomState(0)
-    X = [sp.csr_array(np.tile([1.0, 1.0, 0.0, 0.0, 0.0], (3, 1))) for _ in range(80)]
-    y = [[int(label) for label in rng.randint(0, 3, 3)] for _ in X]
-    return SequenceLabeler, (X, y), {"alpha": 0.02, "tol": 2e-3}
-
-
-@pytest.mark.parametrize("make", [alike, lambda: sequences()])
-def test_weights_are_those_of_the_dual_point(monkeypatch, make):
-    """After visits in lanes, with and without oracles; and the dual has risen."""
-    monkeypatch.setattr(auto, "_FEWEST_IN_PARTS", 1)
-    model, data, params = make()
-    kept = []
-    first = Climb.__init__
-    def remember(self, *args, **kwargs):
-        kept.append(self)
-        first(self, *args, **kwargs)
-
-    monkeypatch.setattr(Climb, "__init__", remember)
-    model(**params, n_jobs=2, max_iter=1, random_state=0).fit(*data)
-    problem = kept[0].problem
-    atoms, means, gaps = problem.start_atoms(), np.zeros(2), np.zeros(problem.n_examples)
-    weights, rng, dual = problem.weights_of(atoms), np.random.RandomState(0), -np.inf
-    for turn in range(8):
-        order = problem.lanes.grouped(rng.permutation(problem.n_examples), rng)
-        with_oracles = turn % 2 == 0
-        atoms = visit_in_lanes(
-            problem, order, gaps if with_oracles else np.empty(0), weights, atoms, means
-        )
-        # Sums of a few hundred terms of this size.
-        assert np.allclose(weights, problem.weights_of(atoms), rtol=0, atol=1e-12 * abs(weights).max())
-        value = problem.concave(atoms) - problem.penalty(weights)
-        assert value >= dual - 1e-12
-        dual = value
-
-
 def sequences():
     rng = np.random.RandomState(0)
     X, y = [], []
@@ -196,7 +85,7 @@ def trees():
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("make", [sequences, alike, trees])
+@pytest.mark.parametrize("make", [sequences, trees])
 def test_any_number_of_threads_finds_the_same_optimum(monkeypatch, make):
     """Bit by bit with any number of threads; the certificate holds the optimum of single visits."""
     monkeypatch.setattr(auto, "_FEWEST_IN_PARTS", 1)
@@ -210,4 +99,4 @@ def test_any_number_of_threads_finds_the_same_optimum(monkeypatch, make):
         assert (found.primal_, found.dual_) == (fits[0].primal_, fits[0].dual_)
         assert found.dual_ <= plain.primal_ + 1e-12
         assert plain.dual_ <= found.primal_ + 1e-12
-    assert not np.array_equal(plain.coef_, fits[0].coef_)  # batches or lanes were used
+    assert not np.array_equal(plain.coef_, fits[0].coef_)  # batches were used

@@ -185,10 +185,9 @@ def add_gram(structure, rows, i, direction, scale, scores):
     the weights move along its own direction. Returns False where this is expensive."""
 
 
-def revisit(structure, rows, weights, i, scale, caution, outputs, shares, scratch):
+def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     """Move mass between the stored outputs of example i, one per row, from worse ones to better
-    ones; updates ``shares`` and the weights, and returns the gain of the block. Moves are as long as if
-    they changed the weights by ``caution`` times as much. For structures with the trait ``revisits``."""
+    ones; updates ``shares`` and the weights. For structures with the trait ``revisits``."""
 
 
 def can_revisit(structure, i):

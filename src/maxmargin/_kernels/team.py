@@ -1,15 +1,12 @@
-"""Work that several threads do together; the result does not depend on their number.
+"""Batches of examples that several threads visit together; the result does not depend on them.
 
-In *batches*, the answers to all examples of a batch are computed at the weights before the batch,
-by any thread and in any order. When all are known, one thread, the leader, changes the weights by
-them, in the order of the examples. A thread takes the next example that nobody has taken, so the
-leader does all the work if there are no other threads, or if they are late.
+The answers to all examples of a batch are computed at the weights before the batch, by any thread
+and in any order. When all are known, one thread, the leader, changes the weights by them, in the
+order of the examples. A thread takes the next example that nobody has taken, so the leader does all
+the work if there are no other threads, or if they are late.
 
-In *phases*, some lanes each do their part of a phase, which begins when all have done the one
-before.
-
-What is done, and how, is the class of a task: a NamedTuple that implements :func:`answer_item` and
-:func:`apply_item`, or :func:`do_phase`.
+What is visited, and how, is the class of a task: a NamedTuple that implements :func:`answer_item`
+and :func:`apply_item`.
 """
 
 from __future__ import annotations
@@ -42,10 +39,6 @@ def answer_item(task, item, scratch):
 
 def apply_item(task, item, scratch):
     """Make the step of an item; by one thread at a time, while no other computes answers."""
-
-
-def do_phase(task, phase, lane, scratch):
-    """Do the part of a lane in a phase, independent of the other lanes."""
 
 
 def _is_counter(array) -> bool:
@@ -159,61 +152,24 @@ def run_batches(task, counters, leads, n_items, size, scratch):
                 _let_others_run()
 
 
-@leaf
-def run_phases(task, counters, thread, n_threads, n_phases, n_lanes, scratch):
-    """Do the parts of every ``n_threads``-th lane, from one phase to the next."""
-    for phase in range(n_phases):
-        for lane in range(thread, n_lanes, n_threads):
-            do_phase(task, phase, lane, scratch)
-            _increase(counters, _ANSWERED)
-        looks = 0
-        while _look(counters, _ANSWERED) < (phase + 1) * n_lanes:
-            if _look(counters, _ENDED) != 0:
-                return
-            looks += 1
-            if looks > _LOOKS:
-                _let_others_run()
-
-
 def in_batches(
     task: Any, n_items: int, size: int, n_threads: int, make_scratch: Callable[[], Any]
 ) -> None:
     """Visit the items of a task in batches of ``size``, in threads with scratch of their own."""
-
-    def work(thread: int, counters: np.ndarray) -> None:
-        run_batches(task, counters, thread == 0, n_items, size, make_scratch())
-
-    _together(work, min(n_threads, size))
-
-
-def in_phases(
-    task: Any, n_phases: int, n_lanes: int, n_threads: int, make_scratch: Callable[[], Any]
-) -> None:
-    """Do all phases of a task, in threads with scratch of their own."""
-    n_threads = min(n_threads, n_lanes)
-
-    def work(thread: int, counters: np.ndarray) -> None:
-        run_phases(task, counters, thread, n_threads, n_phases, n_lanes, make_scratch())
-
-    _together(work, n_threads)
-
-
-def _together(work: Callable[[int, np.ndarray], None], n_threads: int) -> None:
-    """Call ``work(thread, counters)`` in threads; if one fails, nobody waits for it."""
     counters = np.zeros(_SIZE, np.int64)
-    if n_threads == 1:
-        work(0, counters)
+
+    def work(leads: bool) -> None:
+        run_batches(task, counters, leads, n_items, size, make_scratch())
+
+    helpers = min(n_threads, size) - 1
+    if helpers < 1:
+        work(True)
         return
-
-    def guarded(thread: int) -> None:
+    with ThreadPoolExecutor(helpers) as pool:
         try:
-            work(thread, counters)
-        except BaseException:
-            counters[_ENDED] = 1
-            raise
-
-    with ThreadPoolExecutor(n_threads - 1) as pool:
-        running = [pool.submit(guarded, thread) for thread in range(1, n_threads)]
-        guarded(0)
+            running = [pool.submit(work, False) for _ in range(helpers)]
+            work(True)
+        finally:
+            counters[_ENDED] = 1  # also if the leader failed: nobody waits for it
         for helper in running:
             helper.result()

@@ -87,27 +87,14 @@ def copy(typingctx, out, row):
     return types.none(out, row), codegen
 
 
-def _row_of(context, builder, signature, args, place, n_columns):
-    """Pointer to the matrix row for entry ``place`` of a feature vector.
-
-    With a matrix and addresses of other rows, the bits of a negative index, inverted, are the place
-    of an address.
-    """
+def _row_start(context, builder, signature, args, at_indices, place, n_columns):
+    """First element of the matrix row for entry ``place`` of a feature vector."""
     index = place
-    if not isinstance(signature.args[1], types.NoneType):
-        indices = _array(context, builder, signature, args, 1)
+    if not isinstance(signature.args[at_indices], types.NoneType):
+        indices = _array(context, builder, signature, args, at_indices)
         index = builder.load(builder.gep(indices.data, [place]))
         index = builder.sext(index, place.type) if index.type.width < 64 else index
-    if not isinstance(signature.args[0], types.Tuple):
-        table = _array(context, builder, signature, args, 0)
-        return builder.gep(table.data, [builder.mul(index, n_columns)])
-    parts = zip(signature.args[0], cgutils.unpack_tuple(builder, args[0]), strict=True)
-    table, others = (context.make_array(kind)(context, builder, part) for kind, part in parts)
-    apart = builder.icmp_signed("<", index, _number(0, index))
-    other = builder.select(apart, builder.not_(index), _number(0, index))
-    address = builder.load(builder.gep(others.data, [other]))
-    row = builder.gep(table.data, [builder.mul(index, n_columns)])
-    return builder.select(apart, builder.inttoptr(address, row.type), row)
+    return builder.mul(index, n_columns)
 
 
 def _entry(builder, array, place):
@@ -126,10 +113,6 @@ def _is_row(array, dtypes) -> bool:
 
 
 def _feature_types_fit(matrix, indices, data, row) -> bool:
-    if isinstance(matrix, types.Tuple):
-        matrix, addresses = matrix.types
-        if not _is_row(addresses, (types.int64,)):
-            return False
     return (
         _row_types_fit(row)
         and _row_types_fit(matrix, ndim=2)
@@ -140,6 +123,7 @@ def _feature_types_fit(matrix, indices, data, row) -> bool:
 
 def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
     """Emit ``out = begin(place, width) + sum_p data[p] * matrix[indices[p]]``."""
+    table = _array(context, builder, signature, args, 0)
     numbers = _array(context, builder, signature, args, 2)
     low, high = args[3], args[4]
     target = _array(context, builder, signature, args, at_out)
@@ -156,10 +140,10 @@ def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
             builder.store(zero, odd[-1])
 
         def add(entry, sums):
-            start = _row_of(context, builder, signature, args, entry, n_columns)
+            start = _row_start(context, builder, signature, args, 1, entry, n_columns)
             factor = _splat(builder, _entry(builder, numbers, entry), width)
             for place, partial in zip(places, sums, strict=True):
-                row = _load(builder, start, place, width)
+                row = _load(builder, table.data, builder.add(start, place), width)
                 _accumulate(builder, builder.fmul(row, factor, flags=_FAST), partial)
 
         with cgutils.for_range_slice(builder, low, pairs, two, one.type) as (entry, _):
@@ -178,9 +162,8 @@ def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
 def combine_rows(typingctx, matrix, indices, data, first, last, out):
     """``out += sum_p data[p] * matrix[indices[p]]`` for ``first <= p < last``.
 
-    ``indices`` may be None: row p then belongs to entry p. ``matrix`` may be a pair of a matrix and
-    addresses of other rows (:func:`address_of`), whose places are inverted indices. Up to 40 columns
-    of ``out`` stay in registers for the whole sum, in two independent parts.
+    ``indices`` may be None: row p then belongs to entry p. Up to 40 columns of ``out`` stay in
+    registers for the whole sum, in two independent parts.
     """
     if not _feature_types_fit(matrix, indices, data, out):
         return None
@@ -216,20 +199,6 @@ def sum_rows(typingctx, matrix, indices, data, first, last, base, factor, out):
 
 
 @intrinsic
-def address_of(typingctx, matrix, row):
-    """Address of a row of a matrix."""
-    if not _row_types_fit(matrix, ndim=2):
-        return None
-
-    def codegen(context, builder, signature, args):
-        table = _array(context, builder, signature, args, 0)
-        start = builder.mul(args[1], builder.extract_value(table.shape, 1))
-        return builder.ptrtoint(builder.gep(table.data, [start]), ir.IntType(64))
-
-    return types.int64(matrix, types.int64), codegen
-
-
-@intrinsic
 def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
     """``matrix[indices[p]] += scale * data[p] * row`` for ``first <= p < last``.
 
@@ -240,6 +209,7 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
         return None
 
     def codegen(context, builder, signature, args):
+        table = _array(context, builder, signature, args, 0)
         numbers = _array(context, builder, signature, args, 2)
         source = _array(context, builder, signature, args, 5)
         n_columns = _length(builder, source)
@@ -247,12 +217,13 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
 
         def emit(offset, chunk, width):
             with cgutils.for_range_slice(builder, args[3], args[4], one, one.type) as (entry, _):
-                start = _row_of(context, builder, signature, args, entry, n_columns)
+                start = _row_start(context, builder, signature, args, 1, entry, n_columns)
                 factor = builder.fmul(_entry(builder, numbers, entry), args[6], flags=_FAST)
                 change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
-                known = _load(builder, start, offset, width)
+                at = builder.add(start, offset)
+                known = _load(builder, table.data, at, width)
                 new = builder.fadd(known, change, flags=_FAST)
-                _store(builder, new, start, offset, width)
+                _store(builder, new, table.data, at, width)
 
         _for_filled_chunks(builder, source.data, n_columns, emit)
         return context.get_dummy_value()

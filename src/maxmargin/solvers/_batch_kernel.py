@@ -2,8 +2,8 @@
 
 Threads call the oracle for all examples of a batch at the weights before the batch. Then one step
 after another is made at the weights of the moment: any output is a feasible direction, so every
-exact step increases the dual, as in ``vertex_steps``. The outputs are those of slightly older
-weights.
+exact step increases the dual, as in ``vertex_steps`` and ``pairwise_steps``. The outputs are those
+of slightly older weights.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
+from .._kernels.atoms import find_atom, remove_atom, reserve_atoms, write_atom
 from .._kernels.blocks import (
     clear_parts,
     expected_score,
@@ -24,7 +25,9 @@ from .._kernels.blocks import (
 from .._kernels.jit import implements, leaf
 from .._kernels.passes import scratch_sizes
 from .._kernels.team import answer_item, apply_item, in_batches
+from ..structures import chain_revisit  # noqa: F401  (its answers, for the kernel)
 from ._bcfw_kernel import lengthen
+from ._pairwise_kernel import _look, _move_mass
 
 # Examples whose data are prefetched ahead of their visits.
 _AHEAD = 2
@@ -51,6 +54,17 @@ class VertexVisits(NamedTuple):
     trail: Any
     blocks: Any
     found: Vertices
+
+
+class PairwiseVisits(NamedTuple):
+    """A new output of the oracle, and moves of mass between the outputs of the example."""
+
+    structure: Any
+    rows: Any
+    scales: np.ndarray
+    visits: Any
+    weights: np.ndarray
+    atoms: Any
 
 
 @leaf
@@ -125,6 +139,49 @@ def _apply_vertex(task, item, scratch):
         mix_block(blocks, i, parts, gamma, places)
 
 
+@implements(answer_item, PairwiseVisits)
+def _answer_pairwise(task, item, scratch):
+    structure, rows, atoms = task.structure, task.rows, task.atoms
+    (gains, _, _), output_buffer, known, work, _ = scratch
+    i = task.visits.order[item]
+    _prefetch(structure, rows, task.visits.order, item)
+    if task.scales[i] == 0.0:
+        return
+    _, gap = _look(structure, rows, task.weights, atoms, i, gains, output_buffer, work, known)
+    task.visits.gaps[i] = gap
+    if gap > 0.0:
+        low, high = generic.label_range(structure, i)
+        output = output_buffer[: high - low]
+        if find_atom(atoms, i, output) < 0:
+            write_atom(atoms, i, output, 0.0)
+
+
+@implements(apply_item, PairwiseVisits)
+def _apply_pairwise(task, item, scratch):
+    structure, rows, atoms = task.structure, task.rows, task.atoms
+    (gains, pair, total), output_buffer, known, work, revisiting = scratch
+    i = task.visits.order[item]
+    scale = task.scales[i]
+    if scale == 0.0 or task.visits.gaps[i] <= 0.0:
+        return
+    low, high = generic.label_range(structure, i)
+    if generic.can_revisit(structure, i):
+        count, first = atoms.count[i], atoms.labels_start[i]
+        outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
+        shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
+        generic.revisit(structure, rows, task.weights, i, scale, outputs, shares, revisiting)
+        for a in range(count - 1, -1, -1):
+            if shares[a] == 0.0:
+                remove_atom(atoms, i, a, high - low)
+        return
+    size = generic.block_size(structure, i)
+    _look(structure, rows, task.weights, atoms, i, gains, output_buffer, work, known)
+    _move_mass(
+        structure, rows, atoms, i, scale, (gains[:size], pair[:size], total[:size]), work, known
+    )
+    generic.add_block(structure, rows, task.weights, i, total[:size], -scale)
+
+
 def vertex_batches(problem, visits, weights, trail, blocks):
     """As ``vertex_steps``, in batches; returns the storage of the dual."""
     structure, rows, size = problem.structure, problem.shared_rows, problem.batch
@@ -151,3 +208,27 @@ def vertex_batches(problem, visits, weights, trail, blocks):
 
     in_batches(task, len(visits.order), size, problem.n_threads, scratch)
     return blocks
+
+
+def pairwise_batches(problem, visits, weights, trail, atoms):
+    """As ``pairwise_steps``, in batches and without an average; returns the storage of the dual."""
+    structure, rows = problem.structure, problem.shared_rows
+    largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
+    atoms = reserve_atoms(structure, atoms, visits.order)
+    most = int(atoms.count[visits.order].max()) + 1
+    task = PairwiseVisits(structure, rows, problem.scales, visits, weights, atoms)
+
+    def scratch():
+        known = np.empty((most, most_parts), np.int32), np.empty(most, np.int64), np.empty(most)
+        revisiting = (
+            np.empty((most, most_labels), np.int64),
+            np.empty(most, np.int64),
+            np.empty((most, most)),
+            np.empty((2, most)),
+            np.zeros(largest),
+        )
+        blocks = np.empty(largest), np.zeros(largest), np.empty(largest)
+        return blocks, np.empty(most_labels, np.int32), known, np.empty(work), revisiting
+
+    in_batches(task, len(visits.order), problem.batch, problem.n_threads, scratch)
+    return atoms

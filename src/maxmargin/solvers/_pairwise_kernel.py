@@ -49,7 +49,7 @@ def _extremes(atoms, i, scores):
 
 
 @leaf
-def look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known):
+def _look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known):
     """Write the loss-augmented argmax of example i to ``output``, and parts and scores of its atoms
     to ``known``; returns the value of the argmax and its gap to the mixture of the atoms."""
     parts, n_parts, scores = known
@@ -68,15 +68,15 @@ def look(structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, 
 
 
 @leaf
-def move_mass(structure, rows, atoms, i, scale, blocks, work, known):
-    """Move mass from the worst atom to the best, several times; returns the gain of the block.
+def _move_mass(structure, rows, atoms, i, scale, blocks, work, known):
+    """Move mass from the worst atom to the best, several times.
 
     ``blocks`` are the gains of the parts, zeros, and an array that receives the sum of moves."""
     gains, pair, total = blocks
     parts, n_parts, scores = known
     low, high = generic.label_range(structure, i)
     total[:] = 0.0
-    first_gain, gained = 0.0, 0.0
+    first_gain = 0.0
     for inner in range(_MOST_STEPS):
         best, worst = _extremes(atoms, i, scores)
         gain = scores[best] - scores[worst]
@@ -92,7 +92,6 @@ def move_mass(structure, rows, atoms, i, scale, blocks, work, known):
         available = atoms.weight[atoms.start[i] + worst]
         emptied = gain >= available * curvature
         gamma = available if emptied else gain / curvature
-        gained += gamma * (gain - 0.5 * gamma * curvature)
         atoms.weight[atoms.start[i] + best] += gamma
         atoms.weight[atoms.start[i] + worst] -= gamma
         add_scaled(total, pair, gamma)
@@ -110,7 +109,6 @@ def move_mass(structure, rows, atoms, i, scale, blocks, work, known):
         if not cheap:
             break
         _score_atoms(atoms.count[i], gains, parts, n_parts, scores)
-    return gained
 
 
 @compiled
@@ -149,7 +147,7 @@ def pairwise_steps(objective, rows, scales, visits, weights, trail, atoms):
             n_parts = np.empty(capacity, np.int64)
             scores = np.empty(capacity)
         known = (parts, n_parts, scores)
-        value, gap = look(
+        value, gap = _look(
             structure, rows, weights, atoms, i, gains_buffer, output_buffer, work, known
         )
         gaps[i] = gap
@@ -167,7 +165,7 @@ def pairwise_steps(objective, rows, scales, visits, weights, trail, atoms):
         size = generic.block_size(structure, i)
         total = total_buffer[:size]
         blocks = (gains_buffer[:size], pair_buffer[:size], total)
-        move_mass(structure, rows, atoms, i, scale, blocks, work, known)
+        _move_mass(structure, rows, atoms, i, scale, blocks, work, known)
         generic.add_block(structure, rows, weights, i, total, -scale)
         if trail.correction.shape[0] > 0:
             generic.add_block(structure, rows, trail.correction, i, total, -scale * before)

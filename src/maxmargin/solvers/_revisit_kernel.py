@@ -6,27 +6,14 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.atoms import remove_atom
-from .._kernels.jit import compiled, leaf
+from .._kernels.jit import compiled
 from ..structures import chain_revisit  # noqa: F401  (its answers, for the kernel)
-
-
-@leaf
-def revisit_atoms(structure, rows, weights, atoms, i, scale, caution, scratch):
-    """Move mass between the atoms of an example, and remove those without mass; returns the gain."""
-    low, high = generic.label_range(structure, i)
-    count, first = atoms.count[i], atoms.labels_start[i]
-    outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
-    shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
-    gain = generic.revisit(structure, rows, weights, i, scale, caution, outputs, shares, scratch)
-    for a in range(count - 1, -1, -1):
-        if shares[a] == 0.0:
-            remove_atom(atoms, i, a, high - low)
-    return gain
 
 
 @compiled
 def revisit_steps(structure, rows, scales, order, weights, atoms):
-    """Visit examples with several atoms: move mass between these, without a call of the oracle."""
+    """Visit examples with several atoms: move mass between these, without a call of the oracle.
+    Atoms without mass are removed."""
     most = 1
     for i in order:
         most = max(most, atoms.count[i])
@@ -41,4 +28,11 @@ def revisit_steps(structure, rows, scales, order, weights, atoms):
         i = order[step]
         if step + 1 < order.shape[0]:
             generic.prefetch_block(structure, rows, order[step + 1])
-        revisit_atoms(structure, rows, weights, atoms, i, scales[i], 1.0, scratch)
+        low, high = generic.label_range(structure, i)
+        count, first = atoms.count[i], atoms.labels_start[i]
+        outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
+        shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
+        generic.revisit(structure, rows, weights, i, scales[i], outputs, shares, scratch)
+        for a in range(count - 1, -1, -1):
+            if shares[a] == 0.0:
+                remove_atom(atoms, i, a, high - low)

@@ -19,7 +19,6 @@ optimization of structured SVMs. ICML 2016.
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +27,10 @@ from .._kernels.atoms import Atoms
 from .._kernels.blocks import Blocks
 from .._kernels.passes import inner_product
 from .._validation import check_choice, check_switch
-from ..features.lanes import make_plan
 from ..oracles.values import ClosedForm, Oracle, check_oracle, make_oracle
 from . import (
     _batch_kernel,
     _bcfw_kernel,
-    _lane_kernel,
     _pairwise_kernel,
     _revisit_kernel,
     _vertex_kernel,
@@ -47,6 +44,11 @@ ORDERS = ("permutation", "active", "uniform", "gap")
 STEPS = ("plain", "pairwise")
 # Orders that visit a block at most once in a round.
 _EACH_ONCE = ("permutation", "active")
+# Passes in batches, by those that they take the place of.
+_IN_BATCHES = {
+    _vertex_kernel.vertex_steps: _batch_kernel.vertex_batches,
+    _pairwise_kernel.pairwise_steps: _batch_kernel.pairwise_batches,
+}
 _NONE = np.empty(0)
 # "active": number of rounds, after one over all blocks, over those whose gap is at least a share of
 # the mean, and this share. On uci_letter this halves the work to the same gap; no effect on chains.
@@ -55,6 +57,8 @@ _ACTIVE_SHARE = 0.1
 # Passes over the atoms of examples after each round that calls oracles. If all weights fit into the
 # cache of the processor, a round is hardly slower than these.
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
+# The same in batches, whose visits end with such moves at the weights of the moment.
+_REVISITS_IN_BATCHES = 1
 # Inertia at the start, in units of the root of the mean curvature of an example.
 _INERTIA = 2.0
 
@@ -76,7 +80,6 @@ class BlockState(NamedTuple):
     rng: np.random.RandomState
     constants: Any = None  # of the problem, computed once by a solver
     oracle: Any = None  # what the oracle stores per example
-    means: np.ndarray = _NONE  # of what lanes gain and lose: see features/lanes.py
 
 
 def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool) -> BlockState:
@@ -84,7 +87,7 @@ def first_state(problem: Any, dual: Any, rng: np.random.RandomState, trail: bool
     weights = problem.weights_of(dual)
     return BlockState(
         weights, dual, 0, np.empty(0, np.int64), np.zeros(problem.n_examples), _NONE, _NONE,
-        np.zeros_like(weights) if trail else _NONE, np.zeros(2), 0, 0, rng, means=np.zeros(2),
+        np.zeros_like(weights) if trail else _NONE, np.zeros(2), 0, 0, rng,
     )  # fmt: skip
 
 
@@ -111,10 +114,10 @@ class BlockAscent(Solver):
     def advance(self, problem, state, steps):
         if not len(state.pending):
             state = self._new_round(problem, state)
-        # Batches begin at the same places of a round, whatever the clock says.
-        count = min(-(-max(1, int(steps)) // problem.batch) * problem.batch, len(state.pending))
-        if problem.lanes is not None:
-            count = problem.lanes.end_of_batch(state.pending, count)
+        batch = (
+            problem.batch
+        )  # batches begin at the same places of a round, whatever the clock says
+        count = min(-(-max(1, int(steps)) // batch) * batch, len(state.pending))
         visits = Visits(state.pending[:count], state.draws[:count], state.tree, state.gaps)
         rest = {"pending": state.pending[count:], "draws": state.draws[count:]}
         state = self._visit(problem, state, visits)
@@ -144,8 +147,6 @@ class BlockAscent(Solver):
                 pending = rng.permutation(active)
         if pending is None:
             pending = rng.permutation(n)
-        if problem.lanes is not None:
-            pending = problem.lanes.grouped(pending, rng)
         draws, tree = self._new_draws(problem, state, n) if self.order == "gap" else (_NONE, _NONE)
         return state._replace(pending=pending, draws=draws, tree=tree, rounds=rounds)
 
@@ -241,12 +242,7 @@ class BlockFrankWolfe(BlockAscent):
         return make_oracle(self.oracle, problem, self.exact_blocks)
 
     def adapted(self, problem):
-        problem = problem.in_blocks()
-        if problem.batch == 1 or self.steps != "pairwise":
-            return problem
-        changed = copy.copy(problem)
-        changed.batch, changed.lanes = 1, make_plan(problem.rows, problem.structure.indptr)
-        return changed
+        return problem.in_blocks()
 
     @property
     def duals(self):  # type: ignore[override]
@@ -266,13 +262,8 @@ class BlockFrankWolfe(BlockAscent):
         if not self.line_search:
             visits = visits._replace(before=state.calls)
         kernel = self._kernel(problem)
-        if problem.lanes is not None:
-            dual = _lane_kernel.visit_in_lanes(
-                problem, visits.order, visits.gaps, state.weights, state.dual, state.means
-            )
-            return state._replace(dual=dual)
-        if problem.batch > 1:
-            dual = _batch_kernel.vertex_batches(problem, visits, state.weights, trail, state.dual)
+        if problem.batch > 1 and self.visits_in_batches(problem):
+            dual = _IN_BATCHES[kernel](problem, visits, state.weights, trail, state.dual)
             return state._replace(dual=dual)
         dual, _ = kernel(
             problem.objective(state.oracle), problem.rows, problem.scales, visits, state.weights,
@@ -286,18 +277,12 @@ class BlockFrankWolfe(BlockAscent):
         if not revisits or problem.n_weights < _MANY_WEIGHTS or len(state.correction):
             return state
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
-        for _ in range(_REVISITS if len(several) else 0):
-            order = state.rng.permutation(several)
-            if problem.lanes is not None:
-                order = problem.lanes.grouped(order, state.rng)
-                _lane_kernel.visit_in_lanes(
-                    problem, order, _NONE, state.weights, state.dual, state.means
-                )
-            else:
-                _revisit_kernel.revisit_steps(
-                    problem.structure, problem.rows, problem.scales, order, state.weights,
-                    state.dual,
-                )  # fmt: skip
+        passes = _REVISITS_IN_BATCHES if problem.batch > 1 else _REVISITS
+        for _ in range(passes if len(several) else 0):
+            _revisit_kernel.revisit_steps(
+                problem.structure, problem.rows, problem.scales, state.rng.permutation(several),
+                state.weights, state.dual,
+            )  # fmt: skip
         return state
 
     def _kernel(self, problem):

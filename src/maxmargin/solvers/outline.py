@@ -30,7 +30,6 @@ class Outline:
     engine: Any = None  # that runs the parts; threads by default
     n_threads = 1  # of evaluations, batches and vector operations
     batch = 1  # examples that are visited together, by several threads: see _kernels/team.py
-    lanes: Any = None  # of examples, which several threads visit: see features/lanes.py
     penalised = True  # whether values have the penalty
     keeps_dual = True  # whether the dual point is wanted at the end, also from workers
 

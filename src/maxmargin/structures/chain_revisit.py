@@ -140,9 +140,9 @@ def _score(structure, rows, weights, i, outputs, places, counts, gains, scores):
 
 @leaf
 def _move(shares, scores, gram, scale):
-    """Move mass from the worst output to the best, several times; returns the gain of all moves."""
+    """Move mass from the worst output to the best, several times."""
     count = shares.shape[0]
-    first_gain, gained = 0.0, 0.0
+    first_gain = 0.0
     for inner in range(_MOST_MOVES):
         best, worst = 0, -1
         for a in range(count):
@@ -160,10 +160,8 @@ def _move(shares, scores, gram, scale):
         gamma = shares[worst] if emptied else gain / curvature
         shares[best] += gamma
         shares[worst] = 0.0 if emptied else shares[worst] - gamma
-        gained += gamma * (gain - 0.5 * gamma * curvature)
         for a in range(count):
             scores[a] -= gamma * scale * (gram[best, a] - gram[worst, a])
-    return gained
 
 
 @implements(generic.can_revisit, Chain)
@@ -172,9 +170,9 @@ def _can_revisit(structure, i):
 
 
 @implements(generic.revisit, Chain)
-def _revisit(structure, rows, weights, i, scale, caution, outputs, shares, scratch):
+def _revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     if not generic.can_revisit(structure, i):
-        return 0.0
+        return
     n = structure.n_labels
     split = rows.n_inputs * n
     places, counts, gram, values, table = scratch
@@ -188,13 +186,13 @@ def _revisit(structure, rows, weights, i, scale, caution, outputs, shares, scrat
     _fill_gram(structure, i, outputs, places, counts, table, gram)
     for a in range(count):
         before[a] = shares[a]
-    gained = _move(shares, scores, gram, caution * scale)
+    _move(shares, scores, gram, scale)
     changed = False
     for a in range(count):
         before[a] = scale * (before[a] - shares[a])
         changed = changed or before[a] != 0.0
     if not changed:
-        return gained
+        return
     matrix = weights[:split].reshape(rows.n_inputs, n)
     first, last = structure.indptr[i], outputs.shape[1] - 1
     ends = split + n * n
@@ -214,4 +212,3 @@ def _revisit(structure, rows, weights, i, scale, caution, outputs, shares, scrat
             _add_transitions(
                 outputs[a], outputs[0], places[a], counts[a], n, before[a], weights[split:ends]
             )
-    return gained
