@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import comb
 
 import cvxpy as cp
 import numpy as np
@@ -103,6 +104,24 @@ def test_large_scores_do_not_overflow():
     value = subset_marginals(np.array([900.0, 899.0, -900.0, 0.0]), 2, np.empty(100), mu)
     assert value == pytest.approx(1799.0, rel=1e-15)
     np.testing.assert_allclose(mu, [1.0, 1.0, 0.0, 0.0], atol=1e-300)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e8, 1e13, 1e40])
+def test_marginals_of_large_scores_are_feasible(scale):
+    """Their sum times a score is part of the dual: it must not have the error of a logarithm."""
+    random = np.random.RandomState(3)
+    for _ in range(50):
+        v = random.randint(2, 9)
+        s = random.randint(1, v)
+        scores = scale * random.choice([-1.0, 0.3, 1.0], v)
+        scores += scale * random.randn() + random.choice([0.0, 1.0, 30.0], v)  # near ties
+        mu = np.empty(v)
+        value = subset_marginals(scores, s, np.empty(200), mu)
+        assert abs(mu.sum() - s) <= v * np.finfo(float).eps
+        assert mu.min() >= 0.0 and mu.max() <= 1.0
+        # The entropy is their difference: up to rounding, it is not above that of all subsets.
+        rounding = 8 * v * np.finfo(float).eps * np.abs(scores).max()
+        assert -rounding <= value - scores @ mu <= np.log(comb(v, s)) + rounding
 
 
 def test_projection_onto_the_hypersimplex():

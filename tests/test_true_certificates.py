@@ -93,6 +93,13 @@ def test_a_first_step_that_is_far_too_long_leaves_no_false_bound():
     assert found.numbers[1] <= other.numbers[0]
 
 
+@pytest.mark.parametrize("exponents", [(13, 6), (13, -10), (30, 20), (49, 49)])
+def test_subsets_with_scores_of_any_size_have_a_true_bound(exponents):
+    """The marginals of a CRF were feasible up to the rounding of logarithms of sums only."""
+    scale, alpha = (10.0**exponent for exponent in exponents)
+    assert_true(hostile.outcome(CASES["subsets crf"], scale, alpha=alpha))
+
+
 @functools.cache
 def compiled(name):
     """Compile what a case needs in this process: children that are forked have it then."""
