@@ -30,7 +30,7 @@ from .._validation import (
     is_text,
     outside,
 )
-from ..solvers.auto import batch_for, in_parts, partitions_for, refuse_missing
+from ..solvers.auto import for_threads, in_parts, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
@@ -439,16 +439,10 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         return Climb(solver, problem, rng=settings.rng, start=dual_state)
 
     def _given_solver(self, problem: Any) -> Any:
-        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them.
-
-        With ``n_jobs`` the problem is prepared for visits by several threads, where that is faster.
-        """
-        n_parts = self._n_partitions
-        if n_parts is None and self.n_jobs is not None and is_text(self.solver):
-            by_choice = self.solver in ("auto", "accelerated")
-            n_parts = partitions_for(problem) if by_choice else 1
-            problem.batch = batch_for(problem) if by_choice else 1
-        return self.solver if n_parts is None else in_parts(self.solver, n_parts)
+        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them."""
+        if self._n_partitions is not None:
+            return in_parts(self.solver, self._n_partitions)
+        return self.solver if self.n_jobs is None else for_threads(self.solver, problem)
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""

@@ -17,7 +17,7 @@ class Mixed(NamedTuple):
 
     row: int
     text: str
-    dtype: Any = None  # where an array has one
+    dtype: Any = object  # as that of texts
 
 
 @dataclass

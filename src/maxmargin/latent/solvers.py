@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
-from .._validation import check_integer, is_array
+from .._validation import check_integer, is_array, is_text
 from ..solvers.base import Candidate, Solver
 from ..solvers.problem import NOTHING, Evaluation
 from .kernels.working_set import WorkingSet
@@ -167,6 +168,28 @@ class LatentSubgradient(Solver):
         average = state.average.copy()
         value = problem.search(average, state.rng).value
         return state, [(average, Evaluation(value, -np.inf, 0.0))]
+
+
+_NAMES = {
+    "cccp": WorkingSetAscent,
+    "subgradient": lambda passes, capacity: LatentSubgradient(),
+}
+SOLVERS = tuple(_NAMES)
+
+
+def make_solver(given: Any, problem: Any, trainer: str, **usual: int) -> Solver:
+    """The solver that a name or a value stands for; ``usual`` are the parameters of a name.
+
+    Raises ValueError if the problem of the trainer lacks what it needs.
+    """
+    solver = _NAMES[given](**usual) if is_text(given) else clone(given)
+    missing = solver.missing(problem)
+    if missing:
+        raise ValueError(
+            f"solver={given!r} does not go with trainer={trainer!r}: it needs "
+            f"{' and '.join(missing)}."
+        )
+    return solver
 
 
 def _missing(problem: Any, kind: type, what: str) -> list[str]:
