@@ -17,7 +17,7 @@ class Mixed(NamedTuple):
 
     row: int
     text: str
-    dtype: Any = object  # as that of texts
+    dtype: Any = None  # where an array has one
 
 
 @dataclass
@@ -52,6 +52,11 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    def has_numbers(self, name: str) -> bool:
+        """Whether a column holds nothing but numbers."""
+        column = self.column(name)
+        return not isinstance(column, Mixed) and column.dtype != object
 
     def column(self, name: str) -> np.ndarray | Mixed:
         """The column of this name: numbers, texts (object) or a mixture."""
