@@ -73,7 +73,7 @@ def write_tables(
         "wide": ("wide",),
         "columns": ("columns",),
         "authors": ("authors",),
-        "averaged": ("averaged",),
+        "scripts": ("scripts",),
         "solved": ("solved",),
     }
     blocks = {name: table(cells, every, kind) for name, kind in kinds.items()}
