@@ -60,7 +60,7 @@ def test_crf_predicts_the_least_expected_loss():
             return np.array([[0.4, 0.3, 0.3]])  # the first class is likeliest, the second cheapest
 
     part = Examples(np.zeros((1, 1)), np.array([1]), 3)
-    assert protocol.mean_loss(BY_NAME["auto"], "CRF", Model(), part) == 0.0
+    assert protocol.mean_loss(BY_NAME["auto"], False, Model(), part) == 0.0
 
 
 def test_equal_width_bins_cover_the_range():
