@@ -344,10 +344,31 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         problem: Any,
         settings: Settings,
         keep: Callable[[np.ndarray], Any],
-        validate: Callable[[np.ndarray], float] | None = None,
+        score: Callable[[], float] | None = None,
+        hidden: Callable[[Any], Result] | None = None,
     ) -> None:
-        """Solve a problem, and call ``keep`` with the weights."""
-        keep(self._solve(problem, settings, validate).weights)
+        """Solve a problem, and keep its weights.
+
+        Parameters
+        ----------
+        keep : callable
+            Called with weights: they are those of the model from then on.
+        score : callable, optional
+            Score of the model on held-out examples, which chooses the weights.
+        hidden : callable, optional
+            Solves the problem instead where labels are hidden; called with the validation.
+        """
+
+        def validate(weights: np.ndarray) -> float:
+            assert score is not None
+            keep(weights)
+            return score()
+
+        held_out = None if score is None else validate
+        if hidden is not None:
+            keep(hidden(held_out).weights)
+            return
+        keep(self._solve(problem, settings, held_out).weights)
         if self._keeps_packed and self._packed is None:
             self._packed = Packed(problem, settings, keep, self._auto_alpha)
 

@@ -262,11 +262,13 @@ class LatentPredictor(BaseEstimator):
             yield problem.explain(rng.standard_normal(problem.n_weights))
 
     def _climb(self, problem: Any, rng: np.random.RandomState, start: Any = None) -> Climb:
+        return Climb(self._solver_for(problem), problem, rng=rng, start=start)
+
+    def _solver_for(self, problem: Any) -> Solver:
         passes = self.n_passes if self.trainer == "random" else _PASSES
-        solver = make_solver(
+        return make_solver(
             self.solver, problem, self.trainer, passes=passes, capacity=self.capacity
         )
-        return Climb(solver, problem, rng=rng, start=start)
 
     def _draw(
         self, problem: LatentProblem, weights: np.ndarray, rng: np.random.RandomState
@@ -313,6 +315,7 @@ class LatentPredictor(BaseEstimator):
                 )
         if self.beta is not None and check_number("beta", self.beta, at_least=0) >= 1:
             raise ValueError(f"beta must be < 1; received {self.beta!r}.")
+        self._solver_for(DrawnProblem if self.trainer == "random" else ExplainedProblem)
 
     # --- prediction -------------------------------------------------------------------------
 

@@ -215,20 +215,18 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         def keep(weights_now: np.ndarray) -> None:
             self._keep_weights(problem, weights_now, X, train)
 
-        validate = None
-        if len(held_out):
+        def score() -> float:
+            return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
-            def validate(weights_now: np.ndarray) -> float:
-                keep(weights_now)
-                return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
+        def hidden(validate: Any) -> Any:
+            alone = self._separable_problem(edges, part, costs / len(classes), *common)
+            return self._solve_hidden(problem, alone, part, X, train, settings, validate)
 
         part = indicator[train]
-        if len(edges) and (part == HIDDEN).any():
-            alone = self._separable_problem(edges, part, costs / len(classes), *common)
-            found = self._solve_hidden(problem, alone, part, X, train, settings, validate)
-            keep(found.weights)
-        else:
-            self._solve_and_keep(problem, settings, keep, validate)
+        latent = len(edges) and (part == HIDDEN).any()
+        self._solve_and_keep(
+            problem, settings, keep, score if len(held_out) else None, hidden if latent else None
+        )
         return self
 
     def _check_max_iter(self) -> int:
