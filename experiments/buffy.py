@@ -155,7 +155,8 @@ for the methods it cites.
 - Features of a pair of points: minus the squared distances of gradients, of colours, and of
   coordinates after the latent map, one of 81. Coordinates are centred and scaled by the mean size
   of each point set, or (`scale="pair"`) by that of both, so that the map has to explain how much
-  larger one person is. "Without latent variables" is `Matcher` with the identity as the map;
+  larger one person is. "Without latent variables" is `Matcher` with the identity as the map and
+  the surrogate named;
   "descriptors only" is the assignment of least distance of gradients and colours, not trained.
 - alpha: the defaults, 2/n with latent variables and 10/n for `Matcher`.
 - Random pairs share frames between training and test, and neighbouring frames are often the same
