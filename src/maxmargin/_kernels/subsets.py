@@ -172,33 +172,40 @@ def subset_marginals(scores, s, work, mu):
     """Marginals of the distribution proportional to ``exp(sum of the scores of a subset)``.
 
     Returns the logarithm of its normaliser, the s-th elementary symmetric polynomial of the
-    ``exp(scores)``: at every element, sums over the subsets of the elements before it and of those
-    after it are combined. ``work`` has ``(v + 1) (s + 1) + 2 (s + 1)`` numbers.
+    ``exp(scores)``. From the last element to the first, each is chosen or not with the probability
+    that the sums over the elements before it give. So the marginals are those of a distribution
+    over subsets whatever the rounding errors of these sums, which are as large as the scores:
+    marginals that sum to another number than s would be no point of a dual. ``work`` has
+    ``(v + 1) (s + 1) + 2 (s + 1)`` numbers.
     """
     v = scores.shape[0]
     width = s + 1
     first = work[: (v + 1) * width].reshape(v + 1, width)
     rest = work[(v + 1) * width :]
-    last, after = rest[:width], rest[width : 2 * width]
+    chosen, before = rest[:width], rest[width : 2 * width]
     for k in range(width):
         first[0, k] = 0.0 if k == 0 else -np.inf
-        last[k] = 0.0 if k == 0 else -np.inf
+        chosen[k] = 0.0  # probability that k of the elements up to here are chosen
+    chosen[s] = 1.0
     for e in range(v):
         first[e + 1, 0] = 0.0
         for k in range(1, width):
             first[e + 1, k] = _log_add(first[e, k], first[e, k - 1] + scores[e])
-    value = first[v, s]
     for e in range(v - 1, -1, -1):
-        share = 0.0
-        for k in range(s):
-            share += np.exp(first[e, k] + last[s - 1 - k] + scores[e] - value)
-        mu[e] = min(share, 1.0)
-        after[0] = 0.0
-        for k in range(1, width):
-            after[k] = _log_add(last[k], last[k - 1] + scores[e])
+        mu[e] = 0.0
+        before[s] = 0.0
         for k in range(width):
-            last[k] = after[k]
-    return value
+            with_it = np.exp(first[e, k - 1] + scores[e] - first[e + 1, k]) if k > 0 else 0.0
+            without = np.exp(first[e, k] - first[e + 1, k])
+            share = with_it / (with_it + without) if chosen[k] > 0.0 else 0.0
+            mu[e] += share * chosen[k]
+            before[k] = (1.0 - share) * chosen[k]
+            if k > 0:
+                before[k - 1] += share * chosen[k]
+        for k in range(width):
+            chosen[k] = before[k]
+        mu[e] = min(mu[e], 1.0)
+    return first[v, s]
 
 
 # --- many examples ---------------------------------------------------------------------------
