@@ -18,7 +18,7 @@ from ..structures.arborescence import first_no_tree, pack_trees
 from ..structures.permutation import Matching
 from ..structures.subset import Subset as PackedSubset
 from ..structures.tree_likelihood import read_trees, tree_likelihoods
-from ._autograd import loss_values
+from ._autograd import Marginals, loss_values
 from ._batch import NO_PLACES, Batch
 from ._forms import (
     Layout,
@@ -76,21 +76,20 @@ def _read_tables(scores: Any, extra: int, mask: Any, offsets: Any) -> _Tables:
         for i, each in enumerate(scores):
             _check_table(f"scores[{i}]", each, int(lengths[i]), extra)
         scores = torch.cat([each.reshape(-1) for each in scores])
+    elif layout.form == "flat":
+        check_scores("scores", scores, 1)
+        if len(scores) != sizes.sum():
+            raise ValueError(
+                f"scores must hold {sizes.sum()} numbers, {extra and 'n (n + 1)' or 'n * n'} "
+                f"for each example of n positions by offsets; received {len(scores)}."
+            )
     else:
-        if layout.form == "flat":
-            check_scores("scores", scores, 1)
-            if len(scores) != sizes.sum():
-                raise ValueError(
-                    f"scores must hold {sizes.sum()} numbers, {extra and 'n (n + 1)' or 'n * n'} "
-                    f"for each example of n positions by offsets; received {len(scores)}."
-                )
-        else:
-            _check_table("scores", scores, layout.padded_to, extra)
-            if layout.mask is not None:
-                longest = layout.padded_to
-                rows = np.full(layout.n, longest * (longest + extra))
-                columns = np.arange(longest + extra) < lengths[:, None] + extra
-                places = np.flatnonzero(layout.mask[:, :, None] & columns[:, None, :])
+        _check_table("scores", scores, layout.padded_to, extra)
+        if layout.mask is not None:
+            longest = layout.padded_to
+            rows = np.full(layout.n, longest * (longest + extra))
+            columns = np.arange(longest + extra) < lengths[:, None] + extra
+            places = np.flatnonzero(layout.mask[:, :, None] & columns[:, None, :])
     return _Tables(scores, as_rows(scores, 1), places, rows, layout, sizes)
 
 
@@ -192,7 +191,8 @@ class Arborescence(Structure):
 
     def crf(self, batch, factors):
         """Negative log likelihoods, by a kernel of their own."""
-        return loss_values(batch, batch.likelihoods(tree_likelihoods), factors, smooth=True)
+        losses = batch.likelihoods(tree_likelihoods)
+        return loss_values(batch, losses, factors, smooth=Marginals.apply)
 
     def shaped(self, rows, length):
         """Words by heads."""
