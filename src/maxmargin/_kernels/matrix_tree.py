@@ -46,7 +46,7 @@ _ONE_ROOT = -3e4
 @leaf
 def matrix_tree_work(n):
     """Length of the scratch vector of the functions here, for n words."""
-    return n * (n + 1) + (even(n) + 2) * padded(n) + 8
+    return n * (n + 1) + (even(n) + 4) * padded(n) + 8
 
 
 @leaf
