@@ -90,7 +90,7 @@ def copy(typingctx, out, row):
 def _row_start(context, builder, signature, args, at_indices, place, n_columns):
     """First element of the matrix row for entry ``place`` of a feature vector."""
     index = place
-    if not isinstance(signature.args[at_indices], types.NoneType):
+    if signature.args[at_indices] != types.none:
         indices = _array(context, builder, signature, args, at_indices)
         index = builder.load(builder.gep(indices.data, [place]))
         index = builder.sext(index, place.type) if index.type.width < 64 else index
@@ -103,21 +103,13 @@ def _entry(builder, array, place):
     return value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE)
 
 
-def _is_row(array, dtypes) -> bool:
-    return (
-        isinstance(array, types.Array)
-        and array.ndim == 1
-        and array.layout == "C"
-        and array.dtype in dtypes
-    )
-
-
 def _feature_types_fit(matrix, indices, data, row) -> bool:
+    integers = (types.int32, types.int64)
     return (
         _row_types_fit(row)
         and _row_types_fit(matrix, ndim=2)
-        and (isinstance(indices, types.NoneType) or _is_row(indices, (types.int32, types.int64)))
-        and _is_row(data, (types.float32, types.float64))
+        and (indices == types.none or _row_types_fit(indices, dtypes=integers))
+        and _row_types_fit(data, dtypes=(types.float32, types.float64))
     )
 
 

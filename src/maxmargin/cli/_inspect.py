@@ -7,6 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
+from ..report._markup import text_of
 from ..tasks import task_of
 from ._model_file import ModelFile, read_model_file
 from ._options import json_option
@@ -61,7 +62,7 @@ def _print(content: dict[str, Any]) -> None:
         *((_TITLES.get(name, name.replace("_", " ")), value)
           for name, value in content["certificate"].items()),
     ]  # fmt: skip
-    print_table(("", content["model"]), [(name, _short(value)) for name, value in rows])
+    print_table(("", content["model"]), [(name, text_of(value)) for name, value in rows])
     if content["features"]:
         rows = [
             (label, ", ".join(f"{f['feature']} {f['weight']:+.3g}" for f in features))
@@ -71,10 +72,6 @@ def _print(content: dict[str, Any]) -> None:
     if content["pairs"]:
         pairs = [(p["kind"], p["pair"], f"{p['weight']:+.3g}") for p in content["pairs"]]
         print_table(("", "labels", "weight"), pairs)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _feature_names(opened: ModelFile) -> list[str] | None:

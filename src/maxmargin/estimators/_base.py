@@ -30,7 +30,7 @@ from .._validation import (
     is_text,
     outside,
 )
-from ..solvers.auto import batch_for, in_parts, partitions_for, refuse_missing
+from ..solvers.auto import for_threads, in_parts, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
@@ -344,10 +344,31 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         problem: Any,
         settings: Settings,
         keep: Callable[[np.ndarray], Any],
-        validate: Callable[[np.ndarray], float] | None = None,
+        score: Callable[[], float] | None = None,
+        hidden: Callable[[Any], Result] | None = None,
     ) -> None:
-        """Solve a problem, and call ``keep`` with the weights."""
-        keep(self._solve(problem, settings, validate).weights)
+        """Solve a problem, and keep its weights.
+
+        Parameters
+        ----------
+        keep : callable
+            Called with weights: they are those of the model from then on.
+        score : callable, optional
+            Score of the model on held-out examples, which chooses the weights.
+        hidden : callable, optional
+            Solves the problem instead where labels are hidden; called with the validation.
+        """
+
+        def validate(weights: np.ndarray) -> float:
+            assert score is not None
+            keep(weights)
+            return score()
+
+        held_out = None if score is None else validate
+        if hidden is not None:
+            keep(hidden(held_out).weights)
+            return
+        keep(self._solve(problem, settings, held_out).weights)
         if self._keeps_packed and self._packed is None:
             self._packed = Packed(problem, settings, keep, self._auto_alpha)
 
@@ -442,16 +463,10 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         return Climb(solver, problem, rng=settings.rng, start=dual_state)
 
     def _given_solver(self, problem: Any) -> Any:
-        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them.
-
-        With ``n_jobs`` the problem is prepared for visits by several threads, where that is faster.
-        """
-        n_parts = self._n_partitions
-        if n_parts is None and self.n_jobs is not None and is_text(self.solver):
-            by_choice = self.solver in ("auto", "accelerated")
-            n_parts = partitions_for(problem) if by_choice else 1
-            problem.batch = batch_for(problem) if by_choice else 1
-        return self.solver if n_parts is None else in_parts(self.solver, n_parts)
+        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them."""
+        if self._n_partitions is not None:
+            return in_parts(self.solver, self._n_partitions)
+        return self.solver if self.n_jobs is None else for_threads(self.solver, problem)
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""

@@ -202,7 +202,6 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         loss = _label_loss(hamming.costs, costs)
         train, held_out = self._split(np.flatnonzero(data.weights > 0), settings.rng)
         part, positions = data.take(train), data.positions(train)
-        kept_out = data.take(held_out) if len(held_out) else None
         rows = self._training_rows(data.X, positions)
         lengths = np.diff(part.indptr) if hamming.normalize else 1.0
         # Steps in blocks need products of rows; those of a CRF are computed if blocks climb.
@@ -219,18 +218,13 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         def keep(weights: np.ndarray) -> None:
             self._set_weights(weights, data.X, positions)
 
-        validate = None
-        if kept_out is not None:
-            right = self._validation(kept_out, masks, settings.n_threads)
+        def hidden(validate: Any) -> Any:
+            return self._solve_hidden(problem, part, settings, validate)
 
-            def validate(weights: np.ndarray) -> float:
-                keep(weights)
-                return right()
-
-        if part.hidden.any():
-            keep(self._solve_hidden(problem, part, settings, validate).weights)
-        else:
-            self._solve_and_keep(problem, settings, keep, validate)
+        score = None
+        if len(held_out):
+            score = self._validation(data.take(held_out), masks, settings.n_threads)
+        self._solve_and_keep(problem, settings, keep, score, hidden if part.hidden.any() else None)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
 

@@ -174,6 +174,16 @@ def in_parts(solver: Any, n_parts: int) -> Any:
     return Partitioned(solver, n_parts)
 
 
+def for_threads(solver: Any, problem: Any) -> Any:
+    """A solver for several threads: a name that leaves the choice open is in parts where that is
+    faster, or the problem is prepared for visits of batches."""
+    if not is_text(solver):
+        return solver
+    by_choice = solver in ("auto", "accelerated")
+    problem.batch = batch_for(problem) if by_choice else 1
+    return in_parts(solver, partitions_for(problem) if by_choice else 1)
+
+
 def _cut(solver: Solver, n_parts: int, passes: int) -> Solver:
     """The solver with its innermost one in parts; averages within it become outermost."""
     power = None
