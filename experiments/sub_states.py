@@ -92,11 +92,10 @@ METHODS = {
     "pixels, max-margin": Method(labeler("max-margin"), "pixels", LINEAR),
     "pixels, CRF": Method(labeler("crf"), "pixels", (0.1, 0.3, 1.0, 3.0, 10.0)),
     "1 sub-state": Method(hidden(1), "with constant", LINEAR),
-    "2 sub-states": Method(hidden(2), "with constant", LINEAR[:4]),
     "Nyström 100, max-margin": Method(labeler("max-margin"), "100", KERNEL),
     "Nyström 400, max-margin": Method(labeler("max-margin"), "400", KERNEL),
     "letters known, max-margin": Method(labeler("max-margin", 26), "pixels", LINEAR[1:4], True),
-    "3 sub-states": Method(hidden(3), "with constant", LINEAR[1:2]),
+    "2 sub-states": Method(hidden(2), "with constant", LINEAR[:3]),
 }
 
 
