@@ -105,8 +105,11 @@ class Sequences:
             self._refuse(stored.data[at], int(self.indptr[first]) + row, feature)
 
 
-def open_sequences(X: Any, vectorizer: DictVectorizer | None = None) -> Sequences:
-    """Sequences for a fitted model, which may have a vectorizer, as the user has them."""
+def open_sequences(
+    X: Any, vectorizer: DictVectorizer | None = None, sparse: bool = False
+) -> Sequences:
+    """Sequences for a fitted model, which may have a vectorizer, as the user has them, or with
+    arrays as ``sparse`` matrices."""
     sequences = take_list(X)
     if holds_dicts(sequences):
         if vectorizer is None:
@@ -120,7 +123,7 @@ def open_sequences(X: Any, vectorizer: DictVectorizer | None = None) -> Sequence
             "X[0] is no list of feature dicts, but the model was fitted on them; pass lists of "
             "dicts."
         )
-    return _open_numbers(sequences)
+    return _open_numbers(sequences, sparse)
 
 
 def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectorizer | None]:
@@ -138,15 +141,15 @@ def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectoriz
         return learned, new_vectorizer(learned.vocabulary)
     if min_count > 1:
         raise ValueError(
-            f"feature_min_count={min_count} is for feature dicts and lists of feature names, "
-            "but X[0] is a matrix; leave out its rare columns, or use feature_min_count=1."
+            f"StateFeatures(min_count={min_count}) is for feature dicts and lists of feature names, "
+            "but X[0] is a matrix; leave out its rare columns, or use min_count=1."
         )
     return _open_numbers(sequences), None
 
 
-def _open_numbers(sequences: list) -> Sequences:
+def _open_numbers(sequences: list, sparse: bool = False) -> Sequences:
     plain = _plain_arrays(sequences)
-    if not plain and any(sp.issparse(x) for x in sequences):
+    if sparse or (not plain and any(sp.issparse(x) for x in sequences)):
         return SparseSequences([_take_sparse(x, i) for i, x in enumerate(sequences)])
     if not plain:
         sequences = [_take_dense(x, i) for i, x in enumerate(sequences)]
@@ -420,7 +423,7 @@ class LearnedSequences(Sequences):
             frequent = np.bincount(indices, minlength=len(vocabulary)) >= min_count
             if not frequent.any():
                 raise ValueError(
-                    f"no feature of X is at {min_count} positions or more; lower feature_min_count."
+                    f"no feature of X is at {min_count} positions or more; lower min_count."
                 )
             vocabulary = {name: j for j, name in enumerate(compress(vocabulary, frequent))}
             kept = frequent[indices]
