@@ -64,8 +64,8 @@ __all__ = [
     "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier",
     "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
     "Result", "SequenceLabeler", "SharedPairs", "SmoothMaxMin", "SoftAgreement",
-    "StateFeatures", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser",
-    "UnseenLabelWarning", "__version__", "certificates", "certified_path", "datasets",
+    "StateFeatures", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto",
+    "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "certified_path", "datasets",
     "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path", "plot",
     "read_conllu", "report", "save",
 ]  # fmt: skip

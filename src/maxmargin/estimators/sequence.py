@@ -44,6 +44,10 @@ from ._sequence_data import (
 )
 from .values import HammingLoss, StateFeatures
 
+# Factor of alpha "auto" if features have weights for the labels seen with them only: half of the
+# squared norm of the difference of two labels is then gone.
+_SEEN_ALPHA = 0.5
+
 
 @documented(
     auto='"flow" for max-min and "accelerated" otherwise',
@@ -56,7 +60,7 @@ from .values import HammingLoss, StateFeatures
     alpha_note="""``2 s / (5 * total weight)``, where s is the mean over sequences of the squared
         norms of their positions, averaged (summed if the loss is a mean); for a CRF averaged and
         ``s / (20 * total weight)``. The constant of an intercept is part of the norm, and squared
-        norms above 20 count as 20.""",
+        norms above 20 count as 20. Half of it with ``state_features="seen"``.""",
     hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
         ``log sum_z exp(score(x, z)) - log sum_h exp(score(x, y, h))``, by gradients, one start""",
     rows="positions",
@@ -227,7 +231,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             self._chain(part.indptr, masks, part.allowed, in_steps, loss, part),
             self._surrogate,
             rows,
-            self._alpha_for(part.weights, rows.squares, lengths, part.indptr),
+            self._alpha_for(
+                part.weights, rows.squares, lengths, part.indptr, _SEEN_ALPHA if only_seen else 1.0
+            ),
             part.weights,
             settings.n_threads,
         )

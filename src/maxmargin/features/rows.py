@@ -78,6 +78,13 @@ class FeatureRows(NamedTuple):
         return not len(self.indptr)
 
     @property
+    def n_columns(self) -> int:
+        """Number of columns that have weights."""
+        if not len(self.seen):
+            return self.n_inputs
+        return self.n_wide + int(np.count_nonzero(self.labels < 0))
+
+    @property
     def most_indices(self) -> int:
         """Upper bound on the indices of columns."""
         return max(self.n_inputs, self.n_wide + len(self.labels))

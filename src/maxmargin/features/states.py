@@ -23,6 +23,9 @@ from .rows import FeatureRows
 # From this number of labels on, an attribute has a row of weights. Rows are faster than lists.
 _WIDE_FROM = 3
 
+# Positions that are looked at together: a few MB of intermediate results.
+_AT_ONCE = 1 << 13
+
 
 class States(NamedTuple):
     """Places of weights: ``places`` by attribute (-1 without any), ``labels`` of the short lists,
@@ -43,14 +46,15 @@ class States(NamedTuple):
         return max(1, self.n_wide - (-len(self.labels) // self.n_labels))
 
     def restrict(self, rows: FeatureRows) -> FeatureRows:
-        """The same rows, with these weights only."""
-        data, indices, indptr = map(np.empty_like, (rows.data, rows.indices, rows.indptr))
-        replace_columns(rows, self.places, self.n_wide, data, indices, indptr)
-        data = data[: indptr[-1]]
-        data.flags.writeable = False  # as in all rows
+        """The same rows, with these weights only; their arrays are overwritten."""
+        data = rows.data.view()
+        data.flags.writeable = True
+        longest = int(np.diff(rows.indptr).max(initial=0))
+        kept = np.empty(longest, data.dtype), np.empty(longest, np.int32)
+        end = replace_columns(data, rows.indices, rows.indptr, self.places, self.n_wide, *kept)
         n_inputs = self.n_rows + int(rows.bias != 0.0)
         return rows._replace(
-            data=data, indices=indices[: indptr[-1]], indptr=indptr,
+            data=rows.data[:end], indices=rows.indices[:end],
             n_inputs=n_inputs, n_wide=self.n_wide, seen=self.seen, labels=self.labels,
         )  # fmt: skip
 
@@ -72,29 +76,37 @@ class States(NamedTuple):
 
 @compiled
 @seldom
-def replace_columns(rows, places, n_wide, data, indices, indptr):
+def replace_columns(data, indices, indptr, places, n_wide, values, lists):
     """Places of weights instead of columns, those of rows of weights first; entries of columns
-    without weights are left out."""
-    end = 0
-    indptr[0] = 0
-    for row in range(rows.indptr.shape[0] - 1):
-        for wide in (True, False):
-            for entry in range(rows.indptr[row], rows.indptr[row + 1]):
-                place = places[rows.indices[entry]]
-                if place >= 0 and (place < n_wide) == wide:
-                    indices[end] = place
-                    data[end] = rows.data[entry]
-                    end += 1
+    without weights are left out. ``values`` and ``lists`` are scratch; returns the new length."""
+    end = begin = 0
+    for row in range(indptr.shape[0] - 1):
+        count = 0
+        for entry in range(begin, indptr[row + 1]):
+            place, value = places[indices[entry]], data[entry]
+            if place >= n_wide:
+                lists[count], values[count] = place, value
+                count += 1
+            elif place >= 0:
+                indices[end], data[end] = place, value
+                end += 1
+        for entry in range(count):
+            indices[end], data[end] = lists[entry], values[entry]
+            end += 1
+        begin = indptr[row + 1]
         indptr[row + 1] = end
+    return end
 
 
 def seen_states(X: sp.csr_array, truth: np.ndarray, known: np.ndarray, n_labels: int) -> States:
     """Places for the pairs of attributes and labels that are at one position; a label that is not
     ``known`` may be any."""
     seen = np.zeros((X.shape[1], n_labels), bool)
-    positions = np.repeat(np.arange(len(truth), dtype=np.int32), np.diff(X.indptr))
-    seen[X.indices, truth[positions]] = True
-    seen[X.indices[~known[positions]]] = True
+    for first in range(0, len(truth), _AT_ONCE):
+        indptr = X.indptr[first : first + _AT_ONCE + 1]
+        counts, columns = np.diff(indptr), X.indices[indptr[0] : indptr[-1]]
+        seen[columns, np.repeat(truth[first : first + _AT_ONCE], counts)] = True
+        seen[columns[np.repeat(~known[first : first + _AT_ONCE], counts)]] = True
     return _places(np.nonzero(seen)[1], seen.sum(axis=1), n_labels)
 
 
