@@ -293,6 +293,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         squares: np.ndarray | None,
         positions: Any = 1.0,
         indptr: np.ndarray | None = None,
+        factor: float = 1.0,
     ) -> float:
         """``alpha``, where "auto" depends on the size of the features: see ``strengths.py``.
 
@@ -307,6 +308,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             Number of positions over which the loss of an example is a mean.
         indptr : array, optional
             Which rows an example has, if it has several.
+        factor : float
+            Factor of what "auto" means.
         """
         likelihood = self._surrogate.cost.likelihood
         if squares is None:
@@ -314,7 +317,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             usual = float(np.average(per_example, weights=weights))
         else:
             usual = usual_strength(squares, indptr, positions, weights, likelihood, self._share)
-        self._auto_alpha = float(usual / weights.sum())
+        self._auto_alpha = factor * float(usual / weights.sum())
         return self._strength.alpha_for(self._auto_alpha)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
