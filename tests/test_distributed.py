@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -384,6 +385,21 @@ def test_more_shards_continue_the_dual(tmp_path):
     )
     assert_brackets(model, fresh)
     assert model.history_[0].dual > 0.0 == fresh.history_[0].dual
+
+
+def test_shards_of_a_fit_are_not_forgotten(tmp_path):
+    """More shards are added to those of ``fit``, also after a fit with a dual point of others."""
+    rng = np.random.RandomState(1)
+    for k in range(3):
+        tagged = [[(w, "XY"[rng.rand() < 0.3]) for w in ("a", "b")[: k + 1]] for _ in range(8)]
+        write_conll(tmp_path / f"{k}.conll", tagged)
+    paths = [tmp_path / f"{k}.conll" for k in range(3)]
+    new = partial(SequenceLabeler, random_state=0, tol=1e-3)
+    whole = distributed.fit(new(), Shards(paths, "sequence"), engine="disk")
+    for warm in (False, True):
+        model = distributed.fit(new(warm_start=warm), Shards(paths[:2], "sequence"), engine="disk")
+        distributed.partial_fit(model, Shards(paths[2:], "sequence"))
+        assert_brackets(model, whole)
 
 
 def test_bad_shards(tmp_path):
