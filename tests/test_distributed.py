@@ -22,6 +22,7 @@ from maxmargin import (
     MultiLabelClassifier,
     Partitioned,
     SequenceLabeler,
+    StateFeatures,
     TreeParser,
     datasets_made,
     distributed,
@@ -403,7 +404,8 @@ def test_bad_shards(tmp_path):
     [
         ({"early_stopping": True}, "early_stopping=True is not available"),
         ({"class_weight": "balanced"}, "class_weight='balanced' needs"),
-        ({"feature_min_count": 2}, "feature_min_count=2 counts all positions: use 1"),
+        ({"state_features": StateFeatures(min_count=2)}, "min_count=2 counts all positions: use 1"),
+        ({"state_features": "seen"}, "state_features='seen' looks at all positions: use 'all'"),
     ],
 )
 def test_parameters_that_need_all_data(tmp_path, params, message):

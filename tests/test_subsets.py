@@ -19,6 +19,7 @@ from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.subsets import (
     best_subset,
+    marginals_of_subsets,
     project_hypersimplex,
     subset_marginals,
 )
@@ -259,3 +260,28 @@ def test_other_bad_input():
         model.predict(X, 1.5)
     with pytest.raises(ValueError, match="X has 2 features, but SubsetSelector was fitted with 3"):
         model.predict([x[:, :2] for x in X], 1)
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_marginals_of_large_scores_leave_no_false_bound(seed):
+    """Scores of 1e8 have rounding errors of 1e-8, and so have exponents: marginals that do not sum
+    to the size of the subset are no dual point, and their bound was above the optimum."""
+    random = np.random.RandomState(seed)
+    X = [random.randn(v, 3) for v in (4, 5, 6, 5)]
+    y = [[0, 1], [1, 3], [2, 4], [0, 4]]
+    for alpha in (1e-4, 1e-2):
+        exact = SubsetSelector("crf", alpha=alpha, tol=1e-9, max_iter=300).fit(X, y)
+        for scale in 10.0 ** np.linspace(8.0, 9.5, 9):
+            model = SubsetSelector("crf", alpha=alpha * scale**2, tol=0.0, max_iter=3)
+            model.fit([x * scale for x in X], y)  # the same problem: weights are smaller
+            assert model.status_ == "max_iter"
+            assert model.dual_ <= exact.primal_ <= model.primal_ * (1.0 + 1e-9)
+
+
+def test_marginals_sum_to_the_size_whatever_the_scores():
+    random = np.random.RandomState(0)
+    for scale in (1.0, 1e5, 1e10, 1e15):
+        scores, mu = scale * random.randn(40), np.empty(40)
+        marginals_of_subsets(scores, np.array([0, 40]), np.array([7]), mu)
+        assert mu.sum() == pytest.approx(7.0, abs=1e-12)
+        assert mu.min() >= 0.0 and mu.max() <= 1.0

@@ -22,7 +22,7 @@ _NAMES = {
     "estimators.structured": "StructuredPredictor",
     "estimators.subset": "SubsetSelector",
     "estimators.tree": "TreeParser",
-    "estimators.values": "EarlyStopping HammingLoss Hidden Neighbors SmoothMaxMin",
+    "estimators.values": "EarlyStopping HammingLoss Hidden Neighbors SmoothMaxMin StateFeatures",
     "features.kernel_kinds": "RBF KernelFunction Polynomial",
     "graphs.factor_graph": "FactorGraph",
     "graphs.soft": "SoftAgreement",
@@ -64,8 +64,8 @@ __all__ = [
     "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier",
     "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
     "Result", "SequenceLabeler", "SharedPairs", "SmoothMaxMin", "SoftAgreement",
-    "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser",
-    "UnseenLabelWarning", "__version__", "certificates", "certified_path", "datasets",
+    "StateFeatures", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto",
+    "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "certified_path", "datasets",
     "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path", "plot",
     "read_conllu", "report", "save",
 ]  # fmt: skip
@@ -89,7 +89,14 @@ if TYPE_CHECKING:
     from .estimators.structured import StructuredPredictor
     from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
-    from .estimators.values import EarlyStopping, HammingLoss, Hidden, Neighbors, SmoothMaxMin
+    from .estimators.values import (
+        EarlyStopping,
+        HammingLoss,
+        Hidden,
+        Neighbors,
+        SmoothMaxMin,
+        StateFeatures,
+    )
     from .features.kernel_kinds import RBF, KernelFunction, Polynomial
     from .graphs.factor_graph import FactorGraph
     from .graphs.soft import SoftAgreement

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 import numpy as np
+from scipy import sparse
 
 from ..report._markup import text_of
 from ..tasks import task_of
@@ -90,12 +91,13 @@ def strongest_features(opened: ModelFile, top: int) -> dict[str, list[dict[str, 
     labels = task_of(opened.model).labels
     if opened.task == "ranking":
         labels = [f"{item} at {place + 1}" for item in labels for place in range(len(labels))]
-    if len(labels) != len(coef) or len(names) != coef.shape[1]:
+    if coef.shape != (len(labels), len(names)):
         return {}
     found = {}
-    for label, row in zip(labels, coef, strict=True):
+    for k, label in enumerate(labels):
+        row = coef[[k]].toarray().ravel() if sparse.issparse(coef) else coef[k]
         best = np.argsort(-np.abs(row), kind="stable")[:top]
-        found[label] = [{"feature": names[k], "weight": float(row[k])} for k in best if row[k]]
+        found[label] = [{"feature": names[j], "weight": float(row[j])} for j in best if row[j]]
     return found
 
 

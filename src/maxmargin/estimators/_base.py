@@ -35,7 +35,7 @@ from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.outline import Outline
-from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
+from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STALLED, Result
 from ..strengths import SHARE, Strength, usual_strength
 from ..structures.traits import Traits
 from ..surrogates.cost import RESTRICTED, SMOOTH
@@ -47,6 +47,7 @@ from ..surrogates.restricted import Restricted
 from ..surrogates.smooth_max_min import SmoothMaxMin as SmoothCost
 from ._moved import refuse_moved
 from ._tasks_of_fit import CallbackSupportMixin, with_tasks
+from ._warnings import warn_failure, warn_zero
 from .values import EarlyStopping, SmoothMaxMin
 
 SURROGATES = {
@@ -292,6 +293,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         squares: np.ndarray | None,
         positions: Any = 1.0,
         indptr: np.ndarray | None = None,
+        factor: float = 1.0,
     ) -> float:
         """``alpha``, where "auto" depends on the size of the features: see ``strengths.py``.
 
@@ -306,6 +308,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             Number of positions over which the loss of an example is a mean.
         indptr : array, optional
             Which rows an example has, if it has several.
+        factor : float
+            Factor of what "auto" means.
         """
         likelihood = self._surrogate.cost.likelihood
         if squares is None:
@@ -313,7 +317,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             usual = float(np.average(per_example, weights=weights))
         else:
             usual = usual_strength(squares, indptr, positions, weights, likelihood, self._share)
-        self._auto_alpha = float(usual / weights.sum())
+        self._auto_alpha = factor * float(usual / weights.sum())
         return self._strength.alpha_for(self._auto_alpha)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
@@ -396,6 +400,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         self._keep_certificate(result, stepper.problem)
         if result.status == FAILED:
             warn_failure(type(self).__name__, result.primal, result.dual)
+        if result.status == CONVERGED and problem.cost.linear and not result.weights.any():
+            warn_zero(type(self).__name__, 'Use surrogate="max-min" or "crf" where there is one.')
         if result.status in (MAX_ITER, STALLED) and settings.tol > 0:
             at_limit = result.status == MAX_ITER
             why = f"in {settings.max_iter} passes" if at_limit else "because of rounding errors"
@@ -501,14 +507,3 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         self._dual = None
         if self.warm_start and result.dual_state is not None and problem.signature() is not None:
             self._dual = (problem.signature(), result.dual_state)
-
-
-def warn_failure(name: str, primal: float, dual: float) -> None:
-    """Warn of a fit whose numbers cannot be trusted beyond a point."""
-    warnings.warn(
-        f"{name} failed: numbers overflowed or contradicted each other. The weights are the best "
-        f"ones before that (primal {primal:.6g}, dual {dual:.6g}). Scale the features, or increase "
-        "alpha.",
-        ConvergenceWarning,
-        stacklevel=outside(),
-    )

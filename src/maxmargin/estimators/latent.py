@@ -31,7 +31,8 @@ from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import run_rounds
-from ._base import _all_or_nothing, warn_failure
+from ._base import _all_or_nothing
+from ._warnings import warn_failure, warn_zero
 
 TRAINERS = ("random", "all", "lssvm")
 INFERENCES = ("exact", "random")
@@ -215,6 +216,9 @@ class LatentPredictor(BaseEstimator):
             self.status_ = CONVERGED if solved else MAX_ITER
         if self.status_ == FAILED:
             warn_failure(type(self).__name__, self.primal_, self.dual_)
+        if self.status_ == CONVERGED and not is_random and not self.coef_.any():
+            warn_zero(type(self).__name__, 'Use trainer="random", or a model without latent '
+                      'variables and surrogate="max-min".')  # fmt: skip
         self.history_ = result.history
         self.n_iter_ = max(1, round(result.history[-1].passes))
         self.n_searches_ = problem.n_searches

@@ -52,8 +52,9 @@ _INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
     max_iter_note=" (by default 1000, and 200 if labels interact)",
     bounds_note="Empty unless labels interact. ",
     hidden_extra="""
-        Entries of the matrix ``y`` are hidden where they are None, NaN, -1 or masked. Without
-        edges they cost nothing, the problem stays convex, and the following does nothing.""",
+        Entries of the matrix ``y`` are hidden where they are None, -1 or masked, and with True
+        also where they are NaN. Without edges they cost nothing, the problem stays convex, and the
+        following does nothing.""",
     unproven_note=UNPROVEN,
     alpha_note="""``n_labels * s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF,
         where s is the mean squared norm of the examples. The constant of an intercept is part of

@@ -42,6 +42,10 @@ _GUESS_GROWTH = 1.05
 # Primal and dual value are sums over all examples, rounded in different ways, so at the optimum the
 # dual can be above the primal. More than this share of the first primal value is not rounding.
 _ROUNDING = 1e-6
+# Losses are differences of scores, so values have rounding errors of about this share of the first
+# primal value. They matter where the objective has fallen below the second share of it: there even
+# negative values were seen, and "converged" at any gap.
+_LEAST_ERROR, _TINY = 4.0 * np.finfo(float).eps, 1e-10
 
 
 def heard_by_all(callbacks: Sequence[Callable[[Check], Any]], check: Check) -> bool:
@@ -125,11 +129,20 @@ class Best:
     def near(self, tol: float) -> bool:
         """Whether some weights seen are within the relative tolerance of the optimum."""
         seen = self.seen
-        return _within(seen.primal if self._local else seen.lowest_primal, seen.dual, tol)
+        lowest = seen.primal if self._local else seen.lowest_primal
+        return _within(lowest, self._proven_dual(lowest), tol)
 
     def converged(self, tol: float) -> bool:
         """Whether the best weights are; with a validation these may differ from the nearest."""
-        return _within(self.seen.primal, self.seen.dual, tol)
+        return _within(self.seen.primal, self._proven_dual(self.seen.primal), tol)
+
+    def _proven_dual(self, primal: float) -> float:
+        """The dual value beside a primal value that is not small, less their rounding errors beside
+        one that is."""
+        dual, size = self.seen.dual, self.seen.size
+        if not abs(primal) < _TINY * size:
+            return dual
+        return min(dual, primal) - max(_LEAST_ERROR * size, dual - primal)
 
     def certificate(self) -> dict[str, Any]:
         """Values of the best weights, as they are reported.
@@ -137,7 +150,8 @@ class Best:
         Where the dual is above the primal due to rounding, it is lowered to the primal: a lower
         bound stays one, and the gap is never negative.
         """
-        primal, dual = self.seen.primal, min(self.seen.dual, self.seen.primal)
+        primal = self.seen.primal
+        dual = min(self._proven_dual(primal), primal)
         gap = primal - dual
         # Inexact oracles: the true primal value is not below the dual either.
         error = min(self.seen.bracket, gap)
