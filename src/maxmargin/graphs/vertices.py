@@ -63,6 +63,8 @@ class VertexState(NamedTuple):
     mean_mass: float
     share: float  # of visits that compute the optimum
     slopes: np.ndarray  # sums over these visits: towards local vertices, towards optimal ones
+    hard_primal: float
+    hard_dual: float
     trace: tuple[tuple[float, float], ...]  # passes and gaps of the last checks
 
 
@@ -122,7 +124,8 @@ class VertexFrankWolfe(BlockAscent):
         return VertexState(
             weights, dual, 0, np.empty(0, np.int64), np.zeros(n), none, none, 0, 0, rng,
             mean_weights=none if self.average is None else weights.copy(), mean_mass=0.0,
-            share=_FIRST_SHARE, slopes=np.zeros(2), trace=(),
+            share=_FIRST_SHARE, slopes=np.zeros(2), hard_primal=np.inf,
+            hard_dual=-np.inf, trace=(),
         )  # fmt: skip
 
     def _visit(self, problem, state, visits):
@@ -177,9 +180,16 @@ class VertexFrankWolfe(BlockAscent):
             found = self.evaluate(problem, state, (state.mean_weights,), None)
             found = with_bound(found, candidates[0][1].dual)
             candidates = [*candidates, (state.mean_weights, found)]
-        gap = max(min(found.primal - found.dual for _, found in candidates), 1e-300)
-        trace = (*state.trace[-2:], (state.calls / problem.n_examples, gap))
-        return state._replace(trace=trace), candidates
+        primal = min(state.hard_primal, *(found.primal for _, found in candidates))
+        dual = max(state.hard_dual, *(found.dual for _, found in candidates))
+        trace = (*state.trace[-2:], (state.calls / problem.n_examples, max(primal - dual, 1e-300)))
+        return state._replace(hard_primal=primal, hard_dual=dual, trace=trace), candidates
+
+    def bounds(self, problem, state):
+        """The primal and dual of the relaxation, by name."""
+        dual = min(state.hard_dual, state.hard_primal)  # above it only by rounding
+        gap = state.hard_primal - dual
+        return {"hard_primal": state.hard_primal, "hard_dual": dual, "hard_gap": gap}
 
     def estimate(self, problem, state, apart=0.0):
         """The gap, extrapolated from the last two checks: local searches do not know it."""
