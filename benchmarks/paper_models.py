@@ -1,8 +1,8 @@
 """The label-set models of the soft-constraints paper: CPU seconds to within 1 % of the optimum.
 
 ``python -m benchmarks.paper_models`` writes ``docs/results/paper_models.md`` (one thread; only the
-steps count, checks and compilation do not). For each data set and strength a long run of the default
-solver brackets the optimum; the goal is 1.01 times the lower bound.
+steps count, checks and compilation do not). For each data set and strength a long run of the
+default solver brackets the optimum; the goal is 1.01 times the lower bound.
 
 - ours: the default solver, accelerated steps towards half-integral vertices (`VertexFrankWolfe`);
 - soft agreement with multipliers (`solver="soft"`), the default where pairs have full tables;

@@ -126,9 +126,7 @@ def paper_yeast(alpha: float | None = None, n: int | None = None) -> Task:
 def paper_rcv1(alpha: float | None = None) -> Task:
     """The paper's model of RCV1, alpha by cross-validation on a part unless it is known."""
     X, Y = rcv1_arrays()
-    return rcv1_paper(
-        alpha=alpha or cross_validated(X[:CHOSEN_ON], Y[:CHOSEN_ON], _micro_f1)
-    )
+    return rcv1_paper(alpha=alpha or cross_validated(X[:CHOSEN_ON], Y[:CHOSEN_ON], _micro_f1))
 
 
 def tuned(problem: Any, seconds: float, temperatures: tuple[float, ...]) -> tuple[str, Any]:
@@ -212,9 +210,7 @@ def main(words: list[str] | None = None) -> None:
             task = load(content.get(name, {}).get("alpha"))
             seconds = 1.0 if chosen.quick else BUDGETS[name]
             alpha = task.problem.alpha
-            own = content.setdefault(
-                name, {"measure": task.measure, "alpha": alpha, "curves": {}}
-            )
+            own = content.setdefault(name, {"measure": task.measure, "alpha": alpha, "curves": {}})
             content = {each: content[each] for each in tasks if each in content}
             write_json(path, content)
             add_curves(task, seconds, own["curves"], keep)

@@ -66,8 +66,8 @@ __all__ = [
     "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
     "Result", "SequenceLabeler", "SharedPairs", "SmoothMaxMin", "SoftAgreement",
     "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser",
-    "UnseenLabelWarning", "VertexFrankWolfe", "__version__", "certificates", "certified_path", "datasets",
-    "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path", "plot",
+    "UnseenLabelWarning", "VertexFrankWolfe", "__version__", "certificates", "certified_path",
+    "datasets", "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path", "plot",
     "read_conllu", "report", "save",
 ]  # fmt: skip
 

@@ -100,7 +100,9 @@ class GraphProblem(TrainingProblem):
         labels being present."""
         graphs = self.graphs
         one = len(graphs.variables) == 2 and self.n_unary == self.rows.n_inputs * graphs.n_scored[0]
-        if not (one and self.tied_pairs and len(self.costs) == self.n_examples * graphs.variables[1]):
+        if not (
+            one and self.tied_pairs and len(self.costs) == self.n_examples * graphs.variables[1]
+        ):
             return False
         pairs = all_pairs(int(graphs.variables[1]))
         return (

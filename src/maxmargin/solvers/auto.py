@@ -30,8 +30,8 @@ from .subgradient import Subgradient
 
 # Rounds over the variables and factors of a graph in a visit; where pairs share weights, more.
 _ROUNDS, _TIED_ROUNDS = 2, 4
-# Curvature of a label up to which steps towards vertices are faster than soft agreement. To 1 % with
-# its certificate: yeast at alpha = 0.001 (0.67) 0.92 s and 0.93 s, scene at 0.001 0.55 s and 0.30 s.
+# Curvature of a label up to which steps towards vertices are faster than soft agreement. To 1 %
+# with its certificate: yeast at alpha = 0.001 (0.67) 0.92 and 0.93 s, scene 0.55 and 0.30 s.
 _VERTEX_CURVATURE = 1.0
 # Weights of the iterates in averages: of steps, and of rounds.
 _STEP_POWER, _ROUND_POWER = 3.0, 8.0

@@ -3,7 +3,7 @@
 An example has k binary labels with scores ``s_i`` (loss included) and a weight ``w_ij`` of both
 labels being present, for all pairs:
 
-    max  sum_i s_i mu_i + sum_{i<j} w_ij mu_ij,   max(0, mu_i + mu_j - 1) <= mu_ij <= min(mu_i, mu_j)
+    max  sum_i s_i mu_i + sum_{i<j} w_ij mu_ij,  max(0, mu_i + mu_j - 1) <= mu_ij <= min(mu_i, mu_j)
 
 Vertices are half-integral: ``mu_i`` is 0, 1/2 or 1, and ``mu_ij`` follows from the sign of its
 weight. With all other labels given, the best half of one label is known at once, so a local search
