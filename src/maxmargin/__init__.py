@@ -67,8 +67,8 @@ __all__ = [
     "Result", "SequenceLabeler", "SharedPairs", "SmoothMaxMin", "SoftAgreement",
     "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser",
     "UnseenLabelWarning", "VertexFrankWolfe", "__version__", "certificates", "certified_path",
-    "datasets", "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path", "plot",
-    "read_conllu", "report", "save",
+    "datasets", "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path",
+    "plot", "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
