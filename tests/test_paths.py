@@ -18,6 +18,7 @@ from maxmargin import (
     path,
     save,
 )
+from maxmargin.paths import Path
 
 rng = np.random.default_rng(0)
 CENTRES = rng.normal(size=(3, 4))
@@ -100,10 +101,10 @@ def test_what_auto_means():
 def test_alpha_by_cross_validation():
     model = MulticlassClassifier(alpha="cv", random_state=0).fit(X, Y)
     found = path(MulticlassClassifier(random_state=0), X, Y, patience=3)
-    assert model.alpha == "cv" and np.array_equal(model.cv_results_["mean_test_score"],
-                                                  found.scores.mean(axis=1))  # fmt: skip
+    results = model.cv_results_
+    assert model.alpha == "cv" and np.array_equal(results["mean_test_score"], found.mean_scores)
     best = found.best_strength
-    assert best.factor == found.strengths[int(np.argmax(found.scores.mean(axis=1)))].factor
+    assert best.factor == found.strengths[int(np.argmin(results["rank_test_score"]))].factor
     alone = MulticlassClassifier(alpha=best, random_state=0).fit(X, Y)
     assert model.alpha_ == alone.alpha_ == pytest.approx(best.factor * usual_alpha(X), rel=1e-12)
     assert np.array_equal(model.coef_, alone.coef_) and model.gap_ == alone.gap_
@@ -122,14 +123,45 @@ def test_a_search_computes_the_points_around_the_best():
     skipped = [grid.index(strength.factor) for strength in found.skipped]
     assert places == sorted(places) and sorted(places + skipped) == list(range(20))
     assert places[:2] == [2, 6] and skipped  # far apart at first
-    means, best = found.scores.mean(axis=1), found.best_index
-    error = found.scores[best].std() / np.sqrt(3)
+    means, best = found.scores[:, :2].mean(axis=1), found.best_index
+    error = found.scores[best, :2].std() / np.sqrt(2)
     near = [k for k in (places[best] - 4, places[best] + 4) if 0 <= k < 20]
     flat = all(k in places and means[places.index(k)] >= means[best] - error for k in near)
     assert flat or {places[best] - 1, places[best] + 1} & set(places)
     # Two more strengths beyond the best, unless the grid ends or the score has fallen.
     assert max(places) == 18 or means[-1] < means[best]
-    assert np.isfinite(found.relative_gaps).all() and found.n_iter[1:].max() <= 4
+    assert np.nanmax(found.n_iter) <= 10 and np.nanmax(found.relative_gaps) < 1.0
+
+
+def test_folds_are_left_out_where_a_strength_is_worse_on_all_before():
+    sets = np.column_stack([Y == "a", Y == "b"]).astype(int)
+    model = MultiLabelClassifier(random_state=0)
+    found = path(model, X, sets, grid=np.geomspace(50, 5e-4, 12), cv=5, patience=1)
+    assert set(found.n_folds) == {3, 5}
+    for row, gaps, n in zip(found.scores, found.relative_gaps, found.n_folds, strict=True):
+        assert np.isfinite(row[:n]).all() and np.isfinite(gaps[:n]).all()
+        assert np.isnan(row[n:]).all() and np.isnan(gaps[n:]).all()
+    complete = found.n_folds == 5
+    assert found.mean_scores[complete].max() == found.mean_scores[found.best_index]
+    for row in found.scores[~complete, :3]:  # some complete one is better on every fold
+        lost = found.scores[complete, :3] - row
+        error = lost.std(axis=1, ddof=1) / np.sqrt(3)
+        assert ((lost > 0).all(axis=1) & (lost.mean(axis=1) > error)).any()
+    results = found.as_results()
+    assert np.array_equal(results["n_folds"], found.n_folds)
+    assert np.isfinite(results["mean_test_score"]).all() and np.isfinite(results["std_test_score"]).all()
+    ranks = results["rank_test_score"]
+    assert ranks[complete].max() < ranks[~complete].min() and ranks[found.best_index] == 1
+    whole = path(model, X, sets, grid=[s for s in found.strengths], cv=5)
+    assert np.isfinite(whole.scores).all() and np.all(whole.n_folds == 5)
+
+
+def test_a_strength_that_is_better_on_few_folds_is_not_chosen():
+    scores = np.array([[0.5, 0.5, 0.6], [0.9, 0.8, np.nan], [0.6, 0.4, 0.65]])
+    found = Path([3.0, 2.0, 1.0], np.array([3.0, 2.0, 1.0]), scores, *[np.ones((3, 3))] * 3, [],
+                 np.array([3, 2, 3]))  # fmt: skip
+    assert found.best_strength == 1.0 and found.mean_scores[1] == pytest.approx(0.85)
+    assert list(found.as_results()["rank_test_score"]) == [2, 3, 1]
 
 
 def test_the_path_does_not_end_before_scores_change():
@@ -141,7 +173,7 @@ def test_the_path_does_not_end_before_scores_change():
     means = whole.scores.mean(axis=1)
     assert np.all(means[:2] == means[0]) and means.max() > means[0] + 0.1
     short = path(model, X, sets, grid=strengths, cv=3, patience=1)
-    assert short.scores.mean(axis=1).max() > means[0]
+    assert short.mean_scores[short.best_index] > means[0]
 
 
 def test_sequences_scored_by_spans():
@@ -149,7 +181,7 @@ def test_sequences_scored_by_spans():
     model = SequenceLabeler(alpha=alpha, random_state=0).fit(SEQUENCES, LABELS)
     wanted = path(SequenceLabeler(random_state=0), SEQUENCES, LABELS, grid=3, cv=2,
                   scoring="span_f1", patience=3)  # fmt: skip
-    assert np.array_equal(model.cv_results_["mean_test_score"], wanted.scores.mean(axis=1))
+    assert np.array_equal(model.cv_results_["mean_test_score"], wanted.mean_scores)
     assert 0.5 < wanted.scores.max() <= 1.0
 
 

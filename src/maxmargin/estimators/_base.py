@@ -191,6 +191,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
     _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
     _packed: Any = field(default=None, init=False)
+    # Limit on passes that climb a dual, in a search for alpha, where checks are few: see paths.py.
+    _most_passes: int | None = field(default=None, init=False)
     _auto_alpha: float = field(default=0.0, init=False)  # what alpha="auto" means in the last fit
 
     predict_proba = Missing()
@@ -346,17 +348,17 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> None:
         """Solve a problem, and call ``keep`` with the weights."""
+        if self._most_passes is not None and not problem.cost.smooth:  # L-BFGS needs many
+            settings = settings._replace(max_iter=min(self._most_passes, settings.max_iter))
         keep(self._solve(problem, settings, validate).weights)
         if self._keeps_packed and self._packed is None:
             self._packed = Packed(problem, settings, keep, self._auto_alpha)
 
-    def _fit_again(self, strength: Any, max_iter: int | None = None) -> bool:
+    def _fit_again(self, strength: Any) -> bool:
         """Fit the data of the last fit with another alpha, if they were kept: see paths.py."""
         if self._packed is None:
             return False
         problem, settings, keep, auto = self._packed
-        if max_iter is not None and not problem.cost.smooth:  # L-BFGS needs its first iterations
-            settings = settings._replace(max_iter=min(max_iter, settings.max_iter))
         alpha = Strength.of(strength).alpha_for(auto)
         self._solve_and_keep(problem.with_strength(alpha * problem.total_weight), settings, keep)
         return True
@@ -406,6 +408,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             "tol": settings.tol,
             "max_iter": settings.max_iter,
             "check_every": None if is_text(self.solver) else self.solver.check_every,
+            "sparing": self._most_passes is not None,
             "callbacks": settings.callbacks,
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,

@@ -37,6 +37,8 @@ _CHECK_GROWTH = 2.0
 # An estimate may be too small: after a check that was made too early because of it, the next one
 # comes after this growth.
 _GUESS_GROWTH = 1.05
+# Where checks are to be few: passes before the first one and between two, and the growth of passes.
+_SPARING_PASSES, _SPARING_GROWTH = 2.0, 4.0
 
 
 # Primal and dual value are sums over all examples, rounded in different ways, so at the optimum the
@@ -198,13 +200,13 @@ def _within(primal: float, dual: float, tol: float) -> bool:
     return bool(finite and primal - dual <= tol * abs(primal))
 
 
-def _passes_to_next(record: Check, tol: float) -> float:
+def _passes_to_next(record: Check, tol: float, growth: float) -> float:
     """Passes until the next check, from the result of this one.
 
     They grow with those done, unless the end is nearer: a relative gap that began at 1 and
     decreases at a constant rate reaches the tolerance after ``passes * log(tol) / log(gap)``.
     """
-    step = np.floor((_CHECK_GROWTH - 1.0) * record.passes)
+    step = np.floor((growth - 1.0) * record.passes)
     relative = record.gap / abs(record.primal) if record.primal else np.inf
     if 0.0 < tol < relative < 1.0:
         missing = np.log(relative / tol) / -np.log(relative) * record.passes
@@ -218,6 +220,7 @@ def run(
     tol: float,
     max_iter: int,
     check_every: int | None = None,
+    sparing: bool = False,
     callbacks: Sequence[Callable[[Check], Any]] = (),
     validate: Callable[[np.ndarray], float] | None = None,
     patience: int = 5,
@@ -236,6 +239,8 @@ def run(
     check_every : int, optional
         Passes between two checks; by default an increasing number (one with a validation), and a
         check whenever the estimated gap is small enough to stop.
+    sparing : bool
+        Fewer checks: none before the first pass, and at least two passes between two of them.
     callbacks : sequence of callables
         Called with every :class:`Check`; one that returns False stops the run.
     validate : callable, optional
@@ -247,7 +252,8 @@ def run(
     history: list[Check] = []
     n = stepper.problem.n_examples
     passes = stepper.oracle_calls / n  # of an earlier run, if there was one
-    next_check, last_check = passes + 1.0, passes
+    growth, apart = (_SPARING_GROWTH, _SPARING_PASSES) if sparing else (_CHECK_GROWTH, 1.0)
+    next_check, last_check = passes + (check_every or apart), passes
     status = None
 
     def check() -> str | None:
@@ -264,8 +270,8 @@ def run(
             **best.certificate(),
         )
         history.append(record)
-        step = check_every or (1.0 if validate else _passes_to_next(record, tol))
-        next_check = passes + step
+        step = 1.0 if validate else max(apart, _passes_to_next(record, tol, growth))
+        next_check = passes + (check_every or step)
         progress.update(record)
         goes_on = heard_by_all(callbacks, record)
         if best.failed:
@@ -280,7 +286,7 @@ def run(
 
     with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name, tol) as progress:
         try:
-            status = check()
+            status = None if sparing else check()
             while status is None:
                 # Checks come after whole numbers of steps that do not depend on the clock.
                 goal = math.ceil(min(next_check, max_iter) * n - 1e-6)
@@ -291,7 +297,7 @@ def run(
                 likely = (
                     check_every is None
                     and stepper.between_rounds
-                    and passes >= max(last_check + 1.0, _GUESS_GROWTH * last_check)
+                    and passes >= max(last_check + apart, _GUESS_GROWTH * last_check)
                     and stepper.estimate() <= tol * abs(best.seen.lowest_primal)
                 )
                 if guard.requested:
