@@ -149,7 +149,10 @@ def test_folds_are_left_out_where_a_strength_is_worse_on_all_before():
         assert ((lost > 0).all(axis=1) & (lost.mean(axis=1) > error)).any()
     results = found.as_results()
     assert np.array_equal(results["n_folds"], found.n_folds)
-    assert np.isfinite(results["mean_test_score"]).all() and np.isfinite(results["std_test_score"]).all()
+    assert (
+        np.isfinite(results["mean_test_score"]).all()
+        and np.isfinite(results["std_test_score"]).all()
+    )
     ranks = results["rank_test_score"]
     assert ranks[complete].max() < ranks[~complete].min() and ranks[found.best_index] == 1
     whole = path(model, X, sets, grid=[s for s in found.strengths], cv=5)

@@ -28,8 +28,8 @@ __all__ = ["Path", "path"]
 
 # A mean score is better if it rises by this share of its standard error over the folds.
 _NOTICEABLE = 0.25
-# The most passes of a fit of a search that climbs a dual. Without a limit, most of the time is spent
-# on strengths that are too weak. A limit of 4 changed what was chosen for noisy labels, for the
+# The most passes of a fit of a search that climbs a dual. Without a limit, most of the time goes
+# into strengths that are too weak. A limit of 4 changed what was chosen for noisy labels, for the
 # worse.
 _MOST_PASSES = 10
 
