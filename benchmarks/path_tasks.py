@@ -1,4 +1,4 @@
-"""Data and estimators on which the choice of alpha is measured: a part for training, one for tests."""
+"""Data and estimators on which the choice of alpha is measured, with a part for tests."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from maxmargin import (
     path,
     save,
 )
+from maxmargin.estimators._base import Limits
 from maxmargin.paths import Path
 
 rng = np.random.default_rng(0)
@@ -134,29 +135,37 @@ def test_a_search_computes_the_points_around_the_best():
 
 
 def test_folds_are_left_out_where_a_strength_is_worse_on_all_before():
-    sets = np.column_stack([Y == "a", Y == "b"]).astype(int)
-    model = MultiLabelClassifier(random_state=0)
-    found = path(model, X, sets, grid=np.geomspace(50, 5e-4, 12), cv=5, patience=1)
-    assert set(found.n_folds) == {3, 5}
-    for row, gaps, n in zip(found.scores, found.relative_gaps, found.n_folds, strict=True):
-        assert np.isfinite(row[:n]).all() and np.isfinite(gaps[:n]).all()
-        assert np.isnan(row[n:]).all() and np.isnan(gaps[n:]).all()
-    complete = found.n_folds == 5
-    assert found.mean_scores[complete].max() == found.mean_scores[found.best_index]
-    for row in found.scores[~complete, :3]:  # some complete one is better on every fold
-        lost = found.scores[complete, :3] - row
-        error = lost.std(axis=1, ddof=1) / np.sqrt(3)
-        assert ((lost > 0).all(axis=1) & (lost.mean(axis=1) > error)).any()
+    grid = np.geomspace(10.0, 0.01, 16)
+
+    def scoring(model, X, y):  # highest at the sixth strength, whatever the fold
+        return -abs(np.log(model.alpha_ / grid[5])) + 1e-3 * X[0, 0]
+
+    model = MulticlassClassifier(random_state=0)
+    found = path(model, X, Y, grid=grid, cv=5, scoring=scoring, patience=3)
+    assert found.strengths == [grid[k] for k in (2, 4, 5, 6, 8, 10)] and len(found.skipped) == 10
+    assert list(found.n_folds) == [5, 5, 5, 5, 3, 3] and found.best_strength == grid[5]
+    for values in (found.scores, found.relative_gaps, found.n_iter, found.seconds):
+        assert np.isfinite(values[:4]).all() and np.isfinite(values[4:, :3]).all()
+        assert np.isnan(values[4:, 3:]).all()
+    assert np.allclose(found.alphas, found.strengths)
     results = found.as_results()
     assert np.array_equal(results["n_folds"], found.n_folds)
-    assert (
-        np.isfinite(results["mean_test_score"]).all()
-        and np.isfinite(results["std_test_score"]).all()
-    )
-    ranks = results["rank_test_score"]
-    assert ranks[complete].max() < ranks[~complete].min() and ranks[found.best_index] == 1
-    whole = path(model, X, sets, grid=[s for s in found.strengths], cv=5)
+    assert np.isfinite(results["mean_test_score"] + results["std_test_score"]).all()
+    assert np.isfinite(results["max_relative_gap"]).all()
+    assert results["rank_test_score"][2] == 1 and set(results["rank_test_score"][4:]) == {5, 6}
+    whole = path(model, X, Y, grid=grid, cv=5, scoring=scoring)
     assert np.isfinite(whole.scores).all() and np.all(whole.n_folds == 5)
+
+
+def test_few_checks_have_the_certificate_of_their_end():
+    """A fit of a search evaluates primal and dual where it ends; the values are true ones."""
+    model = MulticlassClassifier(alpha=0.01, tol=0.1, random_state=0)
+    model._limits = Limits(10, 4.0)
+    model.fit(X, Y)
+    assert model.history_[0].passes >= 4 and len(model.history_) <= 3
+    exact = MulticlassClassifier(alpha=0.01, tol=1e-6, max_iter=5000).fit(X, Y)
+    assert model.dual_ <= exact.primal_ and exact.dual_ <= model.primal_
+    assert model.gap_ == model.primal_ - model.dual_ and model.n_iter_ <= 10
 
 
 def test_a_strength_that_is_better_on_few_folds_is_not_chosen():

@@ -22,6 +22,7 @@ from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
 from ._validation import check_integer, is_integer
+from .estimators._base import Limits
 from .strengths import strengths_of
 
 __all__ = ["Path", "path"]
@@ -32,6 +33,8 @@ _NOTICEABLE = 0.25
 # into strengths that are too weak. A limit of 4 changed what was chosen for noisy labels, for the
 # worse.
 _MOST_PASSES = 10
+# Passes before the first check of a fit, at least.
+_FEW_PASSES = 2
 
 
 class Path(NamedTuple):
@@ -122,19 +125,24 @@ class _Fold:
         self._params = _check_method_params(X, params, train)
         self._score = score
         self._best_dual: Any = None
+        self._n_iter = 0
         model._keeps_packed = True
 
-    def limit_passes(self) -> None:
-        """Fits of margins end after a number of passes, and have few checks."""
-        self._model._most_passes = _MOST_PASSES
+    def limit_passes(self, near: bool) -> None:
+        """The next fit of margins ends after a number of passes, and has few checks: the first one
+        after as many passes as the last fit took, or from a near dual solution half of these."""
+        first = self._n_iter // 2 if near else self._n_iter
+        first = min(max(first, _FEW_PASSES), _MOST_PASSES)
+        self._model._limits = Limits(_MOST_PASSES, float(first))
 
     def keep_dual(self) -> None:
-        """Remember the dual solution of the last fit."""
-        self._best_dual = copy.deepcopy(self._model._dual)
+        """Remember the dual solution of the last fit, and its passes."""
+        self._best_dual = copy.deepcopy(self._model._dual), self._n_iter
 
     def restore_dual(self) -> None:
         """Start the next fit from the dual solution that is remembered."""
-        self._model._dual = copy.deepcopy(self._best_dual)
+        dual, self._n_iter = self._best_dual
+        self._model._dual = copy.deepcopy(dual)
 
     def fit(self, strength: Any) -> _Fit:
         """Fit from the last dual solution, with data that the first fit has packed."""
@@ -144,6 +152,7 @@ class _Fold:
             if not model._fit_again(strength):
                 model.set_params(alpha=strength).fit(*self._train, **self._params)
             score = float(self._score(model, *self._test))
+        self._n_iter = model.n_iter_
         gap = model.gap_ / abs(model.primal_) if model.primal_ else 0.0
         return _Fit(model.alpha_, score, gap, model.n_iter_, time.perf_counter() - began)
 
@@ -174,12 +183,12 @@ def path(
         Search the strength with the best mean score, by few fits: some strengths that are far apart
         first, from strong to weak, until the score is a standard error below the best one, or
         ``patience`` strengths (at least two fits) did not raise it by a quarter of that; then those
-        around the best, in half the distance each time, unless all scores there are within a
-        standard error. This is done with half of the folds, at least two. The other folds follow
-        at the strength that is best on these, and at every other one that is not worse than it on
-        all of them, or whose mean score is within a standard error of the differences. Fits of
-        margins end after ten passes at the latest, and their gaps say how far they are. By default
-        all strengths are computed with all folds, each to ``tol``.
+        around the best, in half the distance each time (at last only on the side with the higher
+        scores), unless all scores there are within a standard error. At each strength half of the
+        folds, at least two, are computed first; if it is worse than the best one so far on all of
+        these, and by more than a standard error of the differences on average, the other folds are
+        left out. Fits of margins end after ten passes at the latest, and their gaps say how far
+        they are. By default all strengths are computed with all folds, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
@@ -218,58 +227,70 @@ def path(
 
 
 class _Walk:
-    """The points of a path that are computed: first some of the folds at a strength, then all."""
+    """The points of a path that are computed, one strength at a time."""
 
     def __init__(self, strengths: list, folds: list[_Fold], run: Parallel):
         self._strengths = strengths
         self._folds = folds
         self._run = run
         self._fits: dict[int, list[_Fit]] = {}  # of the first folds
+        self._scores: dict[int, np.ndarray] = {}
 
-    def compute(self, index: int, until: int | None = None) -> np.ndarray:
-        """Fit the folds that are missing at a strength, from their last dual solutions; returns
-        all scores there."""
+    def compute(self, index: int, until: int | None = None) -> None:
+        """Fit the folds that are missing at a strength, from their last dual solutions."""
         strength, known = self._strengths[index], self._fits.setdefault(index, [])
         missing = self._folds[len(known) : until]
         known += self._run(delayed(fold.fit)(strength) for fold in missing)
-        return self._scores(index)
+        self._scores[index] = np.array([fit.score for fit in known])
 
     def search(self, patience: int) -> None:
-        """Compute points that are far apart, then those around the best one, on half of the folds;
-        then the other folds where they may change the choice."""
-        for fold in self._folds:
-            fold.limit_passes()
-        few = max(2, math.ceil(len(self._folds) / 2))
-        self._scan(patience, few)
-        best = self._best()
-        self.compute(best)
-        for index in sorted(self._fits, key=self._mean, reverse=True):
-            if not self._is_worse(index, best):
-                self.compute(index)
-                best = max(best, index, key=self._mean)
-
-    def _scan(self, patience: int, few: int) -> None:
+        """Compute points that are far apart, then those around the best one."""
         n = len(self._strengths)
         stride = 1
         while (2 * stride) ** 2 <= n:
             stride *= 2
         progress = _Progress(max(2, math.ceil(patience / stride)))
         for index in range(stride // 2, n, stride):
-            over = progress.is_over(self.compute(index, few))
-            if self._best() == index:
-                self._keep_duals()
-            if over:
+            for fold in self._folds:
+                fold.limit_passes(near=False)
+            self._race(index)
+            if progress.is_over(self._scores[index]):
                 break
         while stride > 1 and not self._is_flat(stride):
             stride //= 2
-            centre = self._best()
-            for index in (centre - stride, centre + stride):
+            for index in self._around(self._best(), stride):
                 if 0 <= index < n and index not in self._fits:
                     for fold in self._folds:
                         fold.restore_dual()
-                    self.compute(index, few)
-                    if self._best() == index:
-                        self._keep_duals()
+                        fold.limit_passes(near=True)
+                    self._race(index)
+
+    def _around(self, centre: int, stride: int) -> list[int]:
+        """Neighbours of a point; at last only the one on the side where scores are higher."""
+        sides = [centre - stride, centre + stride]
+        beyond = [centre - 2 * stride, centre + 2 * stride]
+        if stride > 1 or not all(index in self._scores for index in beyond):
+            return sides
+        return [sides[int(np.argmax([self._scores[index].mean() for index in beyond]))]]
+
+    def _race(self, index: int) -> None:
+        """Compute some of the folds at a strength, and the others unless it is worse than the best
+        one on all of them; then its scores on the others are taken to be worse by the mean."""
+        if not self._fits:
+            self.compute(index)
+        else:
+            best = self._scores[self._best()]
+            few = max(2, math.ceil(len(self._folds) / 2))
+            self.compute(index, few)
+            lost = best[:few] - self._scores[index]
+            if lost.min() > 0.0 and lost.mean() > _standard_error(lost, 1):
+                supposed = best[few:] - lost.mean()
+                self._scores[index] = np.concatenate([self._scores[index], supposed])
+                return
+            self.compute(index)
+        if self._best() == index:
+            for fold in self._folds:
+                fold.keep_dual()
 
     def result(self) -> Path:
         """What was computed, from strong to weak."""
@@ -284,33 +305,17 @@ class _Walk:
         alphas = np.nanmean(alphas, axis=1)
         return Path(strengths, alphas, scores, gaps, n_iter, seconds, skipped, n_folds)
 
-    def _scores(self, index: int) -> np.ndarray:
-        return np.array([fit.score for fit in self._fits[index]])
-
-    def _mean(self, index: int) -> float:
-        return round(float(self._scores(index).mean()), 12)  # equal but for rounding
-
     def _best(self) -> int:
-        return max(sorted(self._fits), key=self._mean)
-
-    def _is_worse(self, index: int, best: int) -> bool:
-        """Whether a score is below the best one on all folds computed, and by more than a standard
-        error of the differences on average."""
-        scores = self._scores(index)
-        lost = self._scores(best)[: len(scores)] - scores
-        return bool(lost.min() > 0.0 and lost.mean() > _standard_error(lost, 1))
+        means = {index: round(float(self._scores[index].mean()), 12) for index in self._scores}
+        return max(sorted(means), key=means.__getitem__)  # of those equal but for rounding
 
     def _is_flat(self, stride: int) -> bool:
         """Whether the neighbours of the best point are within a standard error of its score."""
         best = self._best()
-        scores = self._scores(best)
+        scores = self._scores[best]
         least = scores.mean() - _standard_error(scores)
         around = [k for k in (best - stride, best + stride) if 0 <= k < len(self._strengths)]
-        return all(k in self._fits and self._scores(k).mean() >= least for k in around)
-
-    def _keep_duals(self) -> None:
-        for fold in self._folds:
-            fold.keep_dual()
+        return all(k in self._fits and self._scores[k].mean() >= least for k in around)
 
 
 class _Progress:

@@ -77,6 +77,13 @@ class Settings(NamedTuple):
     verbose: int
 
 
+class Limits(NamedTuple):
+    """Of a fit in a search for alpha."""
+
+    passes: int  # that climb a dual
+    first_check: float  # passes before it
+
+
 class Packed(NamedTuple):
     """A problem, how it is solved, and what is done with its weights."""
 
@@ -191,8 +198,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
     _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
     _packed: Any = field(default=None, init=False)
-    # Limit on passes that climb a dual, in a search for alpha, where checks are few: see paths.py.
-    _most_passes: int | None = field(default=None, init=False)
+    _limits: Any = field(default=None, init=False)  # of a fit in a search for alpha: see paths.py
     _auto_alpha: float = field(default=0.0, init=False)  # what alpha="auto" means in the last fit
 
     predict_proba = Missing()
@@ -348,8 +354,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         validate: Callable[[np.ndarray], float] | None = None,
     ) -> None:
         """Solve a problem, and call ``keep`` with the weights."""
-        if self._most_passes is not None and not problem.cost.smooth:  # L-BFGS needs many
-            settings = settings._replace(max_iter=min(self._most_passes, settings.max_iter))
+        if self._limits is not None and not problem.cost.smooth:  # L-BFGS needs many
+            settings = settings._replace(max_iter=min(self._limits.passes, settings.max_iter))
         keep(self._solve(problem, settings, validate).weights)
         if self._keeps_packed and self._packed is None:
             self._packed = Packed(problem, settings, keep, self._auto_alpha)
@@ -408,7 +414,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             "tol": settings.tol,
             "max_iter": settings.max_iter,
             "check_every": None if is_text(self.solver) else self.solver.check_every,
-            "sparing": self._most_passes is not None,
+            "first_check": 0.0 if self._limits is None else self._limits.first_check,
             "callbacks": settings.callbacks,
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,

@@ -37,7 +37,7 @@ _CHECK_GROWTH = 2.0
 # An estimate may be too small: after a check that was made too early because of it, the next one
 # comes after this growth.
 _GUESS_GROWTH = 1.05
-# Where checks are to be few: passes before the first one and between two, and the growth of passes.
+# Where checks are to be few: passes between two of them at least, and the growth of passes.
 _SPARING_PASSES, _SPARING_GROWTH = 2.0, 4.0
 
 
@@ -220,7 +220,7 @@ def run(
     tol: float,
     max_iter: int,
     check_every: int | None = None,
-    sparing: bool = False,
+    first_check: float = 0.0,
     callbacks: Sequence[Callable[[Check], Any]] = (),
     validate: Callable[[np.ndarray], float] | None = None,
     patience: int = 5,
@@ -239,8 +239,8 @@ def run(
     check_every : int, optional
         Passes between two checks; by default an increasing number (one with a validation), and a
         check whenever the estimated gap is small enough to stop.
-    sparing : bool
-        Fewer checks: none before the first pass, and at least two passes between two of them.
+    first_check : float
+        Passes before the first check. If there are any, later checks are fewer, too.
     callbacks : sequence of callables
         Called with every :class:`Check`; one that returns False stops the run.
     validate : callable, optional
@@ -252,8 +252,9 @@ def run(
     history: list[Check] = []
     n = stepper.problem.n_examples
     passes = stepper.oracle_calls / n  # of an earlier run, if there was one
-    growth, apart = (_SPARING_GROWTH, _SPARING_PASSES) if sparing else (_CHECK_GROWTH, 1.0)
-    next_check, last_check = passes + (check_every or apart), passes
+    growth, apart = (_SPARING_GROWTH, _SPARING_PASSES) if first_check else (_CHECK_GROWTH, 1.0)
+    next_check = passes + first_check
+    last_check = next_check - apart
     status = None
 
     def check() -> str | None:
@@ -286,7 +287,7 @@ def run(
 
     with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name, tol) as progress:
         try:
-            status = None if sparing else check()
+            status = None if first_check else check()
             while status is None:
                 # Checks come after whole numbers of steps that do not depend on the clock.
                 goal = math.ceil(min(next_check, max_iter) * n - 1e-6)
@@ -305,10 +306,8 @@ def run(
                         check()
                     status = INTERRUPTED
                 elif at_end or likely or stepper.stalled or stepper.oracle_calls >= goal:
-                    if (
-                        at_end or likely
-                    ):  # a check at weights with rounding errors would be repeated
-                        stepper.refresh()
+                    if at_end or likely or first_check:
+                        stepper.refresh()  # a check at weights with rounding errors is repeated
                     status = check()
                     if status is None and (at_end or stepper.stalled):
                         status = STALLED if stepper.stalled else MAX_ITER
