@@ -14,6 +14,7 @@ NAMES = (
     "satimage",
     "ocr_error",
     "bcfw_pass",
+    "passes",
     "max_min_chain",
     "max_min_fits",
     "crf",

@@ -22,6 +22,7 @@ NAMES = (
     "buffy",
     "warps",
     "hidden_letters",
+    "sub_states",
 )
 
 

@@ -33,7 +33,7 @@ TITLE = "Hidden letters (OCR)"
 ABOUT = """
 Handwritten words, one fold of ten for training (about 690 words), the next but one for testing, the
 one between to choose alpha. Each letter of the training words is hidden with the probability given;
-test words are whole.
+test words are whole. Fold 0 trains, letters are hidden with seed 0.
 
 - *latent*: `SequenceLabeler`: hidden letters (None) are variables of the model;
 - *runs*: the known letters alone, each run of neighbours a sequence of its own;

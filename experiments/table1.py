@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from . import protocol
-from .rows import BY_NAME, EQUAL_FREQUENCY, ROWS, WITH_QUADRATIC, Row
+from .rows import BY_NAME, OTHER_BINS, ROWS, WITH_QUADRATIC, Row
 from .store import RESULTS, append_cell, read_cells
 from .summary import write_tables
 
@@ -55,7 +55,7 @@ def main(words: list[str] | None = None) -> None:
         names = chosen.rows or [row.name for row in ROWS]
         for name in names:
             fill_row(BY_NAME[name], chosen, path, deadline)
-    print(write_tables(read_cells(path), chosen.folder / "table1.md", ROWS, EQUAL_FREQUENCY))
+    print(write_tables(read_cells(path), chosen.folder / "table1.md", ROWS, OTHER_BINS))
 
 
 def fill_row(row: Row, chosen: argparse.Namespace, path: Path, deadline: float) -> None:

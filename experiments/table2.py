@@ -108,6 +108,7 @@ def table(runs: list[dict], names: list[str], counts: tuple[int, ...]) -> str:
                 loss, error = mean_and_error([r["test"] for r in own])
                 oracle = mean(r["oracle_error"] for r in own)
                 gap = mean((r["primal"] - r["dual"]) / r["primal"] for r in own)
-                cells.append(f"{loss:.3f} ± {error:.3f} / {oracle:.2g} / {100 * gap:.1f} %")
+                spread = f" ± {error:.3f}" if len(own) > 1 else ""
+                cells.append(f"{loss:.3f}{spread} / {oracle:.2g} / {100 * gap:.1f} %")
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)

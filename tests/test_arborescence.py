@@ -283,3 +283,16 @@ def test_moves_lead_from_every_tree_to_every_other(single_root):
                     reached.add(tuple(other))
                     left.append(other)
         assert len(reached) == len(trees)
+
+
+@pytest.mark.parametrize("careful", [False, True])
+def test_a_single_root_is_kept_whatever_the_scores(careful):
+    """Trees with two roots are impossible, also where their scores are larger by any number."""
+    random = np.random.RandomState(0)
+    for scale in (1.0, 1e4, 1e5, 1e9):
+        table = scale * random.randn(4, 5)
+        table[:, 0] = scale * np.array([50.0, 50.0, 1.0, 2.0])  # two words want the root
+        mu, log_z = marginals_of(table, True, careful)
+        assert np.isfinite(log_z)
+        assert mu[:, 0].sum() == pytest.approx(1.0, abs=1e-9)
+        assert mu.sum(axis=1) == pytest.approx(np.ones(4), abs=1e-9)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from marks import more
-from maxmargin import MulticlassClassifier
+from maxmargin import Latent, LatentPredictor, MulticlassClassifier, SharedPairs, Subset
 from maxmargin.certificates import summary
 
 CHANCES = [0.3, 0.3, 0.4]
@@ -56,3 +59,25 @@ def test_both_are_right_with_a_majority():
     for surrogate in ("max-margin", "max-min"):
         _, found = scores(surrogate, 0.01, [0.2, 0.2, 0.6])
         assert found.argmax() == 2 and found[2] - found[0] > 0.9
+
+
+def test_an_optimum_at_zero_is_named_with_its_remedy():
+    X, y = np.ones((10, 1)), np.repeat([0, 1, 2], [4, 3, 3])
+    model = MulticlassClassifier(fit_intercept=False, random_state=0)
+    with pytest.warns(ConvergenceWarning, match='all zero.*surrogate="max-min"'):
+        model.fit(X, y)
+    assert model.status_ == "converged" and not model.coef_.any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert model.set_params(surrogate="max-min").fit(X, y).predict(X[:1])[0] == 0
+
+
+def test_latent_variables_do_not_help_against_it():
+    structure = Subset(4, 2)
+    y = list(structure.enumerate())
+    X = np.ones((len(y), 6), int)
+    for trainer in ("lssvm", "all"):
+        model = LatentPredictor(Latent(structure, SharedPairs()), trainer, random_state=0)
+        with pytest.warns(ConvergenceWarning, match='all zero.*trainer="random"'):
+            model.fit(X, y)
+        assert model.status_ == "converged" and not model.coef_.any()

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -22,6 +23,7 @@ from maxmargin import (
     MultiLabelClassifier,
     Partitioned,
     SequenceLabeler,
+    StateFeatures,
     TreeParser,
     datasets_made,
     distributed,
@@ -385,6 +387,21 @@ def test_more_shards_continue_the_dual(tmp_path):
     assert model.history_[0].dual > 0.0 == fresh.history_[0].dual
 
 
+def test_shards_of_a_fit_are_not_forgotten(tmp_path):
+    """More shards are added to those of ``fit``, also after a fit with a dual point of others."""
+    rng = np.random.RandomState(1)
+    for k in range(3):
+        tagged = [[(w, "XY"[rng.rand() < 0.3]) for w in ("a", "b")[: k + 1]] for _ in range(8)]
+        write_conll(tmp_path / f"{k}.conll", tagged)
+    paths = [tmp_path / f"{k}.conll" for k in range(3)]
+    new = partial(SequenceLabeler, random_state=0, tol=1e-3)
+    whole = distributed.fit(new(), Shards(paths, "sequence"), engine="disk")
+    for warm in (False, True):
+        model = distributed.fit(new(warm_start=warm), Shards(paths[:2], "sequence"), engine="disk")
+        distributed.partial_fit(model, Shards(paths[2:], "sequence"))
+        assert_brackets(model, whole)
+
+
 def test_bad_shards(tmp_path):
     with pytest.raises(FileError, match="no file matches"):
         Shards(str(tmp_path / "*.conll"), "sequence")
@@ -403,7 +420,8 @@ def test_bad_shards(tmp_path):
     [
         ({"early_stopping": True}, "early_stopping=True is not available"),
         ({"class_weight": "balanced"}, "class_weight='balanced' needs"),
-        ({"feature_min_count": 2}, "feature_min_count=2 counts all positions: use 1"),
+        ({"state_features": StateFeatures(min_count=2)}, "min_count=2 counts all positions: use 1"),
+        ({"state_features": "seen"}, "state_features='seen' looks at all positions: use 'all'"),
     ],
 )
 def test_parameters_that_need_all_data(tmp_path, params, message):

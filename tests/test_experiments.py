@@ -8,6 +8,8 @@ from experiments import buffy, noise, protocol, saddle, summary, table1
 from experiments.rows import BY_NAME, ROWS, Examples, equal_width
 from experiments.store import read_cells
 
+import maxmargin as mm
+
 
 def test_quick_run_of_a_small_row_fills_the_table_and_is_not_repeated(tmp_path, capsys):
     words = ["--quick", "--rows", "iris", "--features", "columns", "--methods", "M3N", "M4N"]
@@ -60,7 +62,7 @@ def test_crf_predicts_the_least_expected_loss():
             return np.array([[0.4, 0.3, 0.3]])  # the first class is likeliest, the second cheapest
 
     part = Examples(np.zeros((1, 1)), np.array([1]), 3)
-    assert protocol.mean_loss(BY_NAME["auto"], "CRF", Model(), part) == 0.0
+    assert protocol.mean_loss(BY_NAME["auto"], False, Model(), part) == 0.0
 
 
 def test_equal_width_bins_cover_the_range():
@@ -140,6 +142,44 @@ def test_the_grid_of_the_authors_scripts():
     assert len(strengths) == 9 and strengths[-1] == pytest.approx(8.6e-5, rel=5e-3)
     assert len(protocol.exponents_of(BY_NAME["glass (ranking)"], "authors")) == 4
     assert protocol.authors_settings(row, "CRF", "authors")["max_iter"] == 101
+    words = [2.0**-k for k in protocol.exponents_of(BY_NAME["ocr"], "scripts")]
+    assert words == pytest.approx([0.0156, 0.0055, 0.002, 0.0007, 0.00024], rel=0.03)
+    ranking = BY_NAME["glass (ranking)"]
+    assert protocol.authors_settings(ranking, "M4N", "scripts") == {"max_iter": 51}
+
+
+def test_fixed_steps_return_their_average_whatever_its_objective():
+    """At a weak alpha and after one pass, zero weights have a lower objective."""
+    random = np.random.RandomState(0)
+    X, y = random.randn(30, 4), random.randint(3, size=30)
+    for kind, is_zero in ((mm.BlockFrankWolfe, True), (protocol.FixedSteps, False)):
+        steps = kind(exact_blocks=False, line_search=False, step_average=1.0)
+        solver = mm.Checked(steps, every=1)
+        model = mm.MulticlassClassifier(
+            alpha=1e-5, solver=solver, tol=0.0, max_iter=1, random_state=0
+        ).fit(X, y)
+        assert model.coef_.any() != is_zero
+        assert (model.primal_ > 1.0) != is_zero and model.gap_ > 0.0
+
+
+def test_scripts_map_all_examples_before_they_are_split():
+    random = np.random.RandomState(0)
+    examples = Examples(random.randn(50, 3), random.randint(2, size=50), 2)
+    data = protocol.make_split(BY_NAME["iris"], examples, 0, "scripts")
+    rows = np.concatenate([data.train.X, data.validation.X, data.test.X])
+    assert rows.shape == (50, 50)
+    np.testing.assert_allclose(rows.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(rows.std(axis=0), 1.0)
+
+
+def test_one_strength_for_all_splits_in_the_table_of_the_scripts():
+    tests = ((0.1, 0.3), (0.5, 0.2))
+    cells = [
+        protocol.Cell("iris", "scripts", "M3N", split, 1.5, own[0], 0.0, 1.0, own, own)
+        for split, own in enumerate(tests)
+    ]
+    (line,) = summary.table(cells, [BY_NAME["iris"]], ("scripts",)).splitlines()[2:]
+    assert "| 2 | 30.00 ± 20.00% (3.33)" in line and line.endswith("25.00 ± 5.00% (3.33) * |")
 
 
 def test_pairs_of_warped_frames_keep_their_truth():

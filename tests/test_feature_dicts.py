@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction import DictVectorizer
 
-from maxmargin import SequenceLabeler
+from maxmargin import SequenceLabeler, StateFeatures
 from maxmargin.features import sequences
 from maxmargin.features.dicts import as_dict, columns_of
 from maxmargin.features.sequences import learn_sequences, open_sequences
@@ -180,16 +180,16 @@ def test_unknown_features_leave_nothing_behind():
 def test_rare_features_are_left_out():
     X = [[{"w": "a", "n": 2.0}, {"w": "b", "rare": 3.0}], [["w:a", "n"], ["only"], ["w:b"]]]
     y = [["x", "y"], ["x", "y", "y"]]
-    model = SequenceLabeler(feature_min_count=2, random_state=0).fit(X, y)
+    model = SequenceLabeler(state_features=StateFeatures(min_count=2), random_state=0).fit(X, y)
     assert model.vectorizer_.feature_names_ == ["w:a", "n", "w:b"]
     matrices = [np.array([[1.0, 2, 0], [0, 0, 1]]), np.array([[1.0, 1, 0], [0, 0, 0], [0, 0, 1]])]
     by_matrix = SequenceLabeler(random_state=0).fit(matrices, y)
     assert model.alpha_ == by_matrix.alpha_ and np.allclose(model.coef_, by_matrix.coef_)
     found = model.decision_function([[["w:b", "rare"], ["w:a"]]])[0]
     assert np.allclose(found, by_matrix.decision_function([[[0.0, 0, 1], [1, 0, 0]]])[0])
-    with pytest.raises(ValueError, match="feature_min_count=2 is for feature dicts"):
-        SequenceLabeler(feature_min_count=2).fit(matrices, y)
+    with pytest.raises(ValueError, match=r"StateFeatures\(min_count=2\) is for feature dicts"):
+        SequenceLabeler(state_features=StateFeatures(min_count=2)).fit(matrices, y)
     with pytest.raises(ValueError, match="no feature of X is at 9 positions or more"):
-        SequenceLabeler(feature_min_count=9).fit(X, y)
-    with pytest.raises(ValueError, match="feature_min_count must be"):
-        SequenceLabeler(feature_min_count=0).fit(X, y)
+        SequenceLabeler(state_features=StateFeatures(min_count=9)).fit(X, y)
+    with pytest.raises(ValueError, match="min_count must be"):
+        SequenceLabeler(state_features=StateFeatures(min_count=0)).fit(X, y)

@@ -555,7 +555,7 @@ def test_bad_data(latent, inputs, outputs, message):
         ({"greedy": "no"}, "greedy must be True or False"),
         ({"inference": "best"}, "inference must be one of"),
         ({"n_restarts": 0}, "n_restarts must be an integer >= 1"),
-        ({"trainer": "all", "solver": "subgradient"}, "is for trainer='random'"),
+        ({"trainer": "all", "solver": "subgradient"}, "needs random structures .trainer='random'"),
         ({"n_explanations": 0}, "n_explanations must be an integer >= 1"),
         ({"trainer": "all", "n_explanations": 3}, "n_explanations is for trainer='random'"),
     ],

@@ -165,14 +165,13 @@ def test_starts_of_hidden_labels_do_not_share_a_dual_state():
     assert model.objective_ <= first * 1.01
 
 
-@pytest.mark.parametrize("steps", ["plain", "pairwise"])
-def test_without_inertia_acceleration_is_the_solver_itself(steps):
+@pytest.mark.parametrize(
+    "solver", [BlockFrankWolfe(), BlockFrankWolfe(steps="pairwise"), Flow()], ids=repr
+)
+def test_without_inertia_acceleration_is_the_solver_itself(solver):
     plain, accelerated = (
-        labeler(solver, tol=0.0, max_iter=20).fit(SEQUENCES, LABELS)
-        for solver in (
-            BlockFrankWolfe(steps=steps),
-            Accelerated(BlockFrankWolfe(steps=steps), inertia=0.0),
-        )
+        labeler(each, tol=0.0, max_iter=20).fit(SEQUENCES, LABELS)
+        for each in (solver, Accelerated(solver, inertia=0.0))
     )
     assert plain.coef_.tobytes() == accelerated.coef_.tobytes()
     assert (plain.primal_, plain.dual_) == (accelerated.primal_, accelerated.dual_)
@@ -186,6 +185,7 @@ def test_soft_agreement_without_inertia_too():
         ).fit(X, labels)
         for solver in (SoftAgreement(), Accelerated(SoftAgreement(), inertia=0.0))
     )
+    assert one.coef_.tobytes() == other.coef_.tobytes()
     assert (one.primal_, one.dual_) == (other.primal_, other.dual_)
 
 

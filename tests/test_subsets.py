@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import comb
 
 import cvxpy as cp
 import numpy as np
@@ -18,6 +19,7 @@ from maxmargin._kernels import protocol as generic
 from maxmargin._kernels.jit import compiled
 from maxmargin._kernels.subsets import (
     best_subset,
+    marginals_of_subsets,
     project_hypersimplex,
     subset_marginals,
 )
@@ -103,6 +105,24 @@ def test_large_scores_do_not_overflow():
     value = subset_marginals(np.array([900.0, 899.0, -900.0, 0.0]), 2, np.empty(100), mu)
     assert value == pytest.approx(1799.0, rel=1e-15)
     np.testing.assert_allclose(mu, [1.0, 1.0, 0.0, 0.0], atol=1e-300)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e8, 1e13, 1e40])
+def test_marginals_of_large_scores_are_feasible(scale):
+    """Their sum times a score is part of the dual: it must not have the error of a logarithm."""
+    random = np.random.RandomState(3)
+    for _ in range(50):
+        v = random.randint(2, 9)
+        s = random.randint(1, v)
+        scores = scale * random.choice([-1.0, 0.3, 1.0], v)
+        scores += scale * random.randn() + random.choice([0.0, 1.0, 30.0], v)  # near ties
+        mu = np.empty(v)
+        value = subset_marginals(scores, s, np.empty(200), mu)
+        assert abs(mu.sum() - s) <= v * np.finfo(float).eps
+        assert mu.min() >= 0.0 and mu.max() <= 1.0
+        # The entropy is their difference: up to rounding, it is not above that of all subsets.
+        rounding = 8 * v * np.finfo(float).eps * np.abs(scores).max()
+        assert -rounding <= value - scores @ mu <= np.log(comb(v, s)) + rounding
 
 
 def test_projection_onto_the_hypersimplex():
@@ -240,3 +260,28 @@ def test_other_bad_input():
         model.predict(X, 1.5)
     with pytest.raises(ValueError, match="X has 2 features, but SubsetSelector was fitted with 3"):
         model.predict([x[:, :2] for x in X], 1)
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_marginals_of_large_scores_leave_no_false_bound(seed):
+    """Scores of 1e8 have rounding errors of 1e-8, and so have exponents: marginals that do not sum
+    to the size of the subset are no dual point, and their bound was above the optimum."""
+    random = np.random.RandomState(seed)
+    X = [random.randn(v, 3) for v in (4, 5, 6, 5)]
+    y = [[0, 1], [1, 3], [2, 4], [0, 4]]
+    for alpha in (1e-4, 1e-2):
+        exact = SubsetSelector("crf", alpha=alpha, tol=1e-9, max_iter=300).fit(X, y)
+        for scale in 10.0 ** np.linspace(8.0, 9.5, 9):
+            model = SubsetSelector("crf", alpha=alpha * scale**2, tol=0.0, max_iter=3)
+            model.fit([x * scale for x in X], y)  # the same problem: weights are smaller
+            assert model.status_ == "max_iter"
+            assert model.dual_ <= exact.primal_ <= model.primal_ * (1.0 + 1e-9)
+
+
+def test_marginals_sum_to_the_size_whatever_the_scores():
+    random = np.random.RandomState(0)
+    for scale in (1.0, 1e5, 1e10, 1e15):
+        scores, mu = scale * random.randn(40), np.empty(40)
+        marginals_of_subsets(scores, np.array([0, 40]), np.array([7]), mu)
+        assert mu.sum() == pytest.approx(7.0, abs=1e-12)
+        assert mu.min() >= 0.0 and mu.max() <= 1.0

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
 
 import hostile
 from marks import more
@@ -91,6 +92,13 @@ def test_a_first_step_that_is_far_too_long_leaves_no_false_bound():
     other = hostile.outcome(CASES["sequences crf bcfw"], 1e17, alpha=1e32)
     assert_true(found)
     assert found.numbers[1] <= other.numbers[0]
+
+
+@pytest.mark.parametrize("exponents", [(13, 6), (13, -10), (30, 20), (49, 49)])
+def test_subsets_with_scores_of_any_size_have_a_true_bound(exponents):
+    """The marginals of a CRF were feasible up to the rounding of logarithms of sums only."""
+    scale, alpha = (10.0**exponent for exponent in exponents)
+    assert_true(hostile.outcome(CASES["subsets crf"], scale, alpha=alpha))
 
 
 @functools.cache
@@ -228,6 +236,26 @@ def test_a_gap_is_never_negative():
     assert result.status == "converged"
     assert result.gap == 0.0 and result.dual == result.primal == 0.5
     assert all(check.gap >= 0.0 for check in result.history)
+
+
+def test_an_objective_below_its_rounding_errors_is_not_proven():
+    """Values near 1e-17 of losses near 1 have no correct digit."""
+    for primal, dual in ((-8.8e-17, 1e-21), (6e-20, 5.99e-20), (1e-12, 1e-9)):
+        result = run(([0.0], 1.0, 0.0), ([1.0], primal, dual))
+        assert result.status == "max_iter"
+        assert result.gap >= max(4e-16, dual - primal) and result.dual <= primal
+    assert run(([0.0], 1.0, 0.0), ([1.0], 1e-12, 0.999e-12)).status == "converged"
+    assert run(([0.0], 0.0, 0.0)).status == "converged"  # there is nothing to lose
+
+
+def test_max_min_of_features_that_are_far_too_large_is_not_proven():
+    random = np.random.RandomState(0)
+    targets, features = random.randn(3, 5), random.randn(30, 5)
+    labels = (features @ targets.T).argmax(axis=1)
+    model = MulticlassClassifier("max-min", max_iter=20, tol=0.01, random_state=0)
+    with pytest.warns(ConvergenceWarning):
+        model.fit(1e9 * features, labels)
+    assert model.status_ == "max_iter" and model.gap_ >= 1e-16
 
 
 def test_a_dual_far_above_the_primal_is_a_failure():

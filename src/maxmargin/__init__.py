@@ -22,10 +22,11 @@ _NAMES = {
     "estimators.structured": "StructuredPredictor",
     "estimators.subset": "SubsetSelector",
     "estimators.tree": "TreeParser",
-    "estimators.values": "EarlyStopping HammingLoss Hidden Neighbors SmoothMaxMin",
+    "estimators.values": "EarlyStopping HammingLoss Hidden Neighbors SmoothMaxMin StateFeatures",
     "features.kernel_kinds": "RBF KernelFunction Polynomial",
     "graphs.factor_graph": "FactorGraph",
     "graphs.soft": "SoftAgreement",
+    "graphs.vertices": "VertexFrankWolfe",
     "latent.spaces.labels": "LabelSequence Permutation",
     "latent.spaces.graphs": "Arborescence DAG",
     "latent.spaces.sets": "Subset",
@@ -64,10 +65,10 @@ __all__ = [
     "MultiLabelClassifier", "MulticlassClassifier", "Neighbors", "OrdinalClassifier",
     "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
     "Result", "SequenceLabeler", "SharedPairs", "SmoothMaxMin", "SoftAgreement",
-    "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto", "TreeParser",
-    "UnseenLabelWarning", "__version__", "certificates", "certified_path", "datasets",
-    "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path", "plot",
-    "read_conllu", "report", "save",
+    "StateFeatures", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto",
+    "TreeParser", "UnseenLabelWarning", "VertexFrankWolfe", "__version__", "certificates",
+    "certified_path", "datasets", "datasets_made", "distributed", "estimate_memory", "load",
+    "metrics", "path", "plot", "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -89,10 +90,18 @@ if TYPE_CHECKING:
     from .estimators.structured import StructuredPredictor
     from .estimators.subset import SubsetSelector
     from .estimators.tree import TreeParser
-    from .estimators.values import EarlyStopping, HammingLoss, Hidden, Neighbors, SmoothMaxMin
+    from .estimators.values import (
+        EarlyStopping,
+        HammingLoss,
+        Hidden,
+        Neighbors,
+        SmoothMaxMin,
+        StateFeatures,
+    )
     from .features.kernel_kinds import RBF, KernelFunction, Polynomial
     from .graphs.factor_graph import FactorGraph
     from .graphs.soft import SoftAgreement
+    from .graphs.vertices import VertexFrankWolfe
     from .latent.spaces.graphs import DAG, Arborescence
     from .latent.spaces.labels import LabelSequence, Permutation
     from .latent.spaces.sets import Subset

@@ -137,8 +137,21 @@ def _kernel_weights(model: Any, columns: str | int) -> Schema:
 def _precision(model: Any) -> Any:
     """The type of coefficients: pruned ones may have single precision."""
     coef = vars(model).get("coef_")
-    single = is_array(coef) and coef.dtype == np.float32
+    single = (is_array(coef) or sparse.issparse(coef)) and coef.dtype == np.float32
     return np.float32 if single and vars(model).get("status_") == "pruned" else np.float64
+
+
+def _sparse_coef(model: Any) -> Check:
+    """Weights of the labels that features were seen with; indices are checked when read."""
+
+    def check(value: Any, sizes: Sizes) -> None:
+        if value.format != "csr":
+            raise ValueError(f"expected a CSR array, received {short(value)}")
+        agree(("classes", "features"), value.shape, sizes)
+        check_array("it", value.data, _precision(model), value.data.shape)
+        check_finite_array("it", value.data)
+
+    return check
 
 
 def _kernel(value: Any, sizes: Sizes) -> None:
@@ -209,6 +222,7 @@ def _sequence(model: Any) -> Schema:
         **_features(1),
         "vectorizer_": _vectorizer,
         **_kernel_weights(model, "classes"),
+        **({"coef_": _sparse_coef(model)} if sparse.issparse(vars(model).get("coef_")) else {}),
         "transitions_": real("classes", "classes"),
         "first_": real("classes"),
         "last_": real("classes"),

@@ -87,14 +87,19 @@ def refuse_times_and_texts(X: Any, name: str, row_name: str = "row") -> None:
     first: ValueError | None = None
     for row, values in enumerate(X):  # not of the array, where one string makes strings of all
         for column, value in enumerate(values):
-            if isinstance(value, _TIMES):
-                raise _time_refused(name, column, f"at {row_name} {row}", type(value).__name__)
-            if isinstance(value, _TEXTS):
+            if _is_text(value, name, column, f"{row_name} {row}"):
                 if not reads_as_number(value):
                     return  # the likelier mistake, refused elsewhere
                 first = first or _text_refused(name, value, f"{row_name} {row}, column {column}")
     if first is not None:
         raise first
+
+
+def _is_text(value: Any, name: str, column: Any, place: str) -> bool:
+    """Whether a value is a text; refuses dates and times."""
+    if isinstance(value, _TIMES):
+        raise _time_refused(name, column, f"at {place}", type(value).__name__)
+    return isinstance(value, _TEXTS)
 
 
 def _refuse_in_column(column: Any, name: str, label: str) -> None:
@@ -106,9 +111,7 @@ def _refuse_in_column(column: Any, name: str, label: str) -> None:
     if kind in ("M", "m") or str(dtype).startswith(("Date", "Duration", "Time", "period")):
         raise _time_refused(name, label, "", dtype)
     for row, value in enumerate(column):
-        if isinstance(value, _TIMES):
-            raise _time_refused(name, label, f"at row {row}", type(value).__name__)
-        if isinstance(value, _TEXTS) and reads_as_number(value):
+        if _is_text(value, name, label, f"row {row}") and reads_as_number(value):
             raise _text_refused(name, value, f"row {row}, column {label}")
 
 

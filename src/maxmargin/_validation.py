@@ -289,7 +289,7 @@ def check_sample_weight(sample_weight: Any, n: int, unit: str = "example") -> np
     """Non-negative finite weights, one for each example, not all zero."""
     if sample_weight is None:
         return np.ones(n)
-    if isinstance(sample_weight, numbers.Number):
+    if is_number(sample_weight):
         sample_weight = np.full(n, sample_weight, dtype=np.float64)
     try:
         weights = np.array(sample_weight, dtype=np.float64)

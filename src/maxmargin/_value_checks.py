@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ._indices import check_array, check_finite_array, check_within
-from ._validation import is_array, is_integer, is_number, is_text
+from ._validation import is_array, is_integer, is_number, is_switch, is_text
 
 Sizes = dict[str, int]
 Check = Callable[[Any, Sizes], None]
@@ -154,7 +154,7 @@ def record(kind: str) -> Check:
         if type(value).__name__ != kind or not isinstance(value, tuple):
             raise ValueError(f"expected a {kind}, received {short(value)}")
         for item in value:  # NaN: what a solver cannot know
-            if item is not None and not isinstance(item, (int, float, np.number, np.bool_)):
+            if not (item is None or is_number(item) or is_switch(item)):
                 raise ValueError(f"expected numbers in a {kind}, received {short(item)}")
 
     return check

@@ -218,7 +218,7 @@ class _Fits:
         if not known or not packed.problem.cost.linear or model._dual is None:
             raise ValueError(
                 "certified_path needs surrogate='max-margin' and an estimator whose dual is known "
-                "example by example (classes, label sets with edges=None, sequences, rankings), "
+                "example by example (classes, label sets with edges='none', sequences, rankings), "
                 f"trained by a solver that keeps it; received {estimator!r}."
             )
         self._model, self._packed = model, packed

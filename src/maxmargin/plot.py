@@ -131,8 +131,9 @@ def reliability(model: Any, X: Any, y: Any, *, n_bins: int = 10, ax: Any = None)
             f"{type(final).__name__}."
         )
     marginals = model.predict_marginals(X)
-    flat = np.concatenate(marginals) if isinstance(marginals, list) else marginals
-    truth = [label for part in y for label in part] if isinstance(marginals, list) else list(y)
+    flat, truth = marginals, list(y)
+    if isinstance(marginals, list):
+        flat, truth = np.concatenate(marginals), [label for part in y for label in part]
     if flat.shape != (len(truth), len(final.classes_)):
         raise ValueError(
             f"y has {len(truth)} labels, but the model gives probabilities of shape {flat.shape}; "

@@ -10,7 +10,8 @@ import torch
 from sklearn.base import clone
 from torch import nn
 
-from maxmargin.torch import NeuralSequenceLabeler
+from maxmargin import SmoothMaxMin
+from maxmargin.torch import Chain, ChainScores, NeuralSequenceLabeler, marginals
 
 
 def _data(n=60, seed=0):
@@ -25,7 +26,7 @@ def _linear(n_classes):
     return nn.Linear(2, n_classes)
 
 
-@pytest.mark.parametrize("surrogate", ("crf", "max-margin", "max-min"))
+@pytest.mark.parametrize("surrogate", ("crf", "max-margin", "max-min", "smooth-max-min"))
 def test_learns_and_repeats(surrogate):
     X, y = _data()
     model = NeuralSequenceLabeler(
@@ -84,6 +85,33 @@ def test_weights_of_sequences():
     model = NeuralSequenceLabeler(module, **options).fit(X, y, sample_weight=weights)
     fewer = NeuralSequenceLabeler(module, **options).fit(X[:10], y[:10])
     torch.testing.assert_close(model.module_.weight, fewer.module_.weight)
+
+
+def test_smooth_max_min(tmp_path):
+    """Probabilities are those of the loss, also from a file."""
+    X, y = _data()
+    options = {"lr": 0.1, "batch_size": 8, "max_epochs": 12, "random_state": 0}
+    model = NeuralSequenceLabeler(_linear, SmoothMaxMin(0.5), **options).fit(X, y)
+    found = model.predict_marginals(X)
+    scores = [model.module_(torch.as_tensor(x, dtype=torch.float32)) for x in X]
+    expected = marginals(
+        ChainScores(
+            scores, model.head_.transitions, model.head_.start_transitions,
+            model.head_.end_transitions,
+        ),
+        Chain(scale="sum"), regularizer="max-min", strength=0.5,
+    )  # fmt: skip
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other.detach().numpy(), rtol=0, atol=1e-5)
+    model.save(tmp_path / "model.npz")
+    again = NeuralSequenceLabeler.load(tmp_path / "model.npz", _linear)
+    assert again.surrogate.strength == 0.5
+    for one, other in zip(found, again.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="surrogate must be one of .*smooth-max-min"):
+        NeuralSequenceLabeler(_linear, "smooth").fit(X, y)
+    with pytest.raises(ValueError, match="strength must be"):
+        NeuralSequenceLabeler(_linear, SmoothMaxMin(-1.0)).fit(X, y)
 
 
 def test_files_without_pickle(tmp_path):

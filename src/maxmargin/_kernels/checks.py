@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .jit import compiled, ordered_leaf
+from .jit import compiled, leaf, ordered_leaf
 
 
 @ordered_leaf
@@ -12,14 +12,19 @@ def _is_finite(number):
     return number - number == 0.0  # without fast-math: NaN for NaN and infinity
 
 
+@leaf
+def count_not_finite(row):
+    """Number of entries that are NaN or infinite."""
+    bad = 0
+    for k in range(row.shape[0]):
+        bad += not _is_finite(row[k])
+    return bad
+
+
 @compiled
 def all_finite(matrix):
     """Whether a matrix holds neither NaN nor infinity."""
-    bad = 0
-    flat = matrix.reshape(matrix.size)
-    for k in range(flat.shape[0]):
-        bad += not _is_finite(flat[k])
-    return bad == 0
+    return count_not_finite(matrix.reshape(matrix.size)) == 0
 
 
 @compiled

@@ -166,12 +166,12 @@ def _length(builder, array):
     return builder.extract_value(array.shape, 0)
 
 
-def _row_types_fit(*rows, ndim: int = 1) -> bool:
+def _row_types_fit(*rows, ndim: int = 1, dtypes=(types.float64,)) -> bool:
     return all(
         isinstance(row, types.Array)
         and row.ndim == ndim
         and row.layout == "C"
-        and row.dtype == types.float64
+        and row.dtype in dtypes
         for row in rows
     )
 

@@ -1,7 +1,7 @@
 """Inverses by Gauss-Jordan elimination without pivoting, two rows at a time.
 
-Rows are padded to whole vectors of 8 numbers. A step reads and writes every other row once for two
-pivots: with one pivot per step, most of the time is spent on loads and stores.
+Rows are padded to whole vectors of 8 numbers. A step reads and writes the rows before it once: it
+ends the elimination of two pivots there, and begins that of the next two.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from .chunks import (
 )
 from .jit import leaf
 from .maxima import _fold, _larger
+from .vector import copy
 
 # A matrix with a pivot below this, relative to its entries, has an inverse that is not accurate.
 _SINGULAR = 1e-8
@@ -66,11 +67,6 @@ class _Pair:
         self.matrix, self.factors, self.rows = arrays[0], arrays[1:3], arrays[3:]
         self.i, self.length = args[3], _length(builder, arrays[3])
 
-    def splats(self, entry):
-        """Both factors of a row of the matrix, in all places of a vector."""
-        loaded = [self.builder.load(self.builder.gep(f.data, [entry])) for f in self.factors]
-        return [_splat(self.builder, factor, 8) for factor in loaded]
-
     def rows_before(self):
         """A loop over the rows of the matrix before i."""
         zero, one = _number(0, self.length), _number(1, self.length)
@@ -103,41 +99,6 @@ def _constant(value):
 
 def _types_fit(matrix, left, right, one, other) -> bool:
     return _row_types_fit(matrix, ndim=2) and _row_types_fit(left, right, one, other)
-
-
-@intrinsic
-def _combine(typingctx, matrix, left, right, i, one, other):
-    """``one = left - left @ matrix`` and ``other = right - right @ matrix`` over the rows before i;
-    the first terms are 0 in the columns before i."""
-    if not _types_fit(matrix, left, right, one, other):
-        return None
-
-    def codegen(context, builder, signature, args):
-        pair = _Pair(context, builder, signature, args)
-
-        def emit(places):
-            sums = []
-            for row in pair.factors:
-                for place in places:
-                    later = pair.columns(">=", place)
-                    known = _load(builder, row.data, place, 8)
-                    start = builder.select(later, known, _constant(0.0))
-                    sums.append(cgutils.alloca_once_value(builder, start))
-            with pair.rows_before() as (entry, _):
-                factors = pair.splats(entry)
-                chunks = [_load(builder, pair.matrix.data, pair.at(entry, p), 8) for p in places]
-                for place, partial in enumerate(sums):
-                    which, c = divmod(place, len(places))
-                    total = pair.subtract(builder.load(partial), chunks[c], factors[which])
-                    builder.store(total, partial)
-            for place, partial in enumerate(sums):
-                which, c = divmod(place, len(places))
-                _store(builder, builder.load(partial), pair.rows[which].data, places[c], 8)
-
-        _for_groups(builder, pair.length, emit)
-        return context.get_dummy_value()
-
-    return types.none(matrix, left, right, types.int64, one, other), codegen
 
 
 @intrinsic
@@ -174,36 +135,101 @@ def _solve(typingctx, matrix, left, right, i, one, other, numbers):
     return types.none(matrix, left, right, types.int64, one, other, numbers), codegen
 
 
+def _advance(context, builder, signature, args, start_next: bool) -> None:
+    """Subtract from the rows before i the products of their columns i and i + 1 with the rows i and
+    i + 1, which are done; with ``start_next`` also begin the rows i + 2 and i + 3: those less their
+    products with all rows before, in one pass over the matrix."""
+    pair = _Pair(context, builder, signature, args)
+    source = _array(context, builder, signature, args, 6)
+    stride = args[7]
+    two, one = _number(2, pair.length), _number(1, pair.length)
+    ends = [pair.i, builder.add(pair.i, one)]
+    later = [builder.mul(builder.add(end, two), pair.length) for end in ends]
+
+    def column(entry, which):
+        """The factor of a row of the matrix: its entry in column i or i + 1."""
+        start = args[8] if which == 0 else builder.add(args[8], args[9])
+        place = builder.add(start, builder.mul(entry, stride))
+        return _splat(builder, builder.load(builder.gep(source.data, [place])), 8)
+
+    def coming(entry, which):
+        """An entry of row i + 2 or i + 3."""
+        place = builder.gep(pair.matrix.data, [builder.add(later[which], entry)])
+        return _splat(builder, builder.load(place), 8)
+
+    def emit(places):
+        kept = [[_load(builder, row.data, place, 8) for place in places] for row in pair.rows]
+        here = [
+            builder.or_(pair.columns("==", place), pair.columns("==", place, 1)) for place in places
+        ]
+        sums = []
+        if start_next:
+            for which in range(2):
+                factors = [coming(end, which) for end in ends]
+                for c, place in enumerate(places):
+                    known = _load(builder, pair.matrix.data, builder.add(later[which], place), 8)
+                    is_later = pair.columns(">=", place, 2)
+                    total = builder.select(is_later, known, _constant(0.0))
+                    for factor, chunks in zip(factors, kept):
+                        total = pair.subtract(total, chunks[c], factor)
+                    sums.append(cgutils.alloca_once_value(builder, total))
+        with pair.rows_before() as (entry, _):
+            factors = [column(entry, which) for which in range(2)]
+            following = [coming(entry, which) for which in range(2)] if start_next else []
+            for c, place in enumerate(places):
+                at = pair.at(entry, place)
+                known = _load(builder, pair.matrix.data, at, 8)
+                total = builder.select(here[c], _constant(0.0), known)
+                for factor, chunks in zip(factors, kept):
+                    total = pair.subtract(total, chunks[c], factor)
+                _store(builder, total, pair.matrix.data, at, 8)
+                for which, factor in enumerate(following):
+                    partial = sums[which * len(places) + c]
+                    changed = pair.subtract(builder.load(partial), total, factor)
+                    builder.store(changed, partial)
+        for place, partial in enumerate(sums):
+            which, c = divmod(place, len(places))
+            _store(builder, builder.load(partial), pair.factors[which].data, places[c], 8)
+
+    _for_groups(builder, pair.length, emit)
+
+
+def _advance_signature(matrix, left, right, one, other, source):
+    if not _types_fit(matrix, left, right, one, other) or not _row_types_fit(source):
+        return None
+    integer = types.int64
+    return types.none(matrix, left, right, integer, one, other, source, integer, integer, integer)
+
+
 @intrinsic
-def _spread(typingctx, matrix, left, right, i, one, other):
-    """``matrix[r] -= left[r] * one + right[r] * other`` for the rows before i, whose columns i and
-    i + 1 are taken to be 0."""
-    if not _types_fit(matrix, left, right, one, other):
+def _spread_and_combine(typingctx, matrix, left, right, i, one, other, source, stride, start, step):
+    """Subtract ``u[r] * one + v[r] * other`` from the rows r before i, u and v being columns i and
+    i + 1, which are then taken to be 0; ``left`` and ``right`` become the rows i + 2 and i + 3
+    less their products with all rows before. ``u[r]`` is ``source[start + r * stride]``, and
+    ``v[r]`` is ``step`` places later."""
+    signature = _advance_signature(matrix, left, right, one, other, source)
+    if signature is None:
         return None
 
     def codegen(context, builder, signature, args):
-        pair = _Pair(context, builder, signature, args)
-
-        def emit(places):
-            kept = [[_load(builder, row.data, place, 8) for place in places] for row in pair.rows]
-            here = [
-                builder.or_(pair.columns("==", place), pair.columns("==", place, 1))
-                for place in places
-            ]
-            with pair.rows_before() as (entry, _):
-                factors = pair.splats(entry)
-                for c, place in enumerate(places):
-                    at = pair.at(entry, place)
-                    known = _load(builder, pair.matrix.data, at, 8)
-                    total = builder.select(here[c], _constant(0.0), known)
-                    for factor, chunks in zip(factors, kept):
-                        total = pair.subtract(total, chunks[c], factor)
-                    _store(builder, total, pair.matrix.data, at, 8)
-
-        _for_groups(builder, pair.length, emit)
+        _advance(context, builder, signature, args, True)
         return context.get_dummy_value()
 
-    return types.none(matrix, left, right, types.int64, one, other), codegen
+    return signature, codegen
+
+
+@intrinsic
+def _spread(typingctx, matrix, left, right, i, one, other, source, stride, start, step):
+    """The same for the last two rows, which no other follows."""
+    signature = _advance_signature(matrix, left, right, one, other, source)
+    if signature is None:
+        return None
+
+    def codegen(context, builder, signature, args):
+        _advance(context, builder, signature, args, False)
+        return context.get_dummy_value()
+
+    return signature, codegen
 
 
 @leaf
@@ -226,16 +252,19 @@ def invert(matrix, factors):
     ----------
     matrix : array of shape (even(n), padded(n))
         An odd n has a last row and column of the identity.
-    factors : array of length 2 * padded(n)
+    factors : array of length 4 * padded(n)
         Scratch.
     """
     n, width = matrix.shape
     left, right = factors[:width], factors[width : 2 * width]
+    columns, flat = factors[2 * width : 4 * width], matrix.reshape(n * width)
+    copy(left, matrix[0])
+    copy(right, matrix[1])
     log_det, product = 0.0, 1.0
     for i in range(0, n, 2):
-        # rows before i hold the inverse of their block, and this times the columns after it
+        # Rows before i hold the inverse of their block, and this times the columns after it; left
+        # and right are the rows i and i + 1 less their products with those.
         one, other = matrix[i], matrix[i + 1]
-        _combine(matrix, one, other, i, left, right)
         first, above, below = left[i], left[i + 1], right[i]
         block = first * right[i + 1] - above * below
         if not (first > _SINGULAR and block > _SINGULAR * first):
@@ -249,9 +278,15 @@ def invert(matrix, factors):
         _solve(matrix, left, right, i, one, other, numbers)
         if i % 8 == 0 and not _is_bounded(matrix, i):
             return -np.inf
-        for r in range(i):
-            left[r], right[r] = matrix[r, i], matrix[r, i + 1]
-        _spread(matrix, left, right, i, one, other)
+        source, stride, start, step = flat, width, i, 1
+        if width != 8 and width != 32:  # columns are changed in several passes: keep these
+            for r in range(i):
+                columns[r], columns[width + r] = matrix[r, i], matrix[r, i + 1]
+            source, stride, start, step = columns, 1, 0, width
+        if i + 2 < n:
+            _spread_and_combine(matrix, left, right, i, one, other, source, stride, start, step)
+        else:
+            _spread(matrix, left, right, i, one, other, source, stride, start, step)
     return log_det + np.log(product)
 
 

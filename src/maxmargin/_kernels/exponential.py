@@ -43,7 +43,15 @@ _FLOOR = 1e-300
 # log 2 in two parts, the first short enough that its product with any exponent is exact.
 _LOG2_HIGH = 6.93147180369123816490e-01
 _LOG2_LOW = 1.90821492927058770002e-10
-_EXP_TERMS = [1.0 / math.factorial(power) for power in range(14)]
+# Of the polynomial that interpolates exp at the Chebyshev nodes of 0.3466 times [-1, 1]; its error
+# is at most 1.7e-17, relative to exp.
+_EXP_TERMS = [
+    1.0, 1.0, 0.5000000000000019, 0.1666666666666668, 0.04166666666648799, 0.008333333333319592,
+    0.0013888888952343797, 0.00019841269890069431, 2.4801485451264055e-05, 2.7557240894691074e-06,
+    2.76326511328741e-07, 2.5110046444457486e-08,
+]  # fmt: skip
+# Added to a number below 2^51, this leaves its nearest integer in the last bits.
+_TO_INTEGER = 1.5 * 2.0**52
 _LOG_TERMS = [1.0 / (2 * power + 1) for power in range(1, 11)]  # of atanh(s)/s - 1, in s^2
 
 
@@ -77,10 +85,13 @@ def _exp(builder, x, width: int):
     """``exp(x)`` for x below 709: ``2^n exp(r)`` with n the nearest integer to x / log 2."""
     zero = builder.fcmp_ordered("<", x, _number(_LOWEST, width))
     x = builder.select(zero, _number(_LOWEST, width), x)
-    n = _call(builder, "rint", width, builder.fmul(x, _number(1.0 / math.log(2.0), width)))
+    shifted = _call(
+        builder, "fma", width, x, _number(1.0 / math.log(2.0), width), _number(_TO_INTEGER, width)
+    )
+    n = builder.fsub(shifted, _number(_TO_INTEGER, width))
     r = _call(builder, "fma", width, n, _number(-_LOG2_HIGH, width), x)
     r = _call(builder, "fma", width, n, _number(-_LOG2_LOW, width), r)
-    power = builder.fptosi(n, ir.VectorType(_INTEGER, width))
+    power = builder.bitcast(shifted, ir.VectorType(_INTEGER, width))
     power = builder.shl(builder.add(power, _integers(1023, width)), _integers(52, width))
     power = builder.bitcast(power, _vector_type(width))
     value = builder.fmul(_polynomial(builder, r, _EXP_TERMS, width), power)

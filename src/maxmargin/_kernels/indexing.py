@@ -34,17 +34,30 @@ def _is_plain(array: Any) -> bool:
     return type(array) is types.Array and array.ndim > 0 and number
 
 
-def _is_simple(index: Any) -> bool:
-    """Whether this is an integer, or a slice without a step."""
-    if isinstance(index, types.SliceLiteral):
-        return index.literal_value.step in (None, 1)
-    if isinstance(index, types.SliceType):
-        return not index.has_step
-    return isinstance(index, types.Integer)
+class _Part(NamedTuple):
+    """An index of one axis, or a size."""
+
+    kind: Any
+    is_slice: bool
+    literal: Any  # None where it is not known to the compiler
+
+    @property
+    def is_simple(self) -> bool:
+        """Whether this is an integer, or a slice without a step."""
+        if not self.is_slice:
+            return isinstance(self.kind, types.Integer)
+        return self.literal.step in (None, 1) if self.literal else not self.kind.has_step
 
 
-def _parts(index: Any) -> tuple:
-    return tuple(index) if isinstance(index, types.BaseTuple) else (index,)
+def _parts(index: Any) -> tuple[_Part, ...]:
+    return tuple(
+        _Part(
+            kind,
+            isinstance(kind, types.SliceType),
+            kind.literal_value if isinstance(kind, types.Literal) else None,
+        )
+        for kind in (index if isinstance(index, types.BaseTuple) else (index,))
+    )
 
 
 def is_supported(context: Any, array: Any, index: Any) -> bool:
@@ -54,15 +67,13 @@ def is_supported(context: Any, array: Any, index: Any) -> bool:
         not context.enable_boundscheck
         and _is_plain(array)
         and len(parts) <= array.ndim
-        and all(map(_is_simple, parts))
+        and all(part.is_simple for part in parts)
     )
 
 
 def is_view(array: Any, index: Any) -> bool:
     """Whether the result of an index is an array."""
-    parts = _parts(index)
-    whole = [part for part in parts if not isinstance(part, types.SliceType)]
-    return len(whole) < array.ndim
+    return sum(not part.is_slice for part in _parts(index)) < array.ndim
 
 
 def _wrapped(builder: Any, index: Any, size: Any) -> Any:
@@ -70,16 +81,17 @@ def _wrapped(builder: Any, index: Any, size: Any) -> Any:
     return builder.select(negative, builder.add(index, size), index)
 
 
-def _position(context: Any, builder: Any, kind: Any, index: Any, size: Any) -> Any:
+def _position(context: Any, builder: Any, part: _Part, index: Any, size: Any) -> Any:
     """An integer as an index from the start."""
-    if isinstance(kind, types.Literal) and kind.literal_value >= 0:
-        return _INTP(kind.literal_value)
+    kind = part.kind
+    if part.literal is not None and part.literal >= 0:
+        return _INTP(part.literal)
     if not kind.signed:
         return context.cast(builder, index, kind, types.uintp)
     return _wrapped(builder, context.cast(builder, index, kind, types.intp), size)
 
 
-def _bounds(builder: Any, kind: Any, index: Any, size: Any) -> tuple[Any, Any]:
+def _bounds(builder: Any, part: _Part, index: Any, size: Any) -> tuple[Any, Any]:
     """First index and length of a slice."""
 
     def cut(bound: Any) -> Any:
@@ -87,7 +99,7 @@ def _bounds(builder: Any, kind: Any, index: Any, size: Any) -> tuple[Any, Any]:
         bound = builder.select(builder.icmp_signed("<", bound, _ZERO), _ZERO, bound)
         return builder.select(builder.icmp_signed("<", bound, size), bound, size)
 
-    literal = kind.literal_value if isinstance(kind, types.Literal) else slice(1, 1)
+    literal = part.literal or slice(1, 1)
     start = _ZERO if literal.start in (None, 0) else cut(builder.extract_value(index, 0))
     stop = size if literal.stop is None else cut(builder.extract_value(index, 1))
     length = builder.sub(stop, start)
@@ -111,19 +123,19 @@ class ArrayValue:
         axes = range(self.kind.ndim)
         return [self.builder.extract_value(self.value, [position, axis]) for axis in axes]
 
-    def view(self, kinds: tuple, indices: list) -> _View:
+    def view(self, parts: tuple[_Part, ...], indices: list) -> _View:
         """The result of an index."""
         shape, strides = self.numbers("shape"), self.numbers("strides")
         start, kept, steps = [], [], []
-        for axis, (kind, index) in enumerate(zip(kinds, indices, strict=True)):
-            if isinstance(kind, types.SliceType):
-                first, length = _bounds(self.builder, kind, index, shape[axis])
+        for axis, (part, index) in enumerate(zip(parts, indices, strict=True)):
+            if part.is_slice:
+                first, length = _bounds(self.builder, part, index, shape[axis])
                 kept.append(length)
                 steps.append(strides[axis])
             else:
-                first = _position(self.context, self.builder, kind, index, shape[axis])
+                first = _position(self.context, self.builder, part, index, shape[axis])
             start.append(first)
-        rest = slice(len(kinds), None)
+        rest = slice(len(parts), None)
         start += [_ZERO] * len(shape[rest])
         return _View(start, kept + shape[rest], steps + strides[rest])
 
@@ -170,7 +182,7 @@ def get_item(context: Any, builder: Any, kinds: tuple, values: tuple, found: Any
     array = ArrayValue(context, builder, kinds[0], values[0])
     view = array.view(_parts(kinds[1]), _split(builder, values[1], kinds[1]))
     place = array.pointer(view.start)
-    if isinstance(found, types.Array):
+    if view.shape:
         return array.derived(found, place, view.shape, view.strides)
     return load_item(context, builder, kinds[0], place)
 
@@ -193,7 +205,7 @@ def reshape(context: Any, builder: Any, kinds: tuple, values: tuple, found: Any)
     shape = []
     for kind, value in zip(kinds[1:], values[1:], strict=True):
         for part, size in zip(_parts(kind), _split(builder, value, kind), strict=True):
-            shape.append(context.cast(builder, size, part, types.intp))
+            shape.append(context.cast(builder, size, part.kind, types.intp))
     count, strides, step = _INTP(1), [], array.field("itemsize")
     for size in reversed(shape):
         strides.insert(0, step)
@@ -208,10 +220,9 @@ def reshape(context: Any, builder: Any, kinds: tuple, values: tuple, found: Any)
 
 def can_reshape(array: Any, sizes: tuple) -> bool:
     """Whether :func:`reshape` supports this: all sizes are given."""
-    sizes = tuple(part for size in sizes for part in _parts(size))
+    parts = [part for size in sizes for part in _parts(size)]
     known = all(
-        isinstance(size, types.Integer)
-        and not (isinstance(size, types.Literal) and size.literal_value < 0)
-        for size in sizes
+        part.is_simple and not part.is_slice and not (part.literal is not None and part.literal < 0)
+        for part in parts
     )
-    return _is_plain(array) and array.layout == "C" and known and len(sizes) > 0
+    return _is_plain(array) and array.layout == "C" and known and len(parts) > 0

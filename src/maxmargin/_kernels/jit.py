@@ -117,6 +117,9 @@ def _no_address(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 class _Compiled(CPUDispatcher):
     """A function that is compiled after all implementations are registered."""
 
+    caller = "Python"
+    linked = False  # whether its code goes into that of its callers
+
     @property
     def _numba_type_(self) -> _CompiledType:
         return _CompiledType(self)
@@ -142,12 +145,14 @@ def _cached(
     function: Callable[..., Any],
     options: dict,
     folder: Path | None = _FOLDER,
-    caller: str = "Python",
+    kind: type[_Compiled] = _Compiled,
 ) -> Callable[..., Any]:
     found = numba.njit(**options)(function)
     if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
-        found.__class__ = _Compiled
-        found._cache = _Cache(function, folder, caller)
+        found.__class__ = kind
+        found._cache = _Cache(function, folder, kind.caller)
+        if kind.linked:
+            cache_linked(found)
     return found
 
 
@@ -176,6 +181,9 @@ class _Leaf(_Compiled):
     leaves are called from Python. A leaf that is called from Python gets a second version.
     """
 
+    caller = "compiled code"
+    linked = True
+
     def __call__(self, *args: Any) -> Any:
         """Compile for Python callers, and call."""
         try:
@@ -190,11 +198,7 @@ class _Leaf(_Compiled):
 
 
 def _compile_leaf(function: Callable[..., Any], options: dict) -> Callable[..., Any]:
-    found = _cached(function, {**options, "no_cpython_wrapper": True}, caller="compiled code")
-    if isinstance(found, CPUDispatcher):  # a plain function if compilation is switched off
-        found.__class__ = _Leaf
-        cache_linked(found)
-    return found
+    return _cached(function, {**options, "no_cpython_wrapper": True}, kind=_Leaf)
 
 
 def leaf(function: Callable[..., Any]) -> Callable[..., Any]:

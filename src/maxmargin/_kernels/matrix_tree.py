@@ -38,14 +38,15 @@ from .vector import add_scaled, to_line
 _ACCURATE = 1e-11
 # Such a difference is rounding, and not corrected.
 _ROUNDING = 1e-14
-# Logarithm of the factor that makes a second arc from the root impossible.
+# Logarithm of the factor that makes a second arc from the root impossible, where no other scores
+# are as large.
 _ONE_ROOT = -3e4
 
 
 @leaf
 def matrix_tree_work(n):
     """Length of the scratch vector of the functions here, for n words."""
-    return n * (n + 1) + (even(n) + 2) * padded(n) + 8
+    return n * (n + 1) + (even(n) + 4) * padded(n) + 8
 
 
 @leaf
@@ -223,13 +224,26 @@ def _load(table, shift, arcs):
 
 
 @leaf
+def _of_one_root(table):
+    """Logarithm of a factor of arcs from the root that no tree with two of them makes up for."""
+    found = _ONE_ROOT
+    for row in table:
+        low, high = np.inf, -np.inf
+        for score in row:
+            if score > -np.inf:
+                low, high = min(low, score), max(high, score)
+        found -= max(0.0, high - low)
+    return found
+
+
+@leaf
 def careful_marginals(table, single_root, work, mu):
     """The same as :func:`tree_marginals` for any scores, in O(n^4)."""
     n = table.shape[0]
     size = n * (n + 1)
     arcs = work[:size].reshape(n, n + 1)
     outflow, reach = work[size : size + n], work[size + n : size + 2 * n]
-    shift = _ONE_ROOT if single_root else 0.0
+    shift = _of_one_root(table) if single_root else 0.0
     _load(table, shift, arcs)
     log_z = _eliminate(arcs, -1, outflow) - shift
     if log_z == -np.inf:

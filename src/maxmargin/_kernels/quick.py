@@ -62,7 +62,7 @@ def _variables(self, value):
     if isinstance(value, dict):
         value = value.values()
     elif not isinstance(value, (list, tuple)):
-        return [value] if isinstance(value, ir.Var) else []
+        return []
     found = []
     for item in value:
         kind = type(item)

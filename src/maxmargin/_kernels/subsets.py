@@ -11,6 +11,11 @@ import numpy as np
 from .jit import compiled, leaf
 
 _MOST_STEPS = 200
+# An element whose score is this much above the s-th largest, and twice the logarithm of the number
+# of elements, is in all subsets but a share below the precision of a number.
+_CERTAIN = 40.0
+# Marginals whose variances sum to less are 0 or 1; the inverse of this sum may overflow.
+_NOTHING = 1e-100
 
 
 @leaf
@@ -168,37 +173,72 @@ def _log_add(a, b):
 
 
 @leaf
+def _shifted(scores, s, out):
+    """Write scores minus the s-th largest, limited to where an element is in every subset up to
+    rounding; returns what the best subset loses by this, and the limit."""
+    v = scores.shape[0]
+    for e in range(v):
+        out[e] = scores[e]
+    pivot = kth_largest(out, s)
+    limit = _CERTAIN + 2.0 * np.log(v)
+    lost = s * pivot
+    for e in range(v):
+        above = scores[e] - pivot
+        lost += max(above - limit, 0.0)
+        out[e] = min(above, limit)
+    return lost, limit
+
+
+@leaf
+def _fill_up(s, mu):
+    """Remove the rounding error of the sum of marginals, which the scores would multiply."""
+    missing, movable = float(s), 0.0
+    for e in range(mu.shape[0]):
+        missing -= mu[e]
+        movable += mu[e] * (1.0 - mu[e])
+    if movable > _NOTHING:
+        for e in range(mu.shape[0]):
+            more = missing * (mu[e] * (1.0 - mu[e]) / movable)
+            mu[e] = min(max(mu[e] + more, 0.0), 1.0)
+
+
+@leaf
 def subset_marginals(scores, s, work, mu):
     """Marginals of the distribution proportional to ``exp(sum of the scores of a subset)``.
 
     Returns the logarithm of its normaliser, the s-th elementary symmetric polynomial of the
     ``exp(scores)``: at every element, sums over the subsets of the elements before it and of those
     after it are combined. ``work`` has ``(v + 1) (s + 1) + 2 (s + 1)`` numbers.
+
+    The marginals are feasible up to the rounding of one addition each, however large the scores
+    are: then ``value - scores @ mu`` is their entropy up to terms of second order.
     """
     v = scores.shape[0]
     width = s + 1
     first = work[: (v + 1) * width].reshape(v + 1, width)
     rest = work[(v + 1) * width :]
     last, after = rest[:width], rest[width : 2 * width]
+    lost, limit = _shifted(scores, s, mu)
     for k in range(width):
         first[0, k] = 0.0 if k == 0 else -np.inf
         last[k] = 0.0 if k == 0 else -np.inf
     for e in range(v):
         first[e + 1, 0] = 0.0
         for k in range(1, width):
-            first[e + 1, k] = _log_add(first[e, k], first[e, k - 1] + scores[e])
+            first[e + 1, k] = _log_add(first[e, k], first[e, k - 1] + mu[e])
     value = first[v, s]
     for e in range(v - 1, -1, -1):
-        share = 0.0
+        score, share = mu[e], 0.0
         for k in range(s):
-            share += np.exp(first[e, k] + last[s - 1 - k] + scores[e] - value)
-        mu[e] = min(share, 1.0)
+            share += np.exp(first[e, k] + last[s - 1 - k] + score - value)
+        mu[e] = 1.0 if score >= limit else min(share, 1.0)
         after[0] = 0.0
         for k in range(1, width):
-            after[k] = _log_add(last[k], last[k - 1] + scores[e])
+            after[k] = _log_add(last[k], last[k - 1] + score)
         for k in range(width):
             last[k] = after[k]
-    return value
+    _fill_up(s, mu)
+    return value + lost
 
 
 # --- many examples ---------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .chunks import _array
+from .chunks import _array, _row_types_fit
 from .jit import leaf
 
 # Places of the counters: items taken, items open, items answered, and whether all is done. Each has
@@ -42,7 +42,7 @@ def apply_item(task, item, scratch):
 
 
 def _is_counter(array) -> bool:
-    return isinstance(array, types.Array) and array.dtype == types.int64 and array.ndim == 1
+    return _row_types_fit(array, dtypes=(types.int64,))
 
 
 def _place(context, builder, signature, args):

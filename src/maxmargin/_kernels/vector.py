@@ -90,7 +90,7 @@ def copy(typingctx, out, row):
 def _row_start(context, builder, signature, args, at_indices, place, n_columns):
     """First element of the matrix row for entry ``place`` of a feature vector."""
     index = place
-    if not isinstance(signature.args[at_indices], types.NoneType):
+    if signature.args[at_indices] != types.none:
         indices = _array(context, builder, signature, args, at_indices)
         index = builder.load(builder.gep(indices.data, [place]))
         index = builder.sext(index, place.type) if index.type.width < 64 else index
@@ -103,21 +103,13 @@ def _entry(builder, array, place):
     return value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE)
 
 
-def _is_row(array, dtypes) -> bool:
-    return (
-        isinstance(array, types.Array)
-        and array.ndim == 1
-        and array.layout == "C"
-        and array.dtype in dtypes
-    )
-
-
 def _feature_types_fit(matrix, indices, data, row) -> bool:
+    integers = (types.int32, types.int64)
     return (
         _row_types_fit(row)
         and _row_types_fit(matrix, ndim=2)
-        and (isinstance(indices, types.NoneType) or _is_row(indices, (types.int32, types.int64)))
-        and _is_row(data, (types.float32, types.float64))
+        and (indices == types.none or _row_types_fit(indices, dtypes=integers))
+        and _row_types_fit(data, dtypes=(types.float32, types.float64))
     )
 
 
@@ -209,27 +201,57 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
         return None
 
     def codegen(context, builder, signature, args):
-        table = _array(context, builder, signature, args, 0)
-        numbers = _array(context, builder, signature, args, 2)
-        source = _array(context, builder, signature, args, 5)
-        n_columns = _length(builder, source)
-        one = _number(1, n_columns)
-
-        def emit(offset, chunk, width):
-            with cgutils.for_range_slice(builder, args[3], args[4], one, one.type) as (entry, _):
-                start = _row_start(context, builder, signature, args, 1, entry, n_columns)
-                factor = builder.fmul(_entry(builder, numbers, entry), args[6], flags=_FAST)
-                change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
-                at = builder.add(start, offset)
-                known = _load(builder, table.data, at, width)
-                new = builder.fadd(known, change, flags=_FAST)
-                _store(builder, new, table.data, at, width)
-
-        _for_filled_chunks(builder, source.data, n_columns, emit)
+        _spread_row(context, builder, signature, args, lambda change, at, width: change)
         return context.get_dummy_value()
 
     signature = types.none(matrix, indices, data, types.int64, types.int64, row, types.float64)
     return signature, codegen
+
+
+@intrinsic
+def spread_seen(typingctx, matrix, indices, data, first, last, row, scale, seen):
+    """As :func:`spread_row`, where the byte of an entry of ``matrix`` in ``seen`` is not 0."""
+    if not _feature_types_fit(matrix, indices, data, row) or not _row_types_fit(
+        seen, dtypes=(types.uint8,)
+    ):
+        return None
+
+    def codegen(context, builder, signature, args):
+        flags = _array(context, builder, signature, args, 7)
+
+        def only_seen(change, at, width):
+            kind = ir.VectorType(ir.IntType(8), width)
+            place = builder.bitcast(builder.gep(flags.data, [at]), kind.as_pointer())
+            nothing = ir.Constant(kind, [0] * width)
+            found = builder.icmp_unsigned("!=", builder.load(place, align=1), nothing)
+            return builder.select(found, change, ir.Constant(_vector_type(width), [0.0] * width))
+
+        _spread_row(context, builder, signature, args, only_seen)
+        return context.get_dummy_value()
+
+    numbers = (types.int64, types.int64, row, types.float64)
+    return types.none(matrix, indices, data, *numbers, seen), codegen
+
+
+def _spread_row(context, builder, signature, args, part) -> None:
+    """Emit ``matrix[indices[p]] += part(scale * data[p] * row)``."""
+    table = _array(context, builder, signature, args, 0)
+    numbers = _array(context, builder, signature, args, 2)
+    source = _array(context, builder, signature, args, 5)
+    n_columns = _length(builder, source)
+    one = _number(1, n_columns)
+
+    def emit(offset, chunk, width):
+        with cgutils.for_range_slice(builder, args[3], args[4], one, one.type) as (entry, _):
+            start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+            factor = builder.fmul(_entry(builder, numbers, entry), args[6], flags=_FAST)
+            change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
+            at = builder.add(start, offset)
+            known = _load(builder, table.data, at, width)
+            new = builder.fadd(known, part(change, at, width), flags=_FAST)
+            _store(builder, new, table.data, at, width)
+
+    _for_filled_chunks(builder, source.data, n_columns, emit)
 
 
 @intrinsic

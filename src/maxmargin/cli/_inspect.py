@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 import numpy as np
+from scipy import sparse
 
+from ..report._markup import text_of
 from ..tasks import task_of
 from ._model_file import ModelFile, read_model_file
 from ._options import json_option
@@ -61,7 +63,7 @@ def _print(content: dict[str, Any]) -> None:
         *((_TITLES.get(name, name.replace("_", " ")), value)
           for name, value in content["certificate"].items()),
     ]  # fmt: skip
-    print_table(("", content["model"]), [(name, _short(value)) for name, value in rows])
+    print_table(("", content["model"]), [(name, text_of(value)) for name, value in rows])
     if content["features"]:
         rows = [
             (label, ", ".join(f"{f['feature']} {f['weight']:+.3g}" for f in features))
@@ -71,10 +73,6 @@ def _print(content: dict[str, Any]) -> None:
     if content["pairs"]:
         pairs = [(p["kind"], p["pair"], f"{p['weight']:+.3g}") for p in content["pairs"]]
         print_table(("", "labels", "weight"), pairs)
-
-
-def _short(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _feature_names(opened: ModelFile) -> list[str] | None:
@@ -93,12 +91,13 @@ def strongest_features(opened: ModelFile, top: int) -> dict[str, list[dict[str, 
     labels = task_of(opened.model).labels
     if opened.task == "ranking":
         labels = [f"{item} at {place + 1}" for item in labels for place in range(len(labels))]
-    if len(labels) != len(coef) or len(names) != coef.shape[1]:
+    if coef.shape != (len(labels), len(names)):
         return {}
     found = {}
-    for label, row in zip(labels, coef, strict=True):
+    for k, label in enumerate(labels):
+        row = coef[[k]].toarray().ravel() if sparse.issparse(coef) else coef[k]
         best = np.argsort(-np.abs(row), kind="stable")[:top]
-        found[label] = [{"feature": names[k], "weight": float(row[k])} for k in best if row[k]]
+        found[label] = [{"feature": names[j], "weight": float(row[j])} for j in best if row[j]]
     return found
 
 

@@ -71,6 +71,24 @@ def fit(
     -------
     model
     """
+    parts = vars(model).pop("_known_parts", None)  # of an earlier partial_fit
+    try:
+        _train(model, data, engine, n_workers, n_partitions, target, checkpoint, checkpoint_every)
+    except BaseException:
+        if parts is not None:
+            model._known_parts = parts
+        raise
+    vars(model).pop("_known_shards", None)
+    if isinstance(data, Shards):
+        model._known_shards = data  # for a partial_fit to come
+    return model
+
+
+def _train(
+    model: Any, data: Any, engine: Any, n_workers: int | None, n_partitions: int | None = None,
+    target: Any = None, checkpoint: Any = None, checkpoint_every: float = 60.0,
+) -> None:  # fmt: skip
+    """Fit, from the dual points of the shards that the model knows."""
     with opened(engine, n_workers) as at:
         sources = _sources(data, target, at)
         recorder = _recorder(checkpoint, checkpoint_every)
@@ -92,7 +110,6 @@ def fit(
         _fit_with(model, sample, hooks, common)
     if checkpoint is not None and model.status_ != "interrupted" and os.path.exists(checkpoint):
         os.remove(checkpoint)
-    return model
 
 
 def _in_memory(data: Any) -> tuple:
@@ -199,7 +216,7 @@ def _continue(model: Any, problem: PartitionedProblem) -> None:
     if known is None:
         return
     spaces = problem.crew.all("signature")
-    same = model._dual is not None and spaces[: len(known)] == known
+    same = bool(known) and model._dual is not None and spaces[: len(known)] == known
     model._dual = (problem.signature(), model._dual[1]) if same else None
     model._known_parts = spaces
 
@@ -209,8 +226,9 @@ def partial_fit(
 ) -> Any:
     """Train on additional shards, starting from the dual point of the earlier ones.
 
-    Shards of earlier calls are read again, so their files must still exist. New features get
-    weights; with new labels the dual starts from the beginning, as the output spaces differ.
+    Shards of the last :func:`fit` and of calls since then are read again, so their files must still
+    exist. New features get weights; with new labels the dual starts from the beginning, as the
+    output spaces differ, and after :func:`fit`, which keeps no dual point of shards.
 
     Parameters
     ----------
@@ -225,7 +243,7 @@ def partial_fit(
     state = {"warm_start": model.warm_start, "_known_parts": vars(model).get("_known_parts", [])}
     model.warm_start, model._known_parts = True, state["_known_parts"]
     try:
-        fit(model, every, engine=engine, n_workers=n_workers)
+        _train(model, every, engine, n_workers)
     except BaseException:
         model._known_parts = state["_known_parts"]
         raise

@@ -30,12 +30,12 @@ from .._validation import (
     is_text,
     outside,
 )
-from ..solvers.auto import batch_for, in_parts, partitions_for, refuse_missing
+from ..solvers.auto import for_threads, in_parts, refuse_missing
 from ..solvers.base import check_inner
 from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.outline import Outline
-from ..solvers.result import FAILED, MAX_ITER, STALLED, Result
+from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STALLED, Result
 from ..strengths import SHARE, Strength, usual_strength
 from ..structures.traits import Traits
 from ..surrogates.cost import RESTRICTED, SMOOTH
@@ -47,6 +47,7 @@ from ..surrogates.restricted import Restricted
 from ..surrogates.smooth_max_min import SmoothMaxMin as SmoothCost
 from ._moved import refuse_moved
 from ._tasks_of_fit import CallbackSupportMixin, with_tasks
+from ._warnings import warn_failure, warn_zero
 from .values import EarlyStopping, SmoothMaxMin
 
 SURROGATES = {
@@ -75,6 +76,13 @@ class Settings(NamedTuple):
     callbacks: tuple
     rng: np.random.RandomState
     verbose: int
+
+
+class Limits(NamedTuple):
+    """Of a fit in a search for alpha."""
+
+    passes: int  # that climb a dual
+    first_check: float  # passes before it
 
 
 class Packed(NamedTuple):
@@ -191,6 +199,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
     _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
     _packed: Any = field(default=None, init=False)
+    _limits: Any = field(default=None, init=False)  # of a fit in a search for alpha: see paths.py
     _auto_alpha: float = field(default=0.0, init=False)  # what alpha="auto" means in the last fit
 
     predict_proba = Missing()
@@ -292,6 +301,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         squares: np.ndarray | None,
         positions: Any = 1.0,
         indptr: np.ndarray | None = None,
+        factor: float = 1.0,
     ) -> float:
         """``alpha``, where "auto" depends on the size of the features: see ``strengths.py``.
 
@@ -306,6 +316,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             Number of positions over which the loss of an example is a mean.
         indptr : array, optional
             Which rows an example has, if it has several.
+        factor : float
+            Factor of what "auto" means.
         """
         likelihood = self._surrogate.cost.likelihood
         if squares is None:
@@ -313,7 +325,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             usual = float(np.average(per_example, weights=weights))
         else:
             usual = usual_strength(squares, indptr, positions, weights, likelihood, self._share)
-        self._auto_alpha = float(usual / weights.sum())
+        self._auto_alpha = factor * float(usual / weights.sum())
         return self._strength.alpha_for(self._auto_alpha)
 
     def _split(self, used: np.ndarray, rng: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
@@ -343,20 +355,41 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         problem: Any,
         settings: Settings,
         keep: Callable[[np.ndarray], Any],
-        validate: Callable[[np.ndarray], float] | None = None,
+        score: Callable[[], float] | None = None,
+        hidden: Callable[[Any], Result] | None = None,
     ) -> None:
-        """Solve a problem, and call ``keep`` with the weights."""
-        keep(self._solve(problem, settings, validate).weights)
+        """Solve a problem, and keep its weights.
+
+        Parameters
+        ----------
+        keep : callable
+            Called with weights: they are those of the model from then on.
+        score : callable, optional
+            Score of the model on held-out examples, which chooses the weights.
+        hidden : callable, optional
+            Solves the problem instead where labels are hidden; called with the validation.
+        """
+
+        def validate(weights: np.ndarray) -> float:
+            assert score is not None
+            keep(weights)
+            return score()
+
+        held_out = None if score is None else validate
+        if hidden is not None:
+            keep(hidden(held_out).weights)
+            return
+        if self._limits is not None and not problem.cost.smooth:  # L-BFGS needs many
+            settings = settings._replace(max_iter=min(self._limits.passes, settings.max_iter))
+        keep(self._solve(problem, settings, held_out).weights)
         if self._keeps_packed and self._packed is None:
             self._packed = Packed(problem, settings, keep, self._auto_alpha)
 
-    def _fit_again(self, strength: Any, max_iter: int | None = None) -> bool:
+    def _fit_again(self, strength: Any) -> bool:
         """Fit the data of the last fit with another alpha, if they were kept: see paths.py."""
         if self._packed is None:
             return False
         problem, settings, keep, auto = self._packed
-        if max_iter is not None and not problem.cost.smooth:  # L-BFGS needs its first iterations
-            settings = settings._replace(max_iter=min(max_iter, settings.max_iter))
         alpha = Strength.of(strength).alpha_for(auto)
         self._solve_and_keep(problem.with_strength(alpha * problem.total_weight), settings, keep)
         return True
@@ -375,6 +408,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         self._keep_certificate(result, stepper.problem)
         if result.status == FAILED:
             warn_failure(type(self).__name__, result.primal, result.dual)
+        if result.status == CONVERGED and problem.cost.linear and not result.weights.any():
+            warn_zero(type(self).__name__, 'Use surrogate="max-min" or "crf" where there is one.')
         if result.status in (MAX_ITER, STALLED) and settings.tol > 0:
             at_limit = result.status == MAX_ITER
             why = f"in {settings.max_iter} passes" if at_limit else "because of rounding errors"
@@ -406,6 +441,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             "tol": settings.tol,
             "max_iter": settings.max_iter,
             "check_every": None if is_text(self.solver) else self.solver.check_every,
+            "first_check": 0.0 if self._limits is None else self._limits.first_check,
             "callbacks": settings.callbacks,
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
@@ -439,16 +475,10 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         return Climb(solver, problem, rng=settings.rng, start=dual_state)
 
     def _given_solver(self, problem: Any) -> Any:
-        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them.
-
-        With ``n_jobs`` the problem is prepared for visits by several threads, where that is faster.
-        """
-        n_parts = self._n_partitions
-        if n_parts is None and self.n_jobs is not None and is_text(self.solver):
-            by_choice = self.solver in ("auto", "accelerated")
-            n_parts = partitions_for(problem) if by_choice else 1
-            problem.batch = batch_for(problem) if by_choice else 1
-        return self.solver if n_parts is None else in_parts(self.solver, n_parts)
+        """The solver as it was given, in parts where an engine or ``n_jobs`` asks for them."""
+        if self._n_partitions is not None:
+            return in_parts(self.solver, self._n_partitions)
+        return self.solver if self.n_jobs is None else for_threads(self.solver, problem)
 
     def _dual_for(self, problem: Any) -> Any:
         """The dual state of the previous fit, if it is wanted and feasible for this problem."""
@@ -486,14 +516,3 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         self._dual = None
         if self.warm_start and result.dual_state is not None and problem.signature() is not None:
             self._dual = (problem.signature(), result.dual_state)
-
-
-def warn_failure(name: str, primal: float, dual: float) -> None:
-    """Warn of a fit whose numbers cannot be trusted beyond a point."""
-    warnings.warn(
-        f"{name} failed: numbers overflowed or contradicted each other. The weights are the best "
-        f"ones before that (primal {primal:.6g}, dual {dual:.6g}). Scale the features, or increase "
-        "alpha.",
-        ConvergenceWarning,
-        stacklevel=outside(),
-    )

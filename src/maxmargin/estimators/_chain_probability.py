@@ -91,7 +91,7 @@ class ChainProbabilities(ChainWeights):
             playing = part._replace(loss_scale=np.ones(last - first))
             scores = np.empty((last - first, len(self.classes_)))
             strength, n = self._surrogate.strength, len(part.indptr) - 1
-            tilted_scores(playing, rows, self.weights_, strength, 0, n, scores)
+            tilted_scores(playing, rows, self.weights_[None], strength, 0, n, scores)
             work(part, ScoreRows(sharpness * scores), first, last)
 
         self._for_chunks(with_losses, chain, sequences)

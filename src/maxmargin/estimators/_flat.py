@@ -116,14 +116,10 @@ class FlatClassifier(ClassifierMixin, KernelModel, LabelProbabilities, Structure
         def keep(weights_now: np.ndarray) -> None:
             self._keep_columns(weights_now.reshape(-1, K), X, train)
 
-        validate = None
-        if len(held_out):
+        def score() -> float:
+            return self._score_codes(X[held_out], known[held_out], weights[held_out])
 
-            def validate(weights_now: np.ndarray) -> float:
-                keep(weights_now)
-                return self._score_codes(X[held_out], known[held_out], weights[held_out])
-
-        self._solve_and_keep(problem, settings, keep, validate)
+        self._solve_and_keep(problem, settings, keep, score if len(held_out) else None)
         return self
 
     def _best(self, X: Any) -> np.ndarray:

@@ -13,7 +13,8 @@ from .._validation import outside
 from ..solvers.groups import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
-from ._base import Settings, StructuredEstimator, warn_failure, with_parameters
+from ._base import Settings, StructuredEstimator, with_parameters
+from ._warnings import warn_failure
 from .values import Hidden
 
 

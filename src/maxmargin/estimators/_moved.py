@@ -35,6 +35,7 @@ _OF_VALUES = {
     "n_iter_no_change": ("early_stopping", "EarlyStopping(n_iter_no_change={})"),
     "hidden_starts": ("hidden", "Hidden(starts={})"),
     "normalize_loss": ("loss", "HammingLoss(normalize={})"),
+    "feature_min_count": ("state_features", "StateFeatures(min_count={})"),
     "directions": ("neighbors", "Neighbors(directions={})"),
 }
 

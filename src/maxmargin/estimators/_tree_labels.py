@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from .._validation import is_switch
 from ..features.relations import relation_features, usable
 from ._tree_data import Sentences
 from .multiclass import MulticlassClassifier
@@ -17,7 +18,7 @@ _STRENGTH, _PASSES, _TOL = 10.0, 30, 0.02
 
 def check_labels(labels: Any) -> None:
     """Refuse a value of the parameter ``labels`` that is neither a switch nor a classifier."""
-    if not (isinstance(labels, (bool, np.bool_, MulticlassClassifier))):
+    if not (is_switch(labels) or isinstance(labels, MulticlassClassifier)):
         raise ValueError(
             "labels must be False, True or a MulticlassClassifier for the names of relations; "
             f"received {labels!r}."
@@ -52,12 +53,10 @@ def train_labels(
     if not len(known):
         raise ValueError("y: no label of any arc is known; expected some, or labels=False.")
     shares = np.repeat(weights, sentences.lengths)[known]
-    if isinstance(given, MulticlassClassifier):
-        classifier = clone(given)
-    else:
-        classifier = MulticlassClassifier(
-            surrogate, alpha=_STRENGTH / shares.sum(), max_iter=_PASSES, tol=_TOL,
-            random_state=random_state,
-        )  # fmt: skip
+    usual = MulticlassClassifier(
+        surrogate, alpha=_STRENGTH / shares.sum(), max_iter=_PASSES, tol=_TOL,
+        random_state=random_state,
+    )  # fmt: skip
+    classifier = usual if is_switch(given) else clone(given)
     classifier.fit(features[known], labels[known].astype(str), shares)
     return LabelModel(classifier, templates, columns)

@@ -221,19 +221,17 @@ class GraphLabeler(KernelModel, HiddenNodes):
         def keep(weights: np.ndarray) -> None:
             self._set_weights(problem, weights, stacked, rows_used)
 
-        validate = None
-        if len(held_out):
+        def score() -> float:
+            return self._share_right(data, held_out)
 
-            def validate(weights: np.ndarray) -> float:
-                keep(weights)
-                return self._share_right(data, held_out)
-
-        if start is not None:
+        def hidden(validate: Any) -> Any:
+            assert start is not None
             where = stacked, rows_used
-            found = self._solve_hidden(data, train, problem, where, start, settings, validate)
-            keep(found.weights)
-        else:
-            self._solve_and_keep(problem, settings, keep, validate)
+            return self._solve_hidden(data, train, problem, where, start, settings, validate)
+
+        self._solve_and_keep(
+            problem, settings, keep, score if len(held_out) else None, hidden if latent else None
+        )
         return self
 
     def _check_graph_settings(self) -> None:

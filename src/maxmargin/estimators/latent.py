@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,23 +24,25 @@ from .._validation import (
 from ..latent.certificates import sample_size
 from ..latent.objective import DrawnProblem, ExplainedProblem, Explanations
 from ..latent.problem import EXACT, LISTED, MARGIN, SCORE, SLACK, LatentProblem, Random
-from ..latent.solvers import LatentSubgradient, WorkingSetAscent
+from ..latent.solvers import SOLVERS, make_solver
 from ..latent.variables import Latent
 from ..solvers.base import Solver
 from ..solvers.climb import Climb
 from ..solvers.loop import run
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import run_rounds
-from ._base import _all_or_nothing, warn_failure
+from ._base import _all_or_nothing
+from ._warnings import warn_failure, warn_zero
 
 TRAINERS = ("random", "all", "lssvm")
-SOLVERS = ("cccp", "subgradient")
 INFERENCES = ("exact", "random")
 SEARCHES = (EXACT, LISTED)
 # Structures of a draw where the formula of the theorem does not hold.
 _MOST_SAMPLES = 100
 # Searches of all examples for one convex problem at most.
 _MOST_SEARCHES = 1000
+# Passes of dual ascent in each round where explanations are fixed.
+_PASSES = 30
 # The last convex problem is solved to this share of the tolerance of the rounds.
 _SHARE_OF_TOL = 0.1
 # What is certified.
@@ -214,6 +216,9 @@ class LatentPredictor(BaseEstimator):
             self.status_ = CONVERGED if solved else MAX_ITER
         if self.status_ == FAILED:
             warn_failure(type(self).__name__, self.primal_, self.dual_)
+        if self.status_ == CONVERGED and not is_random and not self.coef_.any():
+            warn_zero(type(self).__name__, 'Use trainer="random", or a model without latent '
+                      'variables and surrogate="max-min".')  # fmt: skip
         self.history_ = result.history
         self.n_iter_ = max(1, round(result.history[-1].passes))
         self.n_searches_ = problem.n_searches
@@ -257,19 +262,13 @@ class LatentPredictor(BaseEstimator):
             yield problem.explain(rng.standard_normal(problem.n_weights))
 
     def _climb(self, problem: Any, rng: np.random.RandomState, start: Any = None) -> Climb:
-        solver: Any = self.solver
-        if solver == "cccp":
-            passes = {"passes": self.n_passes} if self.trainer == "random" else {}
-            solver = WorkingSetAscent(capacity=self.capacity, **passes)
-        elif solver == "subgradient":
-            solver = LatentSubgradient()
-        missing = solver.missing(problem)
-        if missing:
-            raise ValueError(
-                f"solver={solver!r} does not go with trainer={self.trainer!r}: it needs "
-                f"{' and '.join(missing)}."
-            )
-        return Climb(clone(solver), problem, rng=rng, start=start)
+        return Climb(self._solver_for(problem), problem, rng=rng, start=start)
+
+    def _solver_for(self, problem: Any) -> Solver:
+        passes = self.n_passes if self.trainer == "random" else _PASSES
+        return make_solver(
+            self.solver, problem, self.trainer, passes=passes, capacity=self.capacity
+        )
 
     def _draw(
         self, problem: LatentProblem, weights: np.ndarray, rng: np.random.RandomState
@@ -316,11 +315,7 @@ class LatentPredictor(BaseEstimator):
                 )
         if self.beta is not None and check_number("beta", self.beta, at_least=0) >= 1:
             raise ValueError(f"beta must be < 1; received {self.beta!r}.")
-        if self.trainer != "random" and self.solver == "subgradient":
-            raise ValueError(
-                f"solver={self.solver!r} is for trainer='random'; received "
-                f"trainer={self.trainer!r}."
-            )
+        self._solver_for(DrawnProblem if self.trainer == "random" else ExplainedProblem)
 
     # --- prediction -------------------------------------------------------------------------
 

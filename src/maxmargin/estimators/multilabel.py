@@ -43,17 +43,19 @@ _INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
 
 
 @documented(
-    auto='"soft" if labels interact and "accelerated" otherwise',
+    auto='"accelerated" without edges, "soft" if labels interact',
     solvers='"auto", "accelerated", "bcfw", "pairwise", "subgradient", "lbfgs", "soft"',
     solver_note="""
         "soft" is soft agreement, the one for labels that interact; the others are for
-        ``edges="none"``.""",
+        ``edges="none"``. With all pairs of labels and ``interactions="both-on"`` "auto" is
+        ``Accelerated(VertexFrankWolfe())``, unless the regularisation is very weak.""",
     max_iter=", optional",
     max_iter_note=" (by default 1000, and 200 if labels interact)",
     bounds_note="Empty unless labels interact. ",
     hidden_extra="""
-        Entries of the matrix ``y`` are hidden where they are None, NaN, -1 or masked. Without
-        edges they cost nothing, the problem stays convex, and the following does nothing.""",
+        Entries of the matrix ``y`` are hidden where they are None, -1 or masked, and with True
+        also where they are NaN. Without edges they cost nothing, the problem stays convex, and the
+        following does nothing.""",
     unproven_note=UNPROVEN,
     alpha_note="""``n_labels * s / (5 * total weight)``, or ``s / (20 * total weight)`` for a CRF,
         where s is the mean squared norm of the examples. The constant of an intercept is part of
@@ -215,20 +217,18 @@ class MultiLabelClassifier(FlatClassifier, HiddenLabelSets):
         def keep(weights_now: np.ndarray) -> None:
             self._keep_weights(problem, weights_now, X, train)
 
-        validate = None
-        if len(held_out):
+        def score() -> float:
+            return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
 
-            def validate(weights_now: np.ndarray) -> float:
-                keep(weights_now)
-                return self._score_sets(X[held_out], indicator[held_out], weights[held_out])
+        def hidden(validate: Any) -> Any:
+            alone = self._separable_problem(edges, part, costs / len(classes), *common)
+            return self._solve_hidden(problem, alone, part, X, train, settings, validate)
 
         part = indicator[train]
-        if len(edges) and (part == HIDDEN).any():
-            alone = self._separable_problem(edges, part, costs / len(classes), *common)
-            found = self._solve_hidden(problem, alone, part, X, train, settings, validate)
-            keep(found.weights)
-        else:
-            self._solve_and_keep(problem, settings, keep, validate)
+        latent = len(edges) and (part == HIDDEN).any()
+        self._solve_and_keep(
+            problem, settings, keep, score if len(held_out) else None, hidden if latent else None
+        )
         return self
 
     def _check_max_iter(self) -> int:

@@ -144,14 +144,10 @@ class LabelRanker(KernelModel, StructuredEstimator):
         def keep(weights_now: np.ndarray) -> None:
             self._keep_columns(weights_now.reshape(-1, M * M), X, train)
 
-        validate = None
-        if len(held_out):
+        def score() -> float:
+            return self._right(X[held_out], positions[held_out], weights[held_out])
 
-            def validate(weights_now: np.ndarray) -> float:
-                keep(weights_now)
-                return self._right(X[held_out], positions[held_out], weights[held_out])
-
-        self._solve_and_keep(problem, settings, keep, validate)
+        self._solve_and_keep(problem, settings, keep, score if len(held_out) else None)
         return self
 
     # --- prediction -------------------------------------------------------------------------

@@ -7,13 +7,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._labels import margin_costs
-from .._validation import check_integer, check_loss_matrix, check_n_jobs, is_text
+from .._validation import check_loss_matrix, check_n_jobs, is_text
 from ..features.rows import features_of, pack_rows, scores_of
 from ..features.scores import ScoreRows
 from ..features.sequences import Sequences, open_sequences
+from ..features.states import seen_states
 from ..solvers.groups import for_groups
 from ..solvers.problem import Problem
 from ..strengths import SHARE_OF_SEQUENCES
@@ -40,7 +42,11 @@ from ._sequence_data import (
     for_chunks,
     take_labelled,
 )
-from .values import HammingLoss
+from .values import HammingLoss, StateFeatures
+
+# Factor of alpha "auto" if features have weights for the labels seen with them only: half of the
+# squared norm of the difference of two labels is then gone.
+_SEEN_ALPHA = 0.5
 
 
 @documented(
@@ -54,7 +60,7 @@ from .values import HammingLoss
     alpha_note="""``2 s / (5 * total weight)``, where s is the mean over sequences of the squared
         norms of their positions, averaged (summed if the loss is a mean); for a CRF averaged and
         ``s / (20 * total weight)``. The constant of an intercept is part of the norm, and squared
-        norms above 20 count as 20.""",
+        norms above 20 count as 20. Half of it with ``state_features="seen"``.""",
     hidden_note="""; a CRF minimises the negative log likelihood of the known labels,
         ``log sum_z exp(score(x, z)) - log sum_h exp(score(x, y, h))``, by gradients, one start""",
     rows="positions",
@@ -102,9 +108,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         Which labels may follow which, in training and in prediction. A matrix is True where the
         label of the column may follow that of the row; a dict lists what is forbidden:
         ``{"transitions": [(from, to), ...], "first": [...], "last": [...]}``.
-    feature_min_count : int, default=1
-        Number of positions that a feature of feature dicts or lists must be at; rarer features are
-        left out, as if they had not been seen. 2 halves the size of many models of text.
+    state_features : {"all", "seen"} or StateFeatures, default="all"
+        Whether a feature has a weight for each label, or only for those that it was seen with in
+        training, as by default in CRFsuite; :class:`StateFeatures` also leaves out rare features.
     %(hidden)s
     %(kernel)s
     %(parameters)s
@@ -112,8 +118,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     Attributes
     ----------
     classes_ : array of the labels
-    coef_ : array of shape (n_classes, n_features)
-        With ``kernel="linear"`` only.
+    coef_ : array or CSR array of shape (n_classes, n_features)
+        With ``kernel="linear"`` only; sparse with ``state_features="seen"``.
     intercept_ : array of shape (n_classes,)
     %(kernel_attributes)s
     transitions_ : array of shape (n_classes, n_classes)
@@ -143,7 +149,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     constraints: Any = None
     class_weight: Any = None
     classes: Any = None
-    feature_min_count: int = 1
+    state_features: Any = "all"
 
     _switches = (*StructuredEstimator._switches, "boundary_weights")
     _traits = Chain.traits()
@@ -153,9 +159,12 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     # --- training ---------------------------------------------------------------------------
 
     def _needs_all_data(self) -> list[str]:
-        if self.feature_min_count == 1:
-            return []
-        return [f"feature_min_count={self.feature_min_count!r} counts all positions: use 1"]
+        wanted, found = StateFeatures.of(self.state_features), []
+        if wanted.min_count != 1:
+            found.append(f"min_count={wanted.min_count!r} counts all positions: use 1")
+        if wanted.labels == "seen":
+            found.append("state_features='seen' looks at all positions: use 'all'")
+        return found
 
     def fit(
         self,
@@ -188,11 +197,18 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         self.__dict__.pop("temperature_", None)
         hamming = HammingLoss.of(self.loss)
         hamming.validate()
-        min_count = check_integer("feature_min_count", self.feature_min_count, 1)
+        wanted = self._check_state_features()
         self._refuse_losses(hamming, position_weight)
         data, classes, self.vectorizer_ = take_labelled(
-            X, y, self.classes, sample_weight, self.hidden, min_count
+            X, y, self.classes, sample_weight, self.hidden, wanted.min_count
         )
+        only_seen = wanted.labels == "seen"
+        if only_seen and not sp.issparse(data.X):
+            raise ValueError(
+                "state_features='seen' is for feature dicts, lists of names and CSR matrices, but "
+                "X[0] is an array, in which every feature is seen with every label; pass CSR "
+                "matrices, or use 'all'."
+            )
         masks = transition_masks(self.constraints, classes)
         data.restrict(allowed, masks, classes)
         data.weigh(position_weight, hamming.normalize)
@@ -202,8 +218,11 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         loss = _label_loss(hamming.costs, costs)
         train, held_out = self._split(np.flatnonzero(data.weights > 0), settings.rng)
         part, positions = data.take(train), data.positions(train)
-        kept_out = data.take(held_out) if len(held_out) else None
         rows = self._training_rows(data.X, positions)
+        self._states = None
+        if only_seen:
+            self._states = seen_states(part.X, part.truth, ~part.hidden, len(classes))
+            rows = self._states.restrict(rows)
         lengths = np.diff(part.indptr) if hamming.normalize else 1.0
         # Steps in blocks need products of rows; those of a CRF are computed if blocks climb.
         in_steps = None if self._surrogate.cost.smooth else rows
@@ -211,7 +230,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             self._chain(part.indptr, masks, part.allowed, in_steps, loss, part),
             self._surrogate,
             rows,
-            self._alpha_for(part.weights, rows.squares, lengths, part.indptr),
+            self._alpha_for(
+                part.weights, rows.squares, lengths, part.indptr, _SEEN_ALPHA if only_seen else 1.0
+            ),
             part.weights,
             settings.n_threads,
         )
@@ -219,20 +240,25 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         def keep(weights: np.ndarray) -> None:
             self._set_weights(weights, data.X, positions)
 
-        validate = None
-        if kept_out is not None:
-            right = self._validation(kept_out, masks, settings.n_threads)
+        def hidden(validate: Any) -> Any:
+            return self._solve_hidden(problem, part, settings, validate)
 
-            def validate(weights: np.ndarray) -> float:
-                keep(weights)
-                return right()
-
-        if part.hidden.any():
-            keep(self._solve_hidden(problem, part, settings, validate).weights)
-        else:
-            self._solve_and_keep(problem, settings, keep, validate)
+        score = None
+        if len(held_out):
+            score = self._validation(data.take(held_out), masks, settings.n_threads)
+        self._solve_and_keep(problem, settings, keep, score, hidden if part.hidden.any() else None)
         self.allowed_transitions_, self.allowed_first_, self.allowed_last_ = masks
         return self
+
+    def _check_state_features(self) -> StateFeatures:
+        wanted = StateFeatures.of(self.state_features)
+        wanted.validate()
+        if wanted.labels == "seen" and self._in_kernel_space:
+            raise ValueError(
+                "state_features='seen' needs kernel='linear', whose weights belong to features; "
+                "use 'all' with a kernel."
+            )
+        return wanted
 
     def _validation(self, data: LabelledSequences, masks: TransitionMasks, n_threads: int):
         """Fraction of right labels on held-out sequences, by the weights of the moment."""
@@ -241,6 +267,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         rows = (
             pack_rows(data.X, fit_intercept=self.fit_intercept, squares=False) if linear else None
         )
+        if self._states is not None:
+            rows = self._states.restrict(rows)
 
         def right() -> float:
             known = ScoreRows(self._scores(data.X)) if rows is None else rows
@@ -281,7 +309,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     def _prepare(self, X: Any, allowed: Any, partial_y: Any = None) -> tuple[Chain, Sequences]:
         """Sequences for prediction and their structure; refuse those that no labelling fits."""
         check_is_fitted(self, "weights_")
-        opened = open_sequences(X, self.vectorizer_)
+        opened = open_sequences(X, self.vectorizer_, self._known_states() is not None)
         self._check_kernel_width(opened.n_features)
         self._check_width(opened.n_features)
         lengths = np.diff(opened.indptr)
@@ -306,6 +334,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         """Call ``work`` for a few sequences at a time, with the scores of their labels for rows, so
         that what works with them is compiled once for all kinds of features."""
         n_threads, bias, n_labels = check_n_jobs(self.n_jobs), 0.0, len(self.classes_)
+        states = self._known_states()
         if self.kernel_ is None:
             bias = 1.0 if self.fit_intercept else 0.0
         elif self.kernel_.name == "callable":  # which may not be made for threads
@@ -313,6 +342,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
 
         def with_scores(chain, rows, first, last):
             if self.kernel_ is None:
+                rows = rows if states is None else states.restrict(rows)
                 scores = np.empty((last - first, n_labels))
                 scores_of(rows, self.weights_, scores)
                 given = ScoreRows(scores, n_inputs=rows.n_inputs)

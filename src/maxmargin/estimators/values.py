@@ -118,6 +118,40 @@ class HammingLoss(Value):
             )
 
 
+class StateFeatures(Value):
+    """Which pairs of a feature and a label have a weight.
+
+    Parameters
+    ----------
+    labels : {"all", "seen"}, default="all"
+        Whether a feature has a weight for each label, or only for those that are at a training
+        position together with it. Most features of text are seen with one or two labels: models and
+        memory are several times smaller. "seen" is for feature dicts, lists of names and CSR
+        matrices.
+    min_count : int, default=1
+        Number of positions that a feature of feature dicts or lists must be at; rarer features are
+        left out, as if they had not been seen. 2 halves the size of many models of text.
+
+    Examples
+    --------
+    >>> from maxmargin import SequenceLabeler, StateFeatures
+    >>> SequenceLabeler(state_features=StateFeatures("seen", min_count=2))
+    SequenceLabeler(state_features=StateFeatures(labels='seen', min_count=2))
+    """
+
+    def __init__(self, labels: str = "all", min_count: int = 1):
+        self.labels = labels
+        self.min_count = min_count
+
+    def validate(self):
+        check_integer("min_count", self.min_count, 1)
+        if not (is_name(self.labels, "all") or is_name(self.labels, "seen")):
+            raise ValueError(
+                "state_features must be 'all' or 'seen', or StateFeatures(...); received "
+                f"{self.labels!r}."
+            )
+
+
 class Neighbors(Value):
     """Which cells of a grid are neighbours, and which tables their pairs have.
 
@@ -184,4 +218,5 @@ VALUES: dict[str, type[Value]] = {
     "hidden": Hidden,
     "loss": HammingLoss,
     "neighbors": Neighbors,
+    "state_features": StateFeatures,
 }

@@ -29,6 +29,7 @@ from .._kernels.vector import (
     mask_row,
     prefetch,
     spread_row,
+    spread_seen,
     sum_rows,
     take_masked,
 )
@@ -38,6 +39,7 @@ SPARSE_BELOW = 0.3
 # The same for rows that are looked at once, where the compression is part of the work.
 SKIP_BELOW = 0.6
 _NO_SQUARES = np.empty(0)
+_NO_FLAGS, _NO_LABELS = np.empty(0, np.uint8), np.empty(0, np.int32)
 # What the weights of a model belong to: features, those of a hash of features, training rows.
 FEATURES, HASHED, COEFFICIENTS = "features", "hashed features", "training rows"
 # Weights that a cache near the processor holds. Of more, those of the next row are asked for ahead.
@@ -65,11 +67,27 @@ class FeatureRows(NamedTuple):
     bias: float
     n_inputs: int
     in_kernel_space: bool = False  # weights belong to training rows: see kernels.py
+    # Where columns have weights for some labels only, indices are places of weights: see states.py
+    n_wide: int = 0
+    seen: np.ndarray = _NO_FLAGS
+    labels: np.ndarray = _NO_LABELS
 
     @property
     def is_dense(self) -> bool:
         """Whether every number is stored."""
         return not len(self.indptr)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns that have weights."""
+        if not len(self.seen):
+            return self.n_inputs
+        return self.n_wide + int(np.count_nonzero(self.labels < 0))
+
+    @property
+    def most_indices(self) -> int:
+        """Upper bound on the indices of columns."""
+        return max(self.n_inputs, self.n_wide + len(self.labels))
 
     @property
     def weighs(self) -> str:
@@ -268,6 +286,73 @@ def _is_dense(rows):
     return rows.indptr.shape[0] == 0
 
 
+@leaf
+def _restricted(rows):
+    """Whether columns have weights for some labels only."""
+    return rows.seen.shape[0] > 0
+
+
+@leaf
+def _first_narrow(rows, row):
+    """First of the entries of a row whose columns have few labels: they are the last ones."""
+    place = rows.indptr[row + 1]
+    while place > rows.indptr[row] and rows.indices[place - 1] >= rows.n_wide:
+        place -= 1
+    return place
+
+
+@leaf
+def _score_seen(rows, matrix, first, last, out):
+    flat = matrix.reshape(matrix.size)
+    constant = matrix[rows.n_inputs - 1]
+    before = rows.n_wide * (matrix.shape[1] - 1)
+    for row in range(first, last):
+        begin, narrow, end = rows.indptr[row], _first_narrow(rows, row), rows.indptr[row + 1]
+        scores = out[row - first]
+        sum_rows(matrix, rows.indices, rows.data, begin, narrow, constant, rows.bias, scores)
+        for place in range(narrow, end):
+            value = np.float64(rows.data[place])
+            slot = before + rows.indices[place]
+            label = rows.labels[rows.indices[place] - rows.n_wide]
+            while label >= 0:
+                scores[label] += value * flat[slot]
+                slot += 1
+                label = rows.labels[slot - before - rows.n_wide]
+            scores[~label] += value * flat[slot]
+
+
+@leaf
+def _add_seen(rows, matrix, row, values, scale):
+    flat = matrix.reshape(matrix.size)
+    before = rows.n_wide * (matrix.shape[1] - 1)
+    begin, narrow, end = rows.indptr[row], _first_narrow(rows, row), rows.indptr[row + 1]
+    spread_seen(matrix, rows.indices, rows.data, begin, narrow, values, scale, rows.seen)
+    for place in range(narrow, end):
+        change = scale * rows.data[place]
+        slot = before + rows.indices[place]
+        label = rows.labels[rows.indices[place] - rows.n_wide]
+        while label >= 0:
+            flat[slot] += change * values[label]
+            slot += 1
+            label = rows.labels[slot - before - rows.n_wide]
+        flat[slot] += change * values[~label]
+
+
+@leaf
+def _clear_seen(rows, matrix, first, last):
+    flat = matrix.reshape(matrix.size)
+    before = rows.n_wide * (matrix.shape[1] - 1)
+    for place in range(rows.indptr[first], rows.indptr[last]):
+        index = rows.indices[place]
+        if index < rows.n_wide:
+            matrix[index] = 0.0
+            continue
+        while rows.labels[index - rows.n_wide] >= 0:
+            flat[before + index] = 0.0
+            index += 1
+        flat[before + index] = 0.0
+
+
 @implements(score_rows, FeatureRows)
 def _score(rows, matrix, first, last, out):
     constant = matrix[rows.n_inputs - 1]
@@ -275,6 +360,9 @@ def _score(rows, matrix, first, last, out):
         n = rows.values.shape[1]
         for row in range(first, last):
             sum_rows(matrix, None, rows.values[row], 0, n, constant, rows.bias, out[row - first])
+        return
+    if _restricted(rows):
+        _score_seen(rows, matrix, first, last, out)
         return
     far = matrix.size > _CACHED
     for row in range(first, last):
@@ -303,6 +391,8 @@ def _add(rows, matrix, row, values, scale):
         add_coefficients(matrix, row, values, scale)
     elif _is_dense(rows):
         spread_row(matrix, None, rows.values[row], 0, rows.values.shape[1], values, scale)
+    elif _restricted(rows):
+        _add_seen(rows, matrix, row, values, scale)
     else:
         begin, end = rows.indptr[row], rows.indptr[row + 1]
         spread_row(matrix, rows.indices, rows.data, begin, end, values, scale)
@@ -328,9 +418,12 @@ def _clear(rows, matrix, first, last):
     if _is_dense(rows):
         matrix[:] = 0.0
         return
+    matrix[rows.n_inputs - 1] = 0.0
+    if _restricted(rows):
+        _clear_seen(rows, matrix, first, last)
+        return
     for place in range(rows.indptr[first], rows.indptr[last]):
         matrix[rows.indices[place]] = 0.0
-    matrix[rows.n_inputs - 1] = 0.0
 
 
 @implements(drain_row, FeatureRows)
@@ -441,7 +534,7 @@ def products_within(rows: Any, indptr: np.ndarray, wanted, out_indptr, out: np.n
     if not isinstance(rows, FeatureRows) or rows.is_dense or rows.in_kernel_space:
         _products_within(rows, indptr, wanted, out_indptr, out)
         return
-    last = np.full(rows.n_inputs, -1, np.int64)
+    last = np.full(rows.most_indices, -1, np.int64)
     most = int(np.diff(rows.indptr[indptr]).max())
     scratch = last, np.empty(most, np.int64), np.empty(most, np.int64)
     stored = rows.data, rows.indices, rows.indptr

@@ -105,8 +105,11 @@ class Sequences:
             self._refuse(stored.data[at], int(self.indptr[first]) + row, feature)
 
 
-def open_sequences(X: Any, vectorizer: DictVectorizer | None = None) -> Sequences:
-    """Sequences for a fitted model, which may have a vectorizer, as the user has them."""
+def open_sequences(
+    X: Any, vectorizer: DictVectorizer | None = None, sparse: bool = False
+) -> Sequences:
+    """Sequences for a fitted model, which may have a vectorizer, as the user has them, or with
+    arrays as ``sparse`` matrices."""
     sequences = take_list(X)
     if holds_dicts(sequences):
         if vectorizer is None:
@@ -120,7 +123,7 @@ def open_sequences(X: Any, vectorizer: DictVectorizer | None = None) -> Sequence
             "X[0] is no list of feature dicts, but the model was fitted on them; pass lists of "
             "dicts."
         )
-    return _open_numbers(sequences)
+    return _open_numbers(sequences, sparse)
 
 
 def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectorizer | None]:
@@ -138,15 +141,15 @@ def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectoriz
         return learned, new_vectorizer(learned.vocabulary)
     if min_count > 1:
         raise ValueError(
-            f"feature_min_count={min_count} is for feature dicts and lists of feature names, "
-            "but X[0] is a matrix; leave out its rare columns, or use feature_min_count=1."
+            f"StateFeatures(min_count={min_count}) is for feature dicts and lists of feature "
+            "names, but X[0] is a matrix; leave out its rare columns, or use min_count=1."
         )
     return _open_numbers(sequences), None
 
 
-def _open_numbers(sequences: list) -> Sequences:
+def _open_numbers(sequences: list, sparse: bool = False) -> Sequences:
     plain = _plain_arrays(sequences)
-    if not plain and any(sp.issparse(x) for x in sequences):
+    if sparse or (not plain and any(sp.issparse(x) for x in sequences)):
         return SparseSequences([_take_sparse(x, i) for i, x in enumerate(sequences)])
     if not plain:
         sequences = [_take_dense(x, i) for i, x in enumerate(sequences)]
@@ -252,6 +255,13 @@ def _common_width(matrices: list) -> int:
     return width
 
 
+def _matrix(data, indices, indptr, n_features: int) -> sp.csr_array:
+    """A CSR matrix of these arrays. Offsets of 64 bits would make SciPy widen all indices."""
+    if indptr[-1] <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)
+    return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_features))
+
+
 def _refuse_empty(i: int) -> None:
     raise ValueError(
         f"X[{i}] is an empty sequence; every sequence needs at least one position. "
@@ -314,7 +324,7 @@ class SparseSequences(Sequences):
         data, indices, indptr = self._join(0, len(self.matrices))
         if data.dtype not in (np.float32, np.float64):
             data = data.astype(np.float64)
-        return sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, self.n_features))
+        return _matrix(data, indices, indptr, self.n_features)
 
     def rows(self, first: int, last: int, bias: float) -> FeatureRows:
         data, indices, indptr = self._join(first, last)
@@ -420,15 +430,16 @@ class LearnedSequences(Sequences):
             frequent = np.bincount(indices, minlength=len(vocabulary)) >= min_count
             if not frequent.any():
                 raise ValueError(
-                    f"no feature of X is at {min_count} positions or more; lower feature_min_count."
+                    f"no feature of X is at {min_count} positions or more; lower min_count."
                 )
             vocabulary = {name: j for j, name in enumerate(compress(vocabulary, frequent))}
             kept = frequent[indices]
             indptr = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])[indptr]
             data, indices = data[kept], (np.cumsum(frequent, dtype=np.int32) - 1)[indices[kept]]
-        self._stored = Triplets(data, indices, indptr)
         self.n_features = len(vocabulary)
-        self._check_stored(self._stored, 0, vocabulary)
+        self._check_stored(Triplets(data, indices, indptr), 0, vocabulary)
+        self._matrix = _matrix(data, indices, indptr, self.n_features)
+        self._matrix.sum_duplicates()  # in place: packing a matrix that is not sorted copies it
         self.vocabulary = vocabulary
 
     def _read(
@@ -481,7 +492,7 @@ class LearnedSequences(Sequences):
         self._set_lengths(np.array(lengths, np.int64))
 
     def stack(self) -> sp.csr_array:
-        return sp.csr_array(self._stored, shape=(int(self.indptr[-1]), self.n_features))
+        return self._matrix
 
 
 def holds_dicts(sequences: list) -> bool:

@@ -56,8 +56,8 @@ def fill_missing(
 
 def _with_gaps(table: Table, name: str) -> np.ndarray:
     """A column, where missing numbers are NaN; texts and mixtures as they stand in the file."""
-    column: Any = table.column(name)
-    if not isinstance(column, Mixed) and column.dtype != object:
+    if table.has_numbers(name):
+        column: Any = table.column(name)
         return column.astype(np.float64)
     texts = table.texts(name)
     present = {text for text in set(texts) if text.lower() not in MISSING}

@@ -53,6 +53,11 @@ class Table:
     def __len__(self) -> int:
         return len(self.lines)
 
+    def has_numbers(self, name: str) -> bool:
+        """Whether a column holds nothing but numbers."""
+        column = self.column(name)
+        return not isinstance(column, Mixed) and column.dtype != object
+
     def column(self, name: str) -> np.ndarray | Mixed:
         """The column of this name: numbers, texts (object) or a mixture."""
         return self.columns[self.names.index(name)]

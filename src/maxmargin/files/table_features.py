@@ -196,8 +196,7 @@ def find_targets(table: Table, task: str, wanted: tuple[str, ...]) -> list[str]:
 
 def labels_of(table: Table, name: str, kind: str | None = None) -> tuple[np.ndarray, str]:
     """One label per example, and what kind they are: "int", "float" or "str"."""
-    column = table.column(name)
-    if not isinstance(column, Mixed) and column.dtype != object:
+    if table.has_numbers(name):
         column = numbers_of(table, name)
     else:
         column = table.texts(name)

@@ -30,6 +30,7 @@ from ..surrogates.cost import Cost
 from .kernels.working_set import WorkingSet, add_working_set, ascend, empty_working_set, remember
 from .problem import EXACT, MARGIN, SLACK, Found, LatentProblem, Rows
 
+LATENT = "latent"  # in the place of the name of a surrogate
 _MOST_STEPS = 3  # of one visit of an example
 
 
@@ -58,7 +59,8 @@ class LatentObjective(TrainingProblem):
         Features of the explained truths; by default the explanations of weights 0.
     """
 
-    cost = Cost("latent")
+    cost = Cost(LATENT)
+    draws_structures = False  # whether searches are over random structures
     no_oracle = "blocks that are marginals"
 
     def __init__(
@@ -195,6 +197,7 @@ class DrawnProblem(LatentObjective):
     """
 
     certifies = NOTHING
+    draws_structures = True
 
     def __init__(
         self, oracle: LatentProblem, alpha: float, sample_weight: np.ndarray, relaxed: bool,

@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
-from .._validation import check_integer, is_array
+from .._validation import check_integer, is_array, is_text
 from ..solvers.base import Candidate, Solver
 from ..solvers.problem import NOTHING, Evaluation
 from .kernels.working_set import WorkingSet
-from .objective import DrawnProblem, LatentObjective
+from .objective import LATENT
 from .problem import Rows
 
 # Passes over what is remembered end when the gap among it is at most this share of the true one.
@@ -62,7 +63,7 @@ class WorkingSetAscent(Solver):
         check_integer("capacity", self.capacity, 2)
 
     def missing(self, problem):
-        return _missing(problem, LatentObjective, "latent variables (LatentPredictor)")
+        return [] if problem.cost.name == LATENT else ["latent variables (LatentPredictor)"]
 
     def init(self, problem, start, rng):
         """``start`` is a dual point, or the weights of the first search."""
@@ -131,7 +132,8 @@ class LatentSubgradient(Solver):
     """Averaged stochastic subgradient steps ``1/(alpha t)``, each with a draw of its own."""
 
     def missing(self, problem):
-        return _missing(problem, DrawnProblem, "random structures (trainer='random')")
+        random = problem.cost.name == LATENT and problem.draws_structures
+        return [] if random else ["random structures (trainer='random')"]
 
     def init(self, problem, start, rng):
         size = problem.n_weights
@@ -169,5 +171,23 @@ class LatentSubgradient(Solver):
         return state, [(average, Evaluation(value, -np.inf, 0.0))]
 
 
-def _missing(problem: Any, kind: type, what: str) -> list[str]:
-    return [] if isinstance(problem, kind) else [what]
+_NAMES = {
+    "cccp": WorkingSetAscent,
+    "subgradient": lambda passes, capacity: LatentSubgradient(),
+}
+SOLVERS = tuple(_NAMES)
+
+
+def make_solver(given: Any, problem: Any, trainer: str, **usual: int) -> Solver:
+    """The solver that a name or a value stands for; ``usual`` are the parameters of a name.
+
+    Raises ValueError if the problem of the trainer, or the class of it, lacks what it needs.
+    """
+    solver = _NAMES[given](**usual) if is_text(given) else clone(given)
+    missing = solver.missing(problem)
+    if missing:
+        raise ValueError(
+            f"solver={given!r} does not go with trainer={trainer!r}: it needs "
+            f"{' and '.join(missing)}."
+        )
+    return solver

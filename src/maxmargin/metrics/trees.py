@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._validation import is_plain_list
 from ._pairs import take_pairs
 
 __all__ = ["labeled_attachment_score", "unlabeled_attachment_score"]
@@ -43,17 +44,13 @@ def labeled_attachment_score(y_true: Any, y_pred: Any) -> float:
 
 
 def _head(arc: Any, where: str) -> Any:
-    return arc[0] if _is_pair(arc) else arc
+    return arc[0] if is_plain_list(arc) else arc
 
 
 def _arc(arc: Any, where: str) -> Any:
-    if not _is_pair(arc) or len(arc) != 2:
+    if not is_plain_list(arc) or len(arc) != 2:
         raise ValueError(f"{where} is {arc!r}; expected a pair of a head and a label.")
     return None if arc[0] is None else (int(arc[0]), str(arc[1]))
-
-
-def _is_pair(arc: Any) -> bool:
-    return isinstance(arc, (tuple, list))
 
 
 def _share_right(y_true: Any, y_pred: Any, read: Any) -> float:

@@ -50,7 +50,7 @@ def tag(name: str, /, *content: Any, **attributes: Any) -> Html:
     '<p class="note">a &lt; b</p>'
     """
     written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_text(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{escape(text_of(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -59,7 +59,8 @@ def tag(name: str, /, *content: Any, **attributes: Any) -> Html:
     return Html(f"<{name}{written}>{join(*content)}</{name}>")
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value as text, numbers with six digits."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 

@@ -88,7 +88,7 @@ class _System:
             more = count - 1
             matrix[done : done + more, done : done + more] += block[:, 1:] - block[:, :1]
             done += more
-        self.factor = _cholesky(matrix)
+        self.factor = cholesky(matrix)
         self.dual_error = np.where(
             columns,
             _gradient(program, at.x) - np.einsum("nbc,nb->nc", losses, at.nu) - at.z
@@ -119,13 +119,15 @@ class _System:
         return Point(change, t, nu, slack, z, y)
 
 
-def _cholesky(matrix: np.ndarray) -> Any:
+def cholesky(matrix: np.ndarray, strength: float = 0.0) -> Any:
+    """Factorise a matrix, of which the upper triangle is read, with ``strength`` added to its
+    diagonal, and more where rounding has made it indefinite; its diagonal is overwritten."""
     diagonal = np.diagonal(matrix).copy()
     ridge = 0.0
     while True:
-        np.fill_diagonal(matrix, diagonal + ridge)
+        np.fill_diagonal(matrix, diagonal + strength + ridge)
         try:
-            return cho_factor(matrix)
+            return cho_factor(matrix, lower=False)
         except LinAlgError:
             ridge = max(10.0 * ridge, _RIDGE * float(diagonal.max()))
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import cho_solve
 
 from .._kernels.birkhoff_game import NEAR_END, SHORTEST, TO_BOUNDARY, centring
 from .._kernels.blocks import Blocks, whole_blocks
 from .._kernels.passes import block_sizes
+from ._corrective_program import cholesky
 from ._interior_kernel import (
     Pools,
     add_answers,
@@ -46,8 +47,6 @@ _MOST_NUMBERS = 1 << 26
 _ROUNDING = 1e-13
 # A step shorter than this is not taken: one towards equal products is longer.
 _SHORT = 1e-3
-# Relative amount added to the diagonal of a Hessian that is indefinite due to rounding.
-_RIDGE = 1e-13
 
 
 class InteriorState(NamedTuple):
@@ -116,7 +115,7 @@ class Interior(Solver):
         calls = state.calls + problem.n_examples
         if not np.isfinite(hessian).all():
             return state._replace(calls=calls, idle=state.idle + 1)
-        factor = _cholesky(hessian, strength)
+        factor = cholesky(hessian, strength)
         mean = state.total / (2.0 * pools.parts[-1])
 
         def direction(goal: float, second: bool) -> tuple[np.ndarray, float]:
@@ -182,15 +181,3 @@ def _storage(problem: Any, points: np.ndarray) -> tuple[Pools, np.ndarray]:
 
 def _starts(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def _cholesky(hessian: np.ndarray, strength: float) -> Any:
-    """Factorise the Hessian, of which the upper triangle is given, with ``strength`` added."""
-    diagonal = np.diagonal(hessian).copy()
-    ridge = 0.0
-    while True:
-        np.fill_diagonal(hessian, diagonal + strength + ridge)
-        try:
-            return cho_factor(hessian, lower=False)
-        except LinAlgError:
-            ridge = max(10.0 * ridge, _RIDGE * float(diagonal.max()))

@@ -37,11 +37,17 @@ _CHECK_GROWTH = 2.0
 # An estimate may be too small: after a check that was made too early because of it, the next one
 # comes after this growth.
 _GUESS_GROWTH = 1.05
+# Where checks are to be few: passes between two of them at least, and the growth of passes.
+_SPARING_PASSES, _SPARING_GROWTH = 2.0, 4.0
 
 
 # Primal and dual value are sums over all examples, rounded in different ways, so at the optimum the
 # dual can be above the primal. More than this share of the first primal value is not rounding.
 _ROUNDING = 1e-6
+# Losses are differences of scores, so values have rounding errors of about this share of the first
+# primal value. They matter where the objective has fallen below the second share of it: there even
+# negative values were seen, and "converged" at any gap.
+_LEAST_ERROR, _TINY = 4.0 * np.finfo(float).eps, 1e-10
 
 
 def heard_by_all(callbacks: Sequence[Callable[[Check], Any]], check: Check) -> bool:
@@ -125,11 +131,20 @@ class Best:
     def near(self, tol: float) -> bool:
         """Whether some weights seen are within the relative tolerance of the optimum."""
         seen = self.seen
-        return _within(seen.primal if self._local else seen.lowest_primal, seen.dual, tol)
+        lowest = seen.primal if self._local else seen.lowest_primal
+        return _within(lowest, self._proven_dual(lowest), tol)
 
     def converged(self, tol: float) -> bool:
         """Whether the best weights are; with a validation these may differ from the nearest."""
-        return _within(self.seen.primal, self.seen.dual, tol)
+        return _within(self.seen.primal, self._proven_dual(self.seen.primal), tol)
+
+    def _proven_dual(self, primal: float) -> float:
+        """The dual value beside a primal value that is not small, less their rounding errors beside
+        one that is."""
+        dual, size = self.seen.dual, self.seen.size
+        if not abs(primal) < _TINY * size:
+            return dual
+        return min(dual, primal) - max(_LEAST_ERROR * size, dual - primal)
 
     def certificate(self) -> dict[str, Any]:
         """Values of the best weights, as they are reported.
@@ -137,7 +152,8 @@ class Best:
         Where the dual is above the primal due to rounding, it is lowered to the primal: a lower
         bound stays one, and the gap is never negative.
         """
-        primal, dual = self.seen.primal, min(self.seen.dual, self.seen.primal)
+        primal = self.seen.primal
+        dual = min(self._proven_dual(primal), primal)
         gap = primal - dual
         # Inexact oracles: the true primal value is not below the dual either.
         error = min(self.seen.bracket, gap)
@@ -198,13 +214,13 @@ def _within(primal: float, dual: float, tol: float) -> bool:
     return bool(finite and primal - dual <= tol * abs(primal))
 
 
-def _passes_to_next(record: Check, tol: float) -> float:
+def _passes_to_next(record: Check, tol: float, growth: float) -> float:
     """Passes until the next check, from the result of this one.
 
     They grow with those done, unless the end is nearer: a relative gap that began at 1 and
     decreases at a constant rate reaches the tolerance after ``passes * log(tol) / log(gap)``.
     """
-    step = np.floor((_CHECK_GROWTH - 1.0) * record.passes)
+    step = np.floor((growth - 1.0) * record.passes)
     relative = record.gap / abs(record.primal) if record.primal else np.inf
     if 0.0 < tol < relative < 1.0:
         missing = np.log(relative / tol) / -np.log(relative) * record.passes
@@ -218,6 +234,7 @@ def run(
     tol: float,
     max_iter: int,
     check_every: int | None = None,
+    first_check: float = 0.0,
     callbacks: Sequence[Callable[[Check], Any]] = (),
     validate: Callable[[np.ndarray], float] | None = None,
     patience: int = 5,
@@ -236,6 +253,8 @@ def run(
     check_every : int, optional
         Passes between two checks; by default an increasing number (one with a validation), and a
         check whenever the estimated gap is small enough to stop.
+    first_check : float
+        Passes before the first check. If there are any, later checks are fewer, too.
     callbacks : sequence of callables
         Called with every :class:`Check`; one that returns False stops the run.
     validate : callable, optional
@@ -247,7 +266,9 @@ def run(
     history: list[Check] = []
     n = stepper.problem.n_examples
     passes = stepper.oracle_calls / n  # of an earlier run, if there was one
-    next_check, last_check = passes + 1.0, passes
+    growth, apart = (_SPARING_GROWTH, _SPARING_PASSES) if first_check else (_CHECK_GROWTH, 1.0)
+    next_check = passes + first_check
+    last_check = next_check - apart
     status = None
 
     def check() -> str | None:
@@ -264,8 +285,8 @@ def run(
             **best.certificate(),
         )
         history.append(record)
-        step = check_every or (1.0 if validate else _passes_to_next(record, tol))
-        next_check = passes + step
+        step = 1.0 if validate else max(apart, _passes_to_next(record, tol, growth))
+        next_check = passes + (check_every or step)
         progress.update(record)
         goes_on = heard_by_all(callbacks, record)
         if best.failed:
@@ -280,7 +301,7 @@ def run(
 
     with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name, tol) as progress:
         try:
-            status = check()
+            status = None if first_check else check()
             while status is None:
                 # Checks come after whole numbers of steps that do not depend on the clock.
                 goal = math.ceil(min(next_check, max_iter) * n - 1e-6)
@@ -291,7 +312,7 @@ def run(
                 likely = (
                     check_every is None
                     and stepper.between_rounds
-                    and passes >= max(last_check + 1.0, _GUESS_GROWTH * last_check)
+                    and passes >= max(last_check + apart, _GUESS_GROWTH * last_check)
                     and stepper.estimate() <= tol * abs(best.seen.lowest_primal)
                 )
                 if guard.requested:
@@ -299,10 +320,8 @@ def run(
                         check()
                     status = INTERRUPTED
                 elif at_end or likely or stepper.stalled or stepper.oracle_calls >= goal:
-                    if (
-                        at_end or likely
-                    ):  # a check at weights with rounding errors would be repeated
-                        stepper.refresh()
+                    if at_end or likely or first_check:
+                        stepper.refresh()  # a check at weights with rounding errors is repeated
                     status = check()
                     if status is None and (at_end or stepper.stalled):
                         status = STALLED if stepper.stalled else MAX_ITER

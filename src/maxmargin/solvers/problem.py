@@ -278,7 +278,7 @@ class Problem(TrainingProblem):
         if self.rows.weighs != FEATURES:
             return False
         fits = 8 * int(passes.block_sizes(self.structure).sum()) <= _DUAL_BYTES
-        return not fits or self.rows.n_inputs <= len(self.rows.squares)
+        return not fits or self.rows.n_columns <= len(self.rows.squares)
 
     def in_blocks(self) -> Problem:
         """The same problem; blocks of sequences also store their entropy if they maximise it."""

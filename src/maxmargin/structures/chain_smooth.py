@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._kernels import protocol as generic
+from .._kernels.batches import own_weights
 from .._kernels.exponential import exp_difference, exp_row, extremes, log_row
 from .._kernels.jit import compiled, implements, leaf
 from .._kernels.maxima import largest
@@ -293,17 +294,17 @@ def _tilt(structure, strength, i, unary, transitions, work, out):
 @compiled
 def tilted_scores(structure, rows, weights, strength, first, last, scores):
     """Write the scores of labels at positions, with the losses of nu, over s: those of mu. The
-    weights of the ends are not in them."""
+    weights of the ends are not in them. ``weights`` has one row for all sequences, or one each."""
     n = structure.n_labels
     buffer = np.empty(generic.largest_block(structure))
     work = np.empty(generic.work_size(structure, rows))
     split = rows.n_inputs * n
-    transitions = weights[split : split + n * n].reshape(n, n)
-    ends = weights[split + n * n :]
     for i in range(first, last):
+        own = own_weights(weights, i)
+        transitions, ends = own[split : split + n * n].reshape(n, n), own[split + n * n :]
         low, high = structure.indptr[i], structure.indptr[i + 1]
         unary = buffer[: (high - low) * n].reshape(high - low, n)
-        score_labels(structure, rows, weights, i, unary)
+        score_labels(structure, rows, own, i, unary)
         _tilt(structure, strength, i, unary, transitions, work, scores[low:high])
         if structure.ends:
             add_scaled(scores[low], ends[:n], -1.0 / strength)

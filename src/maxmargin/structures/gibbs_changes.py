@@ -177,7 +177,7 @@ def _chain(structure, i, scores, direction, work, out):
 @implements(generic.change_work, Arborescence)
 def _work_trees(structure):
     m = structure.longest
-    return 3 * m * (m + 1) + (3 * even(m) + 2) * padded(m)
+    return 3 * m * (m + 1) + (3 * even(m) + 4) * padded(m)
 
 
 @leaf

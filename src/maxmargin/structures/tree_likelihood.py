@@ -1,15 +1,28 @@
-"""Negative log likelihoods of many dependency trees whose scores are given, with gradients."""
+"""Dependency trees whose scores are given: checks, negative log likelihoods with gradients."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from .._kernels.batches import factor_of
+from .._kernels.checks import count_not_finite
 from .._kernels.jit import compiled
 from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
 from .._kernels.protocol import score_rows
 from ..features.scores import write_rows
-from .arborescence import words_of
+from .arborescence import first_no_tree, words_of
+
+
+@compiled
+def read_trees(structure, values, given):
+    """Copy heads to the truth; returns whether they are trees and all values are finite."""
+    bad = count_not_finite(values.reshape(values.size))
+    for i in range(structure.indptr.shape[0] - 1):
+        m = words_of(structure, i)
+        for at in range(structure.indptr[i], structure.indptr[i + 1]):
+            bad += given[at] < 0 or given[at] > m
+            structure.truth[at] = np.int32(given[at])
+    return bad == 0 and first_no_tree(structure)[0] < 0
 
 
 @compiled

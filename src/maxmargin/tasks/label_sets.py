@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .._labels import LabelCodes, as_label_array, place_in_sequences, plain
-from .._validation import is_array, is_frame, is_plain_list
+from .._validation import is_array, is_float, is_frame, is_number, is_plain_list, is_switch
 from ..structures.multilabel import HIDDEN
 from .base import Data, PairTable, Task, Trivial, n_rows
 from .baselines import Baseline, classify
@@ -133,7 +133,7 @@ def _checked_indicator(array: np.ndarray, hidden: bool | str = False) -> np.ndar
 
 def _no_indicator(found: Any, row: int, column: int) -> ValueError:
     found = plain(found)
-    between = isinstance(found, float) and found % 1 != 0
+    between = is_float(found) and found % 1 != 0
     return ValueError(
         f"y must hold 0 (label absent) or 1 (present); received {found!r} at row {row}, column "
         f"{column}."
@@ -185,15 +185,15 @@ def _from_collections(rows: list[Any]) -> LabelSets:
 
 def _all_zero_or_one(rows: list[Any], also: tuple = ()) -> bool:
     """Whether these could be the rows of an indicator matrix."""
-    if not rows or not all(isinstance(row, (list, tuple, np.ndarray)) for row in rows):
+    if not rows or not all(is_plain_list(row) or is_array(row) for row in rows):
         return False
-    numbers = (int, float, np.number, np.bool_)
     alike = len(rows[0]) > 0 and all(len(row) == len(rows[0]) for row in rows)
     values = [value for row in rows for value in row] if alike else []
     if also and not any(value is None or value == -1 for value in values):
         return False
     return alike and all(
-        (isinstance(value, numbers) or value is None) and value in (0, 1, *also) for value in values
+        (is_number(value) or is_switch(value) or value is None) and value in (0, 1, *also)
+        for value in values
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import check_listed, is_text
+from .._validation import check_listed, is_plain_list, is_text
 from ..conllu import Sentence, find_cycle
 from .base import Data, Task, Trivial
 from .baselines import Baseline, classify
@@ -49,11 +49,11 @@ def split_arcs(y: Any, labelled: bool, name: str = "y") -> tuple[Any, np.ndarray
 
 
 def _holds_pairs(row: Any) -> bool:
-    return isinstance(row, (list, tuple)) and len(row) > 0 and isinstance(row[0], tuple)
+    return is_plain_list(row) and len(row) > 0 and isinstance(row[0], tuple)
 
 
 def _is_pair(arc: Any) -> bool:
-    if not isinstance(arc, (tuple, list)) or len(arc) != 2:
+    if not is_plain_list(arc) or len(arc) != 2:
         return False
     return arc[1] is None or (is_text(arc[1]) and bool(arc[1]))
 

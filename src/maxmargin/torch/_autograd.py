@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,16 @@ from torch.autograd.function import once_differentiable
 
 from ._batch import Batch, Found, Losses
 
+# Differentiable marginals of the rows and the shared scores, of a smooth loss; None of others.
+Smooth = Callable[..., tuple[Tensor, Tensor]] | None
+
 
 class LossValues(torch.autograd.Function):
     """Upper and lower bounds on the loss of each example; the gradient is ``mu - phi(y)``."""
 
     @staticmethod
     def forward(
-        ctx: Any, batch: Batch, losses: Losses, smooth: bool, scores: Tensor, *shared: Tensor
+        ctx: Any, batch: Batch, losses: Losses, smooth: Smooth, scores: Tensor, *shared: Tensor
     ):
         """All losses, and their gradients, in one pass."""
         found = losses(None)
@@ -30,70 +34,76 @@ class LossValues(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor):  # type: ignore[override]
         """Gradients times the factor of each example; differentiable for smooth losses."""
-        return None, None, None, *_slopes(ctx, ctx.found, grad.cpu())
+        return None, None, None, *_slopes(ctx, ctx, ctx.found, grad.cpu())
+
+
+class Total:
+    """A sum of losses times factors: ``found`` is what kernels found, until it is given away."""
+
+    __slots__ = ("batch", "factors", "found", "losses", "smooth")
+
+    def __init__(
+        self, batch: Batch, losses: Losses, smooth: Smooth, factors: np.ndarray, found: Found
+    ):
+        self.batch, self.losses, self.smooth, self.factors = batch, losses, smooth, factors
+        self.found: Found | None = found
 
 
 class TotalLoss(torch.autograd.Function):
-    """The sum of all losses times factors; gradients are summed at once.
-
-    ``bounds`` is a list that receives what is found.
-    """
+    """The sum of all losses times factors; gradients are summed at once."""
 
     @staticmethod
-    def forward(
-        ctx: Any, batch: Batch, losses: Losses, smooth: bool, factors: np.ndarray,
-        bounds: list[Found], scores: Tensor, *shared: Tensor,
-    ):  # fmt: skip
-        """All losses, and the gradient of their sum, in one pass."""
-        found = losses(factors)
-        bounds.append(found)
-        ctx.batch, ctx.losses, ctx.smooth, ctx.factors = batch, losses, smooth, factors
-        ctx.found = found
+    def forward(ctx: Any, total: Total, scores: Tensor, *shared: Tensor):
+        """The sum; its gradient is known."""
+        ctx.total = total
         ctx.save_for_backward(scores, *shared)
-        return batch.per_example(factors.dot(found.upper))
+        assert total.found is not None
+        return total.batch.per_example(total.factors.dot(total.found.upper))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor):  # type: ignore[override]
         """Gradients times that of the sum."""
-        if ctx.smooth and torch.is_grad_enabled():
-            factors = grad.cpu() * torch.from_numpy(ctx.factors)
-            return None, None, None, None, None, *_slopes(ctx, ctx.losses(None), factors)
+        total = ctx.total
+        if total.smooth is not None and torch.is_grad_enabled():
+            factors = grad.cpu() * torch.from_numpy(total.factors)
+            return None, *_slopes(ctx, total, total.losses(None), factors)
         # The gradient of the scores is given away: a second call computes it again.
-        found, ctx.found = ctx.found, None
+        found, total.found = total.found, None
         if found is None:
             _ = ctx.saved_tensors  # raises an error if scores were changed meanwhile
-            found = ctx.losses(ctx.factors)
-        batch, factor = ctx.batch, grad.item() * ctx.batch.factor
+            found = total.losses(total.factors)
+        batch, factor = total.batch, grad.item() * total.batch.factor
         if factor != 1.0:
             np.multiply(found.rows, factor, out=found.rows)
         slopes = batch.as_scores(found.rows)
         if not batch.shared:
-            return None, None, None, None, None, slopes
-        return None, None, None, None, None, slopes, *batch.split(found.weights.sum(0) * factor)
+            return None, slopes
+        return None, slopes, *batch.split(found.weights.sum(0) * factor)
 
 
-def _slopes(ctx: Any, found: Found, grad: Tensor) -> tuple[Tensor, ...]:
+def _slopes(ctx: Any, what: Any, found: Found, grad: Tensor) -> tuple[Tensor, ...]:
     """Gradients of scores and shared scores; differentiable for smooth losses."""
-    batch = ctx.batch
+    batch = what.batch
     rows, weights = torch.from_numpy(found.rows), torch.from_numpy(found.weights)
-    if ctx.smooth and torch.is_grad_enabled():  # mu - phi(y), with mu differentiable
-        mu, mu_weights = Marginals.apply(batch, *ctx.saved_tensors)
+    if what.smooth is not None and torch.is_grad_enabled():  # mu - phi(y), mu differentiable
+        mu, mu_weights = what.smooth(batch, *ctx.saved_tensors)
         rows = mu + (rows - mu).detach()
         weights = mu_weights + (weights - mu_weights).detach()
     return batch.to_scores(grad, rows), *batch.to_shared(grad, weights)
 
 
 def loss_values(
-    batch: Batch, losses: Losses, factors: np.ndarray | None, smooth: bool = False
+    batch: Batch, losses: Losses, factors: np.ndarray | None, smooth: Smooth = None
 ) -> tuple[Tensor, Any, Any]:
     """Losses of all examples, or their sum with factors; upper and lower bounds on each.
 
     Only the first one is differentiable, and has the precision and device of the scores.
     """
     if factors is not None and batch.shares_all:
-        found: list[Found] = []
-        value = TotalLoss.apply(batch, losses, smooth, factors, found, batch.scores, *batch.shared)
-        return value, found[0].upper, found[0].lower
+        found = losses(factors)
+        total = Total(batch, losses, smooth, factors, found)
+        value = TotalLoss.apply(total, batch.scores, *batch.shared)
+        return value, found.upper, found.lower
     upper, lower = LossValues.apply(batch, losses, smooth, batch.scores, *batch.shared)
     value = upper if factors is None else upper @ torch.from_numpy(factors).to(upper)
     return value, upper.detach(), lower

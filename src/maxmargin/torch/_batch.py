@@ -80,6 +80,15 @@ class Batch(NamedTuple):
         """Where the scores came from."""
         return self.scores.device
 
+    def over(self, number: float) -> Batch:
+        """The same batch with all scores divided by a number."""
+        return self._replace(
+            scores=self.scores / number,
+            values=self.values / self.values.dtype.type(number),
+            shared=tuple(part / number for part in self.shared),
+            weights=self.weights / number,
+        )
+
     # --- gradients ----------------------------------------------------------------------------
 
     def to_scores(self, factors: Tensor | None, rows: Tensor) -> Tensor:

@@ -248,10 +248,8 @@ def check_finite(values: np.ndarray, counted: np.ndarray, sizes: np.ndarray) -> 
     )
 
 
-def read_labels(
-    name: str, targets: Any, layout: Layout, device: torch.device, low: int, high: int | np.ndarray
-) -> np.ndarray:
-    """Integer labels of all positions, without padding: ``low <= label < high`` each."""
+def given_labels(name: str, targets: Any, layout: Layout, device: torch.device) -> np.ndarray:
+    """Integers of all positions, without padding."""
     if layout.form == "list":
         if isinstance(targets, Tensor) or len(targets) != layout.n:
             raise ValueError(
@@ -269,15 +267,28 @@ def read_labels(
     if flat.is_floating_point() or flat.is_complex():
         raise TypeError(f"{name} must hold integers; received {flat.dtype}.")
     given = flat.cpu().numpy().astype(np.int64, copy=False).reshape(-1)
-    if layout.mask is not None:
-        given = given[layout.places]
+    return given if layout.mask is None else given[layout.places]
+
+
+def read_labels(
+    name: str, targets: Any, layout: Layout, device: torch.device, low: int, high: int | np.ndarray
+) -> np.ndarray:
+    """Integer labels of all positions, without padding: ``low <= label < high`` each."""
+    given = given_labels(name, targets, layout, device)
     found = np.empty(len(given), np.int32)
     least = high if isinstance(high, int) else int(high.min())
-    if narrow(given, low, least, found):
-        return found
+    if not narrow(given, low, least, found):
+        check_range(name, given, layout, low, high)
+    return found
+
+
+def check_range(
+    name: str, given: np.ndarray, layout: Layout, low: int, high: int | np.ndarray
+) -> None:
+    """Refuse labels out of range."""
     bad = (given < low) | (given >= high)
     if not bad.any():
-        return found
+        return
     row = int(np.flatnonzero(bad)[0])
     example = int(np.searchsorted(layout.indptr, row, side="right")) - 1
     raise ValueError(

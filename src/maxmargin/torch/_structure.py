@@ -52,8 +52,9 @@ class Structure:
         """Refuse a regularizer of Fenchel-Young losses that this structure has no formula for."""
         if regularizer != "entropy":
             raise ValueError(
-                f"regularizer={regularizer!r} needs 'multiclass' or 'multilabel'; received "
-                f"{self.name!r}."
+                f"regularizer={regularizer!r} has no formula for {self.name!r}; 'entropy' has one "
+                "for all structures with a CRF, 'max-min' for 'chain', and both others for "
+                "'multiclass', 'ordinal' and 'multilabel'."
             )
 
     def check_sums(self, batch: Batch) -> None:
@@ -87,7 +88,8 @@ class Structure:
 
     def crf(self, batch: Batch, factors: np.ndarray | None) -> tuple[Tensor, Any, Any]:
         """Negative log likelihoods, as :func:`loss_values` returns them."""
-        return loss_values(batch, batch.surrogates(Formula(False), Crf()), factors, smooth=True)
+        losses = batch.surrogates(Formula(False), Crf())
+        return loss_values(batch, losses, factors, smooth=Marginals.apply)
 
     def max_margin(self, batch: Batch, factors: np.ndarray | None) -> tuple[Tensor, Any, Any]:
         """Structured hinge losses, as :func:`loss_values` returns them."""

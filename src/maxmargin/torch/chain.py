@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._kernels.checks import all_finite
-from .._validation import check_choice
+from .._validation import check_choice, is_name
 from ..features.scores import ScoreRows
 from ..oracles.mirror_prox import chain_pairs
 from ..structures.chain import Chain as PackedChain
@@ -17,7 +17,7 @@ from ..structures.chain_best import best_labellings
 from ..structures.chain_likelihood import chain_likelihoods
 from ..structures.losses import LabelLoss
 from ..structures.masks import TransitionMasks, transition_masks
-from ._autograd import loss_values
+from ._autograd import Marginals, loss_values
 from ._batch import Batch
 from ._forms import (
     Layout,
@@ -134,7 +134,18 @@ class Chain(Structure):
         """Negative log likelihoods; chains without constraints have a faster kernel."""
         if batch.structure.masked or not batch.shares_all:
             return super().crf(batch, factors)
-        return loss_values(batch, batch.likelihoods(chain_likelihoods), factors, smooth=True)
+        losses = batch.likelihoods(chain_likelihoods)
+        return loss_values(batch, losses, factors, smooth=Marginals.apply)
+
+    def refuse_regularizer(self, regularizer):
+        """Refuse all but the entropy, and max-min for the 0-1 loss."""
+        if regularizer != "max-min":
+            super().refuse_regularizer(regularizer)
+        elif not is_name(self.loss, "0-1"):
+            raise ValueError(
+                "regularizer='max-min' has a formula for the 0-1 loss of labels; use MaxMinLoss "
+                "for other losses of chains."
+            )
 
     def best(self, batch):
         """Best labels; chains without constraints have a faster kernel."""

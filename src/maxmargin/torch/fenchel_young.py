@@ -4,8 +4,9 @@ The gradient is ``mu - phi(y)``, where mu maximises ``v @ mu - Omega(mu)``. With
 
 - "entropy": Omega is -s times the entropy of a distribution over outputs. A CRF at temperature s.
 - "quadratic": Omega is ``s/2 |mu|^2``; mu is the projection of ``v / s``, often sparse (sparsemax).
-- "max-min": Omega is minus the Bayes risk less s times the entropy of the marginals, the smooth
-  max-min margin of :mod:`maxmargin.surrogates.smooth_max_min`.
+- "max-min": Omega is minus the Bayes risk less s times the entropy, the smooth max-min margin of
+  :mod:`maxmargin.surrogates.smooth_max_min`. Chains are solved by sweeps: the loss is an upper
+  bound, ``return_bracket=True`` returns both, which meet but for small strengths.
 
 References
 ----------
@@ -25,14 +26,16 @@ from torch.autograd.function import once_differentiable
 
 from .._validation import check_choice, check_number
 from ..oracles.closed_form import Formula
+from ..structures.chain import Chain
 from ..structures.multiclass import Multiclass
 from ..structures.multilabel import HIDDEN, Multilabel
 from ..surrogates.smooth_max_min import SmoothMaxMin
+from ._autograd import loss_values
 from ._batch import Batch
+from ._regularized import SmoothChains, smooth_labels, sparsemax
 from ._structure import native
 from .losses import StructuredLoss
-
-REGULARIZERS = ("entropy", "quadratic", "max-min")
+from .structures import REGULARIZERS
 
 
 class _Envelope(torch.autograd.Function):
@@ -50,15 +53,6 @@ class _Envelope(torch.autograd.Function):
         return grad[:, None] * slopes, None, None
 
 
-def threshold(values: Tensor) -> Tensor:
-    """The t of each row with ``sum_j (values_j - t)_+ = 1``."""
-    ordered = values.sort(1, descending=True).values
-    sums = ordered.cumsum(1) - 1.0
-    counts = torch.arange(1, values.shape[1] + 1, device=values.device)
-    kept = (ordered * counts > sums).sum(1, keepdim=True)
-    return sums.gather(1, kept - 1) / kept
-
-
 class FenchelYoungLoss(StructuredLoss):
     """A Fenchel-Young loss.
 
@@ -66,12 +60,14 @@ class FenchelYoungLoss(StructuredLoss):
     ----------
     structure : Structure or str
         "entropy" takes all structures with a CRF; "quadratic" and "max-min" take "multiclass",
-        "ordinal" and "multilabel", the latter without loss matrices.
+        "ordinal" and "multilabel", the latter without loss matrices; "max-min" also takes "chain"
+        with the 0-1 loss of labels.
     regularizer : {"entropy", "quadratic", "max-min"}, default="entropy"
         The convex function Omega, as above. For "multilabel" it is summed over the labels.
     strength : float, default=1.0
         Its factor s (for "max-min", that of the entropy). As s decreases to 0, the loss approaches
-        the perceptron loss, or the max-min margin loss for "max-min".
+        the perceptron loss, or the max-min margin loss for "max-min". The entropy is that of the
+        whole output: for chains ``Chain(scale="sum")`` keeps its weight independent of the length.
     reduction : {"mean", "sum", "none"}, default="mean"
 
     Examples
@@ -103,34 +99,30 @@ class FenchelYoungLoss(StructuredLoss):
         """Losses."""
         s = self.strength
         if self.regularizer == "entropy":
-            scaled = batch._replace(
-                scores=batch.scores / s,
-                values=batch.values / batch.values.dtype.type(s),
-                shared=tuple(part / s for part in batch.shared),
-                weights=batch.weights / s,
-            )
-            loss, upper, lower = self.structure.crf(scaled, factors)
+            loss, upper, lower = self.structure.crf(batch.over(s), factors)
             return loss * s, upper * s, lower * s
-        with torch.no_grad():
-            each, slopes = _formula(batch.structure, self, batch)
-        return native(_Envelope.apply(batch.scores, each, slopes), factors)
+        return _values(batch.structure, self, batch, factors)
 
     def _at_truth(self, truth: Tensor) -> Tensor | float:
         return self.strength / 2 * truth.sum(1) if self.regularizer == "quadratic" else 0.0
 
-    def _sparsemax(self, scores: Tensor) -> tuple[Tensor, Tensor]:
-        shares = scores / self.strength
-        mu = (shares - threshold(shares)).clamp(min=0.0)
-        return (mu * scores).sum(1) - self.strength / 2 * mu.square().sum(1), mu
 
-    def _smooth_labels(self, scores: Tensor, costs: Tensor) -> tuple[Tensor, Tensor]:
-        """Of each label: the predicted share of presence that makes both states cost the same."""
-        absent, present = costs
-        s = self.strength
-        share = (scores + present - s * (absent / present).log()) / (absent + present)
-        share = share.clamp(0.0, 1.0)
-        gone, there = share * absent / s, (scores + (1.0 - share) * present) / s
-        return s * torch.logaddexp(gone, there), (there - gone).sigmoid()
+@singledispatch
+def _values(packed: Any, loss: FenchelYoungLoss, batch: Batch, factors: np.ndarray | None) -> Any:
+    """Losses by formulas."""
+    with torch.no_grad():
+        each, slopes = _formula(packed, loss, batch)
+    return native(_Envelope.apply(batch.scores, each, slopes), factors)
+
+
+@_values.register
+def _(packed: Chain, loss: FenchelYoungLoss, batch: Batch, factors: np.ndarray | None) -> Any:
+    losses = batch.surrogates(Formula(False), SmoothMaxMin(loss.strength))
+
+    def smooth(batch: Batch, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        return SmoothChains.apply(batch, loss.strength, *inputs)
+
+    return loss_values(batch, losses, factors, smooth)
 
 
 @singledispatch
@@ -149,7 +141,8 @@ def _(packed: Multiclass, loss: FenchelYoungLoss, batch: Batch) -> tuple[Tensor,
     truth = torch.nn.functional.one_hot(
         torch.from_numpy(packed.truth).long().to(batch.device), scores.shape[1]
     ).to(scores.dtype)
-    value, mu = loss._sparsemax(scores)
+    mu = sparsemax(scores, loss.strength)
+    value = (mu * scores).sum(1) - loss.strength / 2 * mu.square().sum(1)
     return value - (truth * scores).sum(1) + loss._at_truth(truth), mu - truth
 
 
@@ -162,5 +155,6 @@ def _(packed: Multilabel, loss: FenchelYoungLoss, batch: Batch) -> tuple[Tensor,
         mu = (scores / loss.strength).clamp(0.0, 1.0)
         each = mu * scores - loss.strength / 2 * (mu.square() - truth)
     else:
-        each, mu = loss._smooth_labels(scores, torch.from_numpy(packed.costs).to(scores))
+        costs = torch.from_numpy(packed.costs).to(scores)
+        each, mu = smooth_labels(scores, costs, loss.strength)
     return ((each - truth * scores) * known).sum(1), (mu - truth) * known

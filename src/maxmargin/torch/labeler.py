@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +23,15 @@ from .._validation import (
     check_number,
     check_sample_weight,
     check_switch,
+    is_text,
 )
+from ..estimators.values import SmoothMaxMin
+from ..surrogates.cost import SMOOTH
 from ._files import read_network, write_network
+from ._inputs import read_sequences
+from .chain import Chain
 from .chain_crf import ChainCRF
+from .fenchel_young import FenchelYoungLoss
 from .layers import decode, marginals
 from .losses import CRFLoss, MaxMarginLoss, MaxMinLoss, StructuredLoss
 
@@ -33,6 +40,7 @@ LOSSES: dict[str, type[StructuredLoss]] = {
     "max-margin": MaxMarginLoss,
     "max-min": MaxMinLoss,
 }
+SURROGATES = (*LOSSES, SMOOTH)
 
 
 class Epoch(NamedTuple):
@@ -51,8 +59,9 @@ class NeuralSequenceLabeler(BaseEstimator):
     module : torch.nn.Module, or callable
         Maps a padded batch of sequences to emissions of shape (n, longest, n_classes). A callable
         is called with the number of classes and returns the module.
-    surrogate : {"crf", "max-margin", "max-min"}, default="crf"
-        The loss.
+    surrogate : {"crf", "max-margin", "max-min", "smooth-max-min"}, default="crf"
+        The loss. :class:`maxmargin.SmoothMaxMin` sets the factor of the entropy of the last one,
+        for a loss of 1 per wrong label.
     constraints : optional
         Which labels may follow each other, as in :class:`Chain`.
     pass_mask : bool, default=False
@@ -88,7 +97,7 @@ class NeuralSequenceLabeler(BaseEstimator):
     def __init__(
         self,
         module: Any,
-        surrogate: str = "crf",
+        surrogate: Any = "crf",
         *,
         constraints: Any = None,
         pass_mask: bool = False,
@@ -137,7 +146,7 @@ class NeuralSequenceLabeler(BaseEstimator):
             Held-out sequences.
         """
         self._check()
-        inputs, labels = _read(X, y)
+        inputs, labels = read_sequences(X, y)
         weights = check_sample_weight(sample_weight, len(inputs))
         rng = check_random_state(self.random_state)
         self.classes_ = find_classes(np.concatenate(labels))
@@ -145,7 +154,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         train = np.arange(len(inputs))
         held: tuple[list, list] | None = None
         if validation is not None:
-            other, other_labels = _read(*validation)
+            other, other_labels = read_sequences(*validation)
             held = other, self._encode(other_labels, "validation labels")
         elif self.validation_fraction > 0:
             n_held = max(1, round(self.validation_fraction * len(inputs)))
@@ -162,7 +171,10 @@ class NeuralSequenceLabeler(BaseEstimator):
         return self
 
     def _check(self) -> None:
-        check_choice("surrogate", self.surrogate, LOSSES)
+        if isinstance(self.surrogate, SmoothMaxMin):
+            self.surrogate.validate()
+        else:
+            check_choice("surrogate", self.surrogate, SURROGATES)
         check_switch("pass_mask", self.pass_mask)
         check_number("lr", self.lr, above=0)
         check_number("weight_decay", self.weight_decay, at_least=0)
@@ -205,6 +217,25 @@ class NeuralSequenceLabeler(BaseEstimator):
                 classes=self.classes_.tolist(),
             )
 
+    @property
+    def _smooth(self) -> dict[str, Any] | None:
+        """The regularizer of smooth max-min; None for other surrogates."""
+        if is_text(self.surrogate) and self.surrogate != SMOOTH:
+            return None
+        return {"regularizer": "max-min", "strength": SmoothMaxMin.of(self.surrogate).strength}
+
+    def _structure(self) -> Chain:
+        """The chain of the head; with smooth max-min, every wrong label costs 1."""
+        known = self.head_.structure
+        if self._smooth is None:
+            return known
+        return Chain(scale="sum", constraints=known.constraints, classes=known.classes)
+
+    def _loss(self) -> StructuredLoss:
+        if self._smooth is None:
+            return LOSSES[self.surrogate](self._structure())
+        return FenchelYoungLoss(self._structure(), **self._smooth)
+
     def _network(self) -> nn.ModuleDict:
         return nn.ModuleDict({"module": self.module_, "head": self.head_})
 
@@ -232,7 +263,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         optimizer = torch.optim.AdamW(
             network.parameters(), lr=self.lr, weight_decay=self.weight_decay
         )
-        loss = LOSSES[self.surrogate](self.head_.structure)
+        loss = self._loss()
         self.history_: list[Epoch] = []
         self.best_epoch_, self.status_ = 0, "all epochs"
         best_accuracy, best_state = -1.0, None
@@ -291,13 +322,14 @@ class NeuralSequenceLabeler(BaseEstimator):
     def _for_batches(self, inputs: list[Tensor], answer: Any) -> list[Tensor]:
         """Apply ``answer`` to batches of sequences of similar length; results in the order of X."""
         self._network().eval()
+        structure = self._structure()
         order = sorted(range(len(inputs)), key=lambda i: len(inputs[i]))
         found: list[Any] = [None] * len(inputs)
         with torch.no_grad():
             for begin in range(0, len(order), self.batch_size):
                 chosen = order[begin : begin + self.batch_size]
                 emissions, mask = self._emissions([inputs[i] for i in chosen])
-                answers = answer(self.head_.scores(emissions), self.head_.structure, mask=mask)
+                answers = answer(self.head_.scores(emissions), structure, mask=mask)
                 for i, each in zip(chosen, answers.cpu()):
                     found[i] = each[: len(inputs[i])]
         return found
@@ -308,17 +340,21 @@ class NeuralSequenceLabeler(BaseEstimator):
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
         """The best labels of each sequence."""
         check_is_fitted(self, "module_")
-        return [self.classes_[each.numpy()] for each in self._labels(_read(X)[0])]
+        return [self.classes_[each.numpy()] for each in self._labels(read_sequences(X)[0])]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[np.ndarray]:
-        """Probabilities of the labels at all positions; calibrated for a CRF only."""
+        """Probabilities of the labels at all positions: those of a CRF or of smooth max-min.
+
+        After max-margin and max-min, scores are no logarithms of probabilities.
+        """
         check_is_fitted(self, "module_")
-        return [each.numpy() for each in self._for_batches(_read(X)[0], marginals)]
+        answer = marginals if self._smooth is None else partial(marginals, **self._smooth)
+        return [each.numpy() for each in self._for_batches(read_sequences(X)[0], answer)]
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Share of the positions with the right label."""
         check_is_fitted(self, "module_")
-        inputs, labels = _read(X, y)
+        inputs, labels = read_sequences(X, y)
         found = self.predict(inputs)
         right = sum(int(np.sum(a == b)) for a, b in zip(found, labels))
         return right / sum(len(each) for each in labels)
@@ -330,7 +366,8 @@ class NeuralSequenceLabeler(BaseEstimator):
         check_is_fitted(self, "module_")
         about = {
             "classes": self.classes_.tolist(),
-            "surrogate": self.surrogate,
+            "surrogate": self.surrogate if self._smooth is None else SMOOTH,
+            "strength": None if self._smooth is None else float(self._smooth["strength"]),
             "pass_mask": bool(self.pass_mask),
             "batch_size": int(self.batch_size),
         }
@@ -347,8 +384,10 @@ class NeuralSequenceLabeler(BaseEstimator):
             The network; its weights are replaced by those of the file.
         """
         about, state, constraints = read_network(path)
+        strength = about.get("strength")
+        surrogate = about["surrogate"] if strength is None else SmoothMaxMin(strength)
         found = cls(
-            module, about["surrogate"], pass_mask=about["pass_mask"],
+            module, surrogate, pass_mask=about["pass_mask"],
             batch_size=about["batch_size"], constraints=constraints,
         )  # fmt: skip
         found.classes_ = np.array(about["classes"])
@@ -360,33 +399,3 @@ class NeuralSequenceLabeler(BaseEstimator):
             raise ValueError(f"{os.fspath(path)} does not fit the module: {error}") from None
         found._network().eval()
         return found
-
-
-def _read(X: Any, y: Any = None) -> tuple[list[Tensor], list[np.ndarray]]:
-    """Sequences as tensors, floats in single precision, and labels as arrays."""
-    if isinstance(X, (str, np.ndarray, Tensor)) and getattr(X, "ndim", 0) < 2:
-        raise ValueError("X must be a list of sequences.")
-    inputs = []
-    for i, each in enumerate(X):
-        values = torch.as_tensor(np.asarray(each) if not isinstance(each, Tensor) else each)
-        if values.ndim == 0 or len(values) == 0:
-            raise ValueError(f"X[{i}] has no positions.")
-        if values.is_floating_point():
-            values = values.float()
-            if not bool(torch.isfinite(values).all()):
-                raise ValueError(f"X[{i}] contains NaN or infinity.")
-        inputs.append(values)
-    if not inputs:
-        raise ValueError("X is empty: there are no sequences.")
-    if y is None:
-        return inputs, []
-    if len(y) != len(inputs):
-        raise ValueError(f"X has {len(inputs)} sequences, but y has {len(y)}.")
-    labels = [np.asarray(each) for each in y]
-    for i, each in enumerate(labels):
-        if each.shape != (len(inputs[i]),):
-            raise ValueError(
-                f"y[{i}] must have one label for each of {len(inputs[i])} positions; received "
-                f"shape {each.shape}."
-            )
-    return inputs, labels

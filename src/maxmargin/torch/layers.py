@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._validation import check_integer
+from .._validation import check_choice, check_integer, check_number
 from ._batch import Batch
-from .structures import Structure, structure_of
+from ._regularized import regularized
+from .structures import REGULARIZERS, Structure, structure_of
 
 
 def _read(
@@ -50,11 +51,12 @@ def decode(
 
 def marginals(
     scores: Any, structure: Structure | str, *, mask: Tensor | None = None, offsets: Any = None,
-    transitions: bool = False,
+    transitions: bool = False, regularizer: str = "entropy", strength: float = 1.0,
 ) -> Any:  # fmt: skip
-    """Marginal probabilities of the parts when outputs have probability ``exp(score) / Z``.
+    """Marginals of the parts: those of a CRF, or of another smooth loss.
 
-    Differentiable. Padding has probability 0.
+    They maximise ``v @ mu - Omega(mu)``; by default they are the marginal probabilities when
+    outputs have probability ``exp(score) / Z``. Differentiable. Padding has probability 0.
 
     Parameters
     ----------
@@ -62,9 +64,17 @@ def marginals(
         As in :func:`decode`.
     transitions : bool, default=False
         Of a chain, return also the expected number of each transition, of shape (n, K, K).
+    regularizer, strength
+        Omega, as in :class:`FenchelYoungLoss`.
     """
+    check_choice("regularizer", regularizer, REGULARIZERS)
+    check_number("strength", strength, above=0)
+    structure_of(structure).refuse_regularizer(regularizer)
     kind, batch = _read(scores, structure, mask, offsets, sums=True)
-    rows, weights = kind.marginals(batch)
+    if regularizer != "entropy":
+        rows, weights = regularized(batch.structure, batch, regularizer, strength)
+    else:
+        rows, weights = kind.marginals(batch if strength == 1.0 else batch.over(strength))
     found = kind.parts(batch, rows.to(batch.device))
     if not transitions:
         return found

@@ -13,6 +13,9 @@ from .chain import Chain
 from .flat import Multiclass, Multilabel, Ordinal
 from .tables import Arborescence, Permutation, Subset
 
+# What Fenchel-Young losses and marginals can be regularized by.
+REGULARIZERS = ("entropy", "quadratic", "max-min")
+
 
 def structure_of(structure: Any) -> Structure:
     """A structure, by its name or as a value."""

@@ -17,10 +17,19 @@ from ..structures.arborescence import Arborescence as PackedTrees
 from ..structures.arborescence import first_no_tree, pack_trees
 from ..structures.permutation import Matching
 from ..structures.subset import Subset as PackedSubset
-from ..structures.tree_likelihood import tree_likelihoods
-from ._autograd import loss_values
+from ..structures.tree_likelihood import read_trees, tree_likelihoods
+from ._autograd import Marginals, loss_values
 from ._batch import NO_PLACES, Batch
-from ._forms import Layout, as_rows, check_finite, check_scores, read_labels, read_layout
+from ._forms import (
+    Layout,
+    as_rows,
+    check_finite,
+    check_range,
+    check_scores,
+    given_labels,
+    read_labels,
+    read_layout,
+)
 from ._structure import Structure
 
 # Default number of iterations of the max-min oracles, and the width of the bracket at which they
@@ -36,6 +45,11 @@ class _Tables(NamedTuple):
     places: np.ndarray
     rows: np.ndarray
     layout: Layout
+    sizes: np.ndarray  # number of parts of each example
+
+    def check_finite(self) -> None:
+        """Refuse NaN and infinity; names the example."""
+        check_finite(self.values, self.places, self.sizes)
 
 
 def _square(layout: Layout) -> np.ndarray:
@@ -62,24 +76,21 @@ def _read_tables(scores: Any, extra: int, mask: Any, offsets: Any) -> _Tables:
         for i, each in enumerate(scores):
             _check_table(f"scores[{i}]", each, int(lengths[i]), extra)
         scores = torch.cat([each.reshape(-1) for each in scores])
+    elif layout.form == "flat":
+        check_scores("scores", scores, 1)
+        if len(scores) != sizes.sum():
+            raise ValueError(
+                f"scores must hold {sizes.sum()} numbers, {extra and 'n (n + 1)' or 'n * n'} "
+                f"for each example of n positions by offsets; received {len(scores)}."
+            )
     else:
-        if layout.form == "flat":
-            check_scores("scores", scores, 1)
-            if len(scores) != sizes.sum():
-                raise ValueError(
-                    f"scores must hold {sizes.sum()} numbers, {extra and 'n (n + 1)' or 'n * n'} "
-                    f"for each example of n positions by offsets; received {len(scores)}."
-                )
-        else:
-            _check_table("scores", scores, layout.padded_to, extra)
-            if layout.mask is not None:
-                longest = layout.padded_to
-                rows = np.full(layout.n, longest * (longest + extra))
-                columns = np.arange(longest + extra) < lengths[:, None] + extra
-                places = np.flatnonzero(layout.mask[:, :, None] & columns[:, None, :])
-    values = as_rows(scores, 1)
-    check_finite(values, places, sizes)
-    return _Tables(scores, values, places, rows, layout)
+        _check_table("scores", scores, layout.padded_to, extra)
+        if layout.mask is not None:
+            longest = layout.padded_to
+            rows = np.full(layout.n, longest * (longest + extra))
+            columns = np.arange(longest + extra) < lengths[:, None] + extra
+            places = np.flatnonzero(layout.mask[:, :, None] & columns[:, None, :])
+    return _Tables(scores, as_rows(scores, 1), places, rows, layout, sizes)
 
 
 def _check_table(name: str, table: Tensor, n: int, extra: int) -> None:
@@ -112,6 +123,7 @@ class Permutation(Structure):
     def batch(self, scores, targets, mask, offsets):
         """Read a batch."""
         read = _read_tables(scores, 0, mask, offsets)
+        read.check_finite()
         layout, lengths = read.layout, read.layout.lengths
         if targets is None:
             truth = np.concatenate([np.arange(n) for n in lengths]).astype(np.int32)
@@ -164,19 +176,23 @@ class Arborescence(Structure):
         """Read a batch."""
         read = _read_tables(scores, 1, mask, offsets)
         layout = read.layout
-        packed, work = layout.once(_trees)
+        (_, indptr, parts, longest, _, *rest), work = layout.once(_trees)
+        truth = np.zeros(layout.size, np.int32)
+        packed = PackedTrees(truth, indptr, parts, longest, self.single_root, *rest)
         if targets is None:
-            packed = packed._replace(single_root=self.single_root)
+            read.check_finite()
         else:
-            most = _highest(layout, 1)
-            truth = read_labels("targets", targets, layout, read.scores.device, 0, most)
-            packed = packed._replace(truth=truth, single_root=self.single_root)
-            _check_trees(packed)
+            given = given_labels("targets", targets, layout, read.scores.device)
+            if not read_trees(packed, read.values, given):
+                read.check_finite()
+                check_range("targets", given, layout, 0, _highest(layout, 1))
+                _check_trees(packed)
         return Batch(packed, read.scores, read.values, layout, read.rows, work, read.places)
 
     def crf(self, batch, factors):
         """Negative log likelihoods, by a kernel of their own."""
-        return loss_values(batch, batch.likelihoods(tree_likelihoods), factors, smooth=True)
+        losses = batch.likelihoods(tree_likelihoods)
+        return loss_values(batch, losses, factors, smooth=Marginals.apply)
 
     def shaped(self, rows, length):
         """Words by heads."""
