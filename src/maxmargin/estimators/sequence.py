@@ -44,8 +44,8 @@ from ._sequence_data import (
 )
 from .values import HammingLoss, StateFeatures
 
-# Factor of alpha "auto" if features have weights for the labels seen with them only: half of the
-# squared norm of the difference of two labels is then gone.
+# Factor of alpha "auto" if features have weights for the labels seen with them only: chosen on
+# held-out data, see docs/results/text.md.
 _SEEN_ALPHA = 0.5
 
 
