@@ -430,9 +430,11 @@ def test_demo(run, monkeypatch):
 
 
 def test_types_of_spans_and_features_not_seen_in_training(run, folder):
-    train = "the D B-NP\ncat N I-NP\nsat V B-VP\n\na D B-NP\ndog N I-NP\nran V B-VP\n\n" * 4
-    (folder / "train.conll").write_text(train)
-    (folder / "test.conll").write_text("the D B-NP\ncow N I-NP\nsat V B-VP\n")
+    train = (
+        "the D B-NP\ncat N I-NP\nsat V B-VP\n. . O\n\na D B-NP\ndog N I-NP\nran V B-VP\n. . O\n\n"
+    )
+    (folder / "train.conll").write_text(train * 4)
+    (folder / "test.conll").write_text("the D B-NP\ncow N I-NP\nsat V B-VP\n. . O\n")
     code, _, err = run("train", "sequence", "train.conll", "-o", "m.mm", "--test", "test.conll")
     assert code == 0, err
     code, out, _ = run("evaluate", "m.mm", "test.conll")
