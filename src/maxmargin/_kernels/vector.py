@@ -211,7 +211,9 @@ def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
 @intrinsic
 def spread_seen(typingctx, matrix, indices, data, first, last, row, scale, seen):
     """As :func:`spread_row`, where the byte of an entry of ``matrix`` in ``seen`` is not 0."""
-    if not _feature_types_fit(matrix, indices, data, row) or not _is_row(seen, (types.uint8,)):
+    if not _feature_types_fit(matrix, indices, data, row) or not _row_types_fit(
+        seen, dtypes=(types.uint8,)
+    ):
         return None
 
     def codegen(context, builder, signature, args):
