@@ -1,7 +1,8 @@
 """Partitions: what threads and clusters are worth, and that nothing is lost with a worker.
 
-    threads     time to a certified gap of 5 %, two threads against the plain solver; and of ten
-                passes with their checks, two threads against one
+    threads     time to a certified gap of 5 %, two threads against the plain solver; of ten passes
+                with their checks, two threads against one; and what two processors can reach: plain
+                fits in two processes side by side, against one after another
     rounds      to the same gap, by the number of partitions
     overhead    of a round on Dask and Ray beyond the compute, with 1 MB of weights
     kills       workers killed at random moments: true certificates of all runs
@@ -77,6 +78,19 @@ def _fitted(cls: type, data: tuple[Any, Any], **params: Any) -> tuple[Any, float
     return model, time.perf_counter() - began
 
 
+def _side_by_side(cls: type, data: tuple[Any, Any]) -> float:
+    """Seconds of a plain fit while another process makes the same one."""
+    other = os.fork()
+    if other == 0:
+        try:
+            _fitted(cls, data)
+        finally:
+            os._exit(0)
+    seconds = _fitted(cls, data)[1]
+    os.waitpid(other, 0)
+    return seconds
+
+
 def threads(repeats: int) -> Iterator[Line]:
     """Time to the gap with two threads against the plain solver, and of some passes alone."""
     ways: dict[str, dict[str, Any]] = {
@@ -92,9 +106,11 @@ def threads(repeats: int) -> Iterator[Line]:
         for params in ways.values():  # compiled before anything counts
             _fitted(cls, data, **{**params, "max_iter": 2})
         took: dict[str, list[float]] = {way: [] for way in ways}
+        together: list[float] = []
         for _ in range(repeats):
             for way, params in ways.items():
                 took[way].append(_fitted(cls, data, **params)[1])
+            together.append(0.5 * _side_by_side(cls, data))
         for ours, peer, said, target in (
             ("n_jobs=2", "plain", "n_jobs=2, to a gap of 5 %", reach),
             ("passes, two", "passes, one", "10 passes and their checks, n_jobs=2", 1.8),
@@ -103,6 +119,10 @@ def threads(repeats: int) -> Iterator[Line]:
                 "scale", f"{name}: {said}", "s", Sample(took[ours]), peer=Sample(took[peer]),
                 peer_name=peer, target=Target("ratio", target),
             )  # fmt: skip
+        yield Line(
+            "scale", f"{name}: half a plain fit, two processes side by side", "s", Sample(together),
+            peer=Sample(took["plain"]), peer_name="plain",
+        )  # fmt: skip
 
 
 def _rounds_to_gap(name: str, data: tuple[Any, Any], n_partitions: int, fast: bool) -> Any:

@@ -5,7 +5,7 @@ Label noise: what max-min is for
 Five classes lie around a circle, and annotators often choose one of the two neighbours instead of
 the right class. Where the right class has less than half of the labels, although more than any
 other, max-margin is not consistent: the classes tie. Max-min margin and the CRF are, with a network
-as with a linear model.
+as with a linear model. The CRF is ahead of both margins here.
 """
 
 import matplotlib.pyplot as plt

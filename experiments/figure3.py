@@ -40,8 +40,8 @@ INERTIA, VISITS = 2.0, 100_000
 RUNS = {
     "yeast, paper": ((50, 100, 200, 400, 800), SAMPLES),
     "yeast, full tables": ((50, 100, 200, 400, 800), SAMPLES),
-    "RCV1, paper": ((50, 100, 200, 400), 3),
-    "MSRC-21, superpixels": ((20, 40, 80), 3),
+    "RCV1, paper": ((50, 100, 200, 400, 800, 1600), 3),
+    "MSRC-21, superpixels": ((20, 40, 80, 160), 3),
 }
 QUICK = {"yeast, paper": ((50, 100), 2), "yeast, full tables": ((50, 100), 2)}
 TITLE = "Figure 3: what softness costs, against the number of examples"

@@ -55,8 +55,8 @@ most probable one: there max-margin is not consistent, while max-min and the CRF
   standard errors where there are several.
 - words: 600 handwritten words for training, 200 to choose α, 1000 for testing; transitions, the
   loss summed over letters, C from 0.01 to 10 with pixels as features, and from 1 to 30 with 400
-  Nyström features of the pixels. One split, or two. letters: the letters of the same words, each by itself
-  (C from 0.01 to 10, and from 0.3 to 30). Smooth M4N is max-min with s times the entropy.
+  Nyström features of the pixels. One split, or two. letters: the letters of the same words, each
+  by itself (C from 0.01 to 10, and from 0.3 to 30). Smooth M4N is max-min with s times the entropy.
 - Fits go from strong to weak regularisation, each from the dual solution before, to a certified gap
   of 1 % (words with Nyström features: 3 %) or 100 passes. Of equal validation errors the larger α
   is taken.

@@ -87,15 +87,17 @@ def hidden(n_states: int) -> Callable[[float, int], Any]:
     return lambda alpha, seed: mm.LatentPredictor(latent, "lssvm", alpha=alpha, random_state=seed)
 
 
-LINEAR, KERNEL = (0.01, 0.03, 0.1, 0.3, 1.0), (1.0, 3.0, 10.0, 30.0, 100.0)
+LINEAR, KERNEL = (0.001, 0.003, 0.01, 0.03, 0.1), (1.0, 3.0, 10.0, 30.0, 100.0)
 METHODS = {
     "pixels, max-margin": Method(labeler("max-margin"), "pixels", LINEAR),
     "pixels, CRF": Method(labeler("crf"), "pixels", (0.1, 0.3, 1.0, 3.0, 10.0)),
     "1 sub-state": Method(hidden(1), "with constant", LINEAR),
     "Nyström 100, max-margin": Method(labeler("max-margin"), "100", KERNEL),
     "Nyström 400, max-margin": Method(labeler("max-margin"), "400", KERNEL),
-    "letters known, max-margin": Method(labeler("max-margin", 26), "pixels", LINEAR[1:4], True),
-    "2 sub-states": Method(hidden(2), "with constant", LINEAR[:3]),
+    "letters known, max-margin": Method(
+        labeler("max-margin", 26), "pixels", (0.01, 0.03, 0.1, 0.3), True
+    ),
+    "2 sub-states": Method(hidden(2), "with constant", LINEAR),
 }
 
 

@@ -10,7 +10,7 @@ from maxmargin.datasets_made import make_sentences
 from maxmargin.solvers._corrective_program import solve_program
 from maxmargin.solvers.auto import make_solver
 from maxmargin.solvers.averaging import Averaged
-from maxmargin.solvers.corrective import _learn_trees, _program
+from maxmargin.solvers.corrective import _fewest, _learn_trees, _program
 from maxmargin.solvers.loop import run
 from steppers import Stepper
 from test_cli_resume import killed_and_resumed, numbers
@@ -55,6 +55,20 @@ def test_with_too_many_trees_the_first_solver_goes_on_alone(most_trees, monkeypa
     wanted = optimum("max-min", X, y, weights)
     assert model.dual_ <= wanted + 1e-7 and model.primal_ >= wanted - 1e-7
     assert model.primal_ - model.dual_ <= 1e-4 * model.primal_
+
+
+def test_fewer_trees_have_the_same_marginals():
+    random = np.random.RandomState(0)
+    for words, count in ((2, 5), (5, 12), (8, 40)):
+        trees = random.randint(0, 3, (count, words)).astype(np.int32)
+        before = random.dirichlet(np.ones(count))
+        before[1] = 0.0
+        after = _fewest(trees, before)
+        arcs = (trees[:, :, None] == np.arange(3)).reshape(count, -1).astype(float)
+        np.testing.assert_allclose(after @ arcs, before @ arcs, atol=1e-14)
+        used = np.flatnonzero(after)
+        assert after.min() >= 0.0 and after[1] == 0.0
+        assert len(used) == np.linalg.matrix_rank(arcs[used]) <= 2 * words + 1
 
 
 def made_problem(tol=1e-6):

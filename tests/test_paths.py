@@ -18,6 +18,8 @@ from maxmargin import (
     path,
     save,
 )
+from maxmargin.estimators._base import Limits
+from maxmargin.paths import Path
 
 rng = np.random.default_rng(0)
 CENTRES = rng.normal(size=(3, 4))
@@ -100,10 +102,10 @@ def test_what_auto_means():
 def test_alpha_by_cross_validation():
     model = MulticlassClassifier(alpha="cv", random_state=0).fit(X, Y)
     found = path(MulticlassClassifier(random_state=0), X, Y, patience=3)
-    assert model.alpha == "cv" and np.array_equal(model.cv_results_["mean_test_score"],
-                                                  found.scores.mean(axis=1))  # fmt: skip
+    results = model.cv_results_
+    assert model.alpha == "cv" and np.array_equal(results["mean_test_score"], found.mean_scores)
     best = found.best_strength
-    assert best.factor == found.strengths[int(np.argmax(found.scores.mean(axis=1)))].factor
+    assert best.factor == found.strengths[int(np.argmin(results["rank_test_score"]))].factor
     alone = MulticlassClassifier(alpha=best, random_state=0).fit(X, Y)
     assert model.alpha_ == alone.alpha_ == pytest.approx(best.factor * usual_alpha(X), rel=1e-12)
     assert np.array_equal(model.coef_, alone.coef_) and model.gap_ == alone.gap_
@@ -122,14 +124,56 @@ def test_a_search_computes_the_points_around_the_best():
     skipped = [grid.index(strength.factor) for strength in found.skipped]
     assert places == sorted(places) and sorted(places + skipped) == list(range(20))
     assert places[:2] == [2, 6] and skipped  # far apart at first
-    means, best = found.scores.mean(axis=1), found.best_index
-    error = found.scores[best].std() / np.sqrt(3)
+    means, best = found.scores[:, :2].mean(axis=1), found.best_index
+    error = found.scores[best, :2].std() / np.sqrt(2)
     near = [k for k in (places[best] - 4, places[best] + 4) if 0 <= k < 20]
     flat = all(k in places and means[places.index(k)] >= means[best] - error for k in near)
     assert flat or {places[best] - 1, places[best] + 1} & set(places)
     # Two more strengths beyond the best, unless the grid ends or the score has fallen.
     assert max(places) == 18 or means[-1] < means[best]
-    assert np.isfinite(found.relative_gaps).all() and found.n_iter[1:].max() <= 4
+    assert np.nanmax(found.n_iter) <= 10 and np.nanmax(found.relative_gaps) < 1.0
+
+
+def test_folds_are_left_out_where_a_strength_is_worse_on_all_before():
+    grid = np.geomspace(10.0, 0.01, 16)
+
+    def scoring(model, X, y):  # highest at the sixth strength, whatever the fold
+        return -abs(np.log(model.alpha_ / grid[5])) + 1e-3 * X[0, 0]
+
+    model = MulticlassClassifier(random_state=0)
+    found = path(model, X, Y, grid=grid, cv=5, scoring=scoring, patience=3)
+    assert found.strengths == [grid[k] for k in (2, 4, 5, 6, 8, 10)] and len(found.skipped) == 10
+    assert list(found.n_folds) == [5, 5, 5, 5, 3, 3] and found.best_strength == grid[5]
+    for values in (found.scores, found.relative_gaps, found.n_iter, found.seconds):
+        assert np.isfinite(values[:4]).all() and np.isfinite(values[4:, :3]).all()
+        assert np.isnan(values[4:, 3:]).all()
+    assert np.allclose(found.alphas, found.strengths)
+    results = found.as_results()
+    assert np.array_equal(results["n_folds"], found.n_folds)
+    assert np.isfinite(results["mean_test_score"] + results["std_test_score"]).all()
+    assert np.isfinite(results["max_relative_gap"]).all()
+    assert results["rank_test_score"][2] == 1 and set(results["rank_test_score"][4:]) == {5, 6}
+    whole = path(model, X, Y, grid=grid, cv=5, scoring=scoring)
+    assert np.isfinite(whole.scores).all() and np.all(whole.n_folds == 5)
+
+
+def test_few_checks_have_the_certificate_of_their_end():
+    """A fit of a search evaluates primal and dual where it ends; the values are true ones."""
+    model = MulticlassClassifier(alpha=0.01, tol=0.1, random_state=0)
+    model._limits = Limits(10, 4.0)
+    model.fit(X, Y)
+    assert model.history_[0].passes >= 4 and len(model.history_) <= 3
+    exact = MulticlassClassifier(alpha=0.01, tol=1e-6, max_iter=5000).fit(X, Y)
+    assert model.dual_ <= exact.primal_ and exact.dual_ <= model.primal_
+    assert model.gap_ == model.primal_ - model.dual_ and model.n_iter_ <= 10
+
+
+def test_a_strength_that_is_better_on_few_folds_is_not_chosen():
+    scores = np.array([[0.5, 0.5, 0.6], [0.9, 0.8, np.nan], [0.6, 0.4, 0.65]])
+    found = Path([3.0, 2.0, 1.0], np.array([3.0, 2.0, 1.0]), scores, *[np.ones((3, 3))] * 3, [],
+                 np.array([3, 2, 3]))  # fmt: skip
+    assert found.best_strength == 1.0 and found.mean_scores[1] == pytest.approx(0.85)
+    assert list(found.as_results()["rank_test_score"]) == [2, 3, 1]
 
 
 def test_the_path_does_not_end_before_scores_change():
@@ -141,7 +185,7 @@ def test_the_path_does_not_end_before_scores_change():
     means = whole.scores.mean(axis=1)
     assert np.all(means[:2] == means[0]) and means.max() > means[0] + 0.1
     short = path(model, X, sets, grid=strengths, cv=3, patience=1)
-    assert short.scores.mean(axis=1).max() > means[0]
+    assert short.mean_scores[short.best_index] > means[0]
 
 
 def test_sequences_scored_by_spans():
@@ -149,7 +193,7 @@ def test_sequences_scored_by_spans():
     model = SequenceLabeler(alpha=alpha, random_state=0).fit(SEQUENCES, LABELS)
     wanted = path(SequenceLabeler(random_state=0), SEQUENCES, LABELS, grid=3, cv=2,
                   scoring="span_f1", patience=3)  # fmt: skip
-    assert np.array_equal(model.cv_results_["mean_test_score"], wanted.scores.mean(axis=1))
+    assert np.array_equal(model.cv_results_["mean_test_score"], wanted.mean_scores)
     assert 0.5 < wanted.scores.max() <= 1.0
 
 

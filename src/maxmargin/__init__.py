@@ -26,6 +26,7 @@ _NAMES = {
     "features.kernel_kinds": "RBF KernelFunction Polynomial",
     "graphs.factor_graph": "FactorGraph",
     "graphs.soft": "SoftAgreement",
+    "graphs.vertices": "VertexFrankWolfe",
     "latent.spaces.labels": "LabelSequence Permutation",
     "latent.spaces.graphs": "Arborescence DAG",
     "latent.spaces.sets": "Subset",
@@ -65,9 +66,9 @@ __all__ = [
     "Partitioned", "Path", "Permutation", "Polynomial", "PositionWise", "Proximal", "RBF",
     "Result", "SequenceLabeler", "SharedPairs", "SmoothMaxMin", "SoftAgreement",
     "StateFeatures", "StructuredPredictor", "Subgradient", "Subset", "SubsetSelector", "TimesAuto",
-    "TreeParser", "UnseenLabelWarning", "__version__", "certificates", "certified_path", "datasets",
-    "datasets_made", "distributed", "estimate_memory", "load", "metrics", "path", "plot",
-    "read_conllu", "report", "save",
+    "TreeParser", "UnseenLabelWarning", "VertexFrankWolfe", "__version__", "certificates",
+    "certified_path", "datasets", "datasets_made", "distributed", "estimate_memory", "load",
+    "metrics", "path", "plot", "read_conllu", "report", "save",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from .features.kernel_kinds import RBF, KernelFunction, Polynomial
     from .graphs.factor_graph import FactorGraph
     from .graphs.soft import SoftAgreement
+    from .graphs.vertices import VertexFrankWolfe
     from .latent.spaces.graphs import DAG, Arborescence
     from .latent.spaces.labels import LabelSequence, Permutation
     from .latent.spaces.sets import Subset

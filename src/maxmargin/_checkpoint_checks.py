@@ -28,6 +28,7 @@ _MAY_BE_INFINITE = {
     "soft_primal",
     "soft_dual",
     "hard_primal",
+    "hard_dual",
     "least_apart",
     "gap",
     "guess",

@@ -68,6 +68,7 @@ _OWN = {
     "Kernel": "features.kernel_values",
     "Flows": "_kernels.flows",
     "Beliefs": "graphs.kernels.agreement",
+    "PairMarginals": "graphs.kernels.half_integral",
     "Layout": "graphs.packing",
     "PartitionedDual": "solvers.parts",
 }

@@ -164,6 +164,21 @@ def _check_beliefs(state: Any, problem: Any) -> None:
             raise ValueError(f"{name} must be at most 1; received {values.max()}")
 
 
+def _check_pair_marginals(state: Any, problem: Any) -> None:
+    n, k = (None, None) if problem is None else problem.truth.reshape(problem.n_examples, -1).shape
+    n, k = check_array("labels", state.labels, np.float64, (n, k)).shape
+    check_array("pairs", state.pairs, np.float64, (n, k * (k - 1) // 2))
+    check_array("vertices", state.vertices, np.int8, (n, k))
+    check_within("vertices", state.vertices, 0, 3)
+    first, second = np.triu_indices(k, 1)
+    left, right = state.labels[:, first], state.labels[:, second]
+    for name, values in (("labels", state.labels), ("1 - labels", 1.0 - state.labels),
+                         ("pairs", state.pairs), ("labels - pairs", left - state.pairs),
+                         ("labels - pairs", right - state.pairs),
+                         ("1 - labels + pairs", 1.0 - left - right + state.pairs)):  # fmt: skip
+        _check_mass(name, values)
+
+
 def _check_means(state: Any, problem: Any) -> None:
     n = None if problem is None else problem.n_examples
     losses = check_array("losses", state.losses, np.float64, (n,))
@@ -211,6 +226,7 @@ _CHECKS: dict[str, Callable[[Any, Any], None]] = {
     "Atoms": _check_atoms,
     "Flows": _check_flows,
     "Beliefs": _check_beliefs,
+    "PairMarginals": _check_pair_marginals,
     "MeanBlocks": _check_means,
     "WorkingSet": _check_working_set,
     "PartitionedDual": _check_parts,

@@ -10,7 +10,7 @@ import copy
 import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,18 +21,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
-from ._validation import check_integer, is_integer, is_text
-from .solvers.checked import Checked
+from ._validation import check_integer, is_integer
+from .estimators._base import Limits
 from .strengths import strengths_of
 
 __all__ = ["Path", "path"]
 
 # A mean score is better if it rises by this share of its standard error over the folds.
 _NOTICEABLE = 0.25
-# Passes between two checks of a fit of a search (a check costs about as much as a pass), and the
-# most passes of one that climbs a dual. Without a limit, most of the time is spent on strengths
-# that are too weak. A limit of 4 changed what was chosen for noisy labels, for the worse.
-_CHECKED, _MOST_PASSES = 2, 10
+# The most passes of a fit of a search that climbs a dual. Without a limit, most of the time goes
+# into strengths that are too weak. A limit of 4 changed what was chosen for noisy labels, for the
+# worse.
+_MOST_PASSES = 10
+# Passes before the first check of a fit, at least.
+_FEW_PASSES = 2
 
 
 class Path(NamedTuple):
@@ -45,9 +47,12 @@ class Path(NamedTuple):
     alphas : array of shape (n_strengths,)
         Mean of ``alpha_`` over the folds.
     scores, relative_gaps, n_iter, seconds : arrays of shape (n_strengths, n_folds)
-        Score on the held-out fold; certificate, passes and time of the fit.
+        Score on the held-out fold; certificate, passes and time of the fit. NaN where a search did
+        not compute a fold.
     skipped : list
         Values of the grid that were not computed.
+    n_folds : array of shape (n_strengths,)
+        Number of folds computed, always the first ones. Only strengths with all folds are chosen.
     """
 
     strengths: list
@@ -57,11 +62,20 @@ class Path(NamedTuple):
     n_iter: np.ndarray
     seconds: np.ndarray
     skipped: list
+    n_folds: np.ndarray
+
+    @property
+    def mean_scores(self) -> np.ndarray:
+        """Mean score of each strength over the folds computed."""
+        return np.array([row[:n].mean() for row, n in self._computed])
 
     @property
     def best_index(self) -> int:
-        """Index of the best mean score; of equal ones the strongest regularisation."""
-        return int(np.argmax(self.scores.mean(axis=1).round(12)))  # equal but for rounding
+        """Index of the best mean score over all folds; of equal ones the strongest
+        regularisation."""
+        complete = self.n_folds == self.n_folds.max()
+        mean = self.mean_scores.round(12)  # equal but for rounding
+        return int(np.argmax(np.where(complete, mean, -np.inf)))
 
     @property
     def best_strength(self) -> Any:
@@ -69,17 +83,27 @@ class Path(NamedTuple):
         return self.strengths[self.best_index]
 
     def as_results(self) -> dict[str, np.ndarray]:
-        """A dict like ``cv_results_`` of scikit-learn, with the largest relative gap."""
-        mean = self.scores.mean(axis=1)
+        """A dict like ``cv_results_`` of scikit-learn, with the number of folds computed and the
+        largest relative gap.
+
+        Scores of folds that were not computed are NaN; means, deviations and gaps are those of
+        the other folds. Strengths with all folds have the first ranks.
+        """
         results = {f"split{k}_test_score": column for k, column in enumerate(self.scores.T)}
+        keys = list(zip(self.n_folds == self.n_folds.max(), self.mean_scores, strict=True))
         return results | {
             "param_alpha": self.alphas,
-            "mean_test_score": mean,
-            "std_test_score": self.scores.std(axis=1),
-            "rank_test_score": 1 + np.array([np.sum(mean > score) for score in mean]),
-            "mean_fit_time": self.seconds.mean(axis=1),
-            "max_relative_gap": self.relative_gaps.max(axis=1),
+            "mean_test_score": self.mean_scores,
+            "std_test_score": np.array([row[:n].std() for row, n in self._computed]),
+            "rank_test_score": np.array([1 + sum(other > key for other in keys) for key in keys]),
+            "mean_fit_time": np.nanmean(self.seconds, axis=1),
+            "max_relative_gap": np.nanmax(self.relative_gaps, axis=1),
+            "n_folds": self.n_folds,
         }
+
+    @property
+    def _computed(self) -> Iterator[tuple[np.ndarray, int]]:
+        return zip(self.scores, self.n_folds, strict=True)
 
 
 class _Fit(NamedTuple):
@@ -101,25 +125,34 @@ class _Fold:
         self._params = _check_method_params(X, params, train)
         self._score = score
         self._best_dual: Any = None
+        self._n_iter = 0
         model._keeps_packed = True
 
+    def limit_passes(self, near: bool) -> None:
+        """The next fit of margins ends after a number of passes, and has few checks: the first one
+        after as many passes as the last fit took, or from a near dual solution half of these."""
+        first = self._n_iter // 2 if near else self._n_iter
+        first = min(max(first, _FEW_PASSES), _MOST_PASSES)
+        self._model._limits = Limits(_MOST_PASSES, float(first))
+
     def keep_dual(self) -> None:
-        """Remember the dual solution of the last fit."""
-        self._best_dual = copy.deepcopy(self._model._dual)
+        """Remember the dual solution of the last fit, and its passes."""
+        self._best_dual = copy.deepcopy(self._model._dual), self._n_iter
 
     def restore_dual(self) -> None:
         """Start the next fit from the dual solution that is remembered."""
-        self._model._dual = copy.deepcopy(self._best_dual)
+        dual, self._n_iter = self._best_dual
+        self._model._dual = copy.deepcopy(dual)
 
-    def fit(self, strength: Any, max_iter: int | None) -> _Fit:
-        """Fit from the last dual solution, with data that the first fit has packed; ``max_iter``
-        is for the fits that follow the first."""
+    def fit(self, strength: Any) -> _Fit:
+        """Fit from the last dual solution, with data that the first fit has packed."""
         model, began = self._model, time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # certificates and rare labels are in the results
-            if not model._fit_again(strength, max_iter):
+            if not model._fit_again(strength):
                 model.set_params(alpha=strength).fit(*self._train, **self._params)
             score = float(self._score(model, *self._test))
+        self._n_iter = model.n_iter_
         gap = model.gap_ / abs(model.primal_) if model.primal_ else 0.0
         return _Fit(model.alpha_, score, gap, model.n_iter_, time.perf_counter() - began)
 
@@ -150,9 +183,12 @@ def path(
         Search the strength with the best mean score, by few fits: some strengths that are far apart
         first, from strong to weak, until the score is a standard error below the best one, or
         ``patience`` strengths (at least two fits) did not raise it by a quarter of that; then those
-        around the best, in half the distance each time, unless all scores there are within a
-        standard error. All fits of margins but the first end after ten passes at the latest, and
-        their gaps say how far they are. By default all strengths are computed, each to ``tol``.
+        around the best, in half the distance each time (at last only on the side with the higher
+        scores), unless all scores there are within a standard error. At each strength half of the
+        folds, at least two, are computed first; if it is worse than the best one so far on all of
+        these, and by more than a standard error of the differences on average, the other folds are
+        left out. Fits of margins end after ten passes at the latest, and their gaps say how far
+        they are. By default all strengths are computed with all folds, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
@@ -177,8 +213,6 @@ def path(
     own = model.get_params(deep=False)
     changes = {"warm_start": True, "tol": max(tol, own["tol"]), "verbose": 0, "callbacks": None,
                "early_stopping": False, "n_jobs": None}  # fmt: skip
-    if patience is not None and is_text(own.get("solver")):
-        changes["solver"] = Checked(own["solver"], _CHECKED)
     model.set_params(**{name: value for name, value in changes.items() if name in own})
     score = _own_score if scoring is None else get_scorer(scoring)
     splits = _splits(cv, X, y, own.get("random_state"))
@@ -186,26 +220,28 @@ def path(
     walk = _Walk(strengths, folds, Parallel(n_jobs=n_jobs, prefer="threads"))
     if patience is None:
         for index in range(len(strengths)):
-            walk.compute(index, None)
+            walk.compute(index)
     else:
         walk.search(patience)
     return walk.result()
 
 
 class _Walk:
-    """The points of a path that are computed: all folds at a strength, one strength at a time."""
+    """The points of a path that are computed, one strength at a time."""
 
     def __init__(self, strengths: list, folds: list[_Fold], run: Parallel):
         self._strengths = strengths
         self._folds = folds
         self._run = run
-        self._fits: dict[int, list[_Fit]] = {}
+        self._fits: dict[int, list[_Fit]] = {}  # of the first folds
+        self._scores: dict[int, np.ndarray] = {}
 
-    def compute(self, index: int, max_iter: int | None) -> np.ndarray:
-        """Fit all folds at a strength, from their last dual solutions; returns their scores."""
-        strength = self._strengths[index]
-        self._fits[index] = self._run(delayed(fold.fit)(strength, max_iter) for fold in self._folds)
-        return self._scores(index)
+    def compute(self, index: int, until: int | None = None) -> None:
+        """Fit the folds that are missing at a strength, from their last dual solutions."""
+        strength, known = self._strengths[index], self._fits.setdefault(index, [])
+        missing = self._folds[len(known) : until]
+        known += self._run(delayed(fold.fit)(strength) for fold in missing)
+        self._scores[index] = np.array([fit.score for fit in known])
 
     def search(self, patience: int) -> None:
         """Compute points that are far apart, then those around the best one."""
@@ -215,48 +251,71 @@ class _Walk:
             stride *= 2
         progress = _Progress(max(2, math.ceil(patience / stride)))
         for index in range(stride // 2, n, stride):
-            over = progress.is_over(self.compute(index, _MOST_PASSES))
-            if self._best() == index:
-                self._keep_duals()
-            if over:
+            for fold in self._folds:
+                fold.limit_passes(near=False)
+            self._race(index)
+            if progress.is_over(self._scores[index]):
                 break
         while stride > 1 and not self._is_flat(stride):
             stride //= 2
-            centre = self._best()
-            for index in (centre - stride, centre + stride):
+            for index in self._around(self._best(), stride):
                 if 0 <= index < n and index not in self._fits:
                     for fold in self._folds:
                         fold.restore_dual()
-                    self.compute(index, _MOST_PASSES)
-                    if self._best() == index:
-                        self._keep_duals()
+                        fold.limit_passes(near=True)
+                    self._race(index)
+
+    def _around(self, centre: int, stride: int) -> list[int]:
+        """Neighbours of a point; at last only the one on the side where scores are higher."""
+        sides = [centre - stride, centre + stride]
+        beyond = [centre - 2 * stride, centre + 2 * stride]
+        if stride > 1 or not all(index in self._scores for index in beyond):
+            return sides
+        return [sides[int(np.argmax([self._scores[index].mean() for index in beyond]))]]
+
+    def _race(self, index: int) -> None:
+        """Compute some of the folds at a strength, and the others unless it is worse than the best
+        one on all of them; then its scores on the others are taken to be worse by the mean."""
+        if not self._fits:
+            self.compute(index)
+        else:
+            best = self._scores[self._best()]
+            few = max(2, math.ceil(len(self._folds) / 2))
+            self.compute(index, few)
+            lost = best[:few] - self._scores[index]
+            if lost.min() > 0.0 and lost.mean() > _standard_error(lost, 1):
+                supposed = best[few:] - lost.mean()
+                self._scores[index] = np.concatenate([self._scores[index], supposed])
+                return
+            self.compute(index)
+        if self._best() == index:
+            for fold in self._folds:
+                fold.keep_dual()
 
     def result(self) -> Path:
         """What was computed, from strong to weak."""
         indices = sorted(self._fits)
-        fits = np.array([self._fits[index] for index in indices], float)
+        n_folds = np.array([len(self._fits[index]) for index in indices])
+        fits = np.full((len(indices), len(self._folds), len(_Fit._fields)), np.nan)
+        for row, index in zip(fits, indices, strict=True):
+            row[: len(self._fits[index])] = self._fits[index]
         alphas, scores, gaps, n_iter, seconds = np.moveaxis(fits, 2, 0)
         skipped = [each for k, each in enumerate(self._strengths) if k not in self._fits]
         strengths = [self._strengths[index] for index in indices]
-        return Path(strengths, alphas.mean(axis=1), scores, gaps, n_iter, seconds, skipped)
-
-    def _scores(self, index: int) -> np.ndarray:
-        return np.array([fit.score for fit in self._fits[index]])
+        alphas = np.nanmean(alphas, axis=1)
+        return Path(strengths, alphas, scores, gaps, n_iter, seconds, skipped, n_folds)
 
     def _best(self) -> int:
-        return max(sorted(self._fits), key=lambda index: round(self._scores(index).mean(), 12))
+        means = {index: round(float(self._scores[index].mean()), 12) for index in self._scores}
+        return max(sorted(means), key=means.__getitem__)  # of those equal but for rounding
 
     def _is_flat(self, stride: int) -> bool:
         """Whether the neighbours of the best point are within a standard error of its score."""
         best = self._best()
-        scores = self._scores(best)
+        scores = self._scores[best]
         least = scores.mean() - _standard_error(scores)
         around = [k for k in (best - stride, best + stride) if 0 <= k < len(self._strengths)]
-        return all(k in self._fits and self._scores(k).mean() >= least for k in around)
-
-    def _keep_duals(self) -> None:
-        for fold in self._folds:
-            fold.keep_dual()
+        return all(k in self._fits and self._scores[k].mean() >= least for k in around)
 
 
 class _Progress:
@@ -283,8 +342,8 @@ class _Progress:
         return self._changed and self._since >= self._patience
 
 
-def _standard_error(scores: np.ndarray) -> float:
-    return float(np.std(scores)) / math.sqrt(len(scores))
+def _standard_error(scores: np.ndarray, ddof: int = 0) -> float:
+    return float(np.std(scores, ddof=ddof)) / math.sqrt(len(scores))
 
 
 def _own_score(model: Any, X: Any, y: Any) -> float:

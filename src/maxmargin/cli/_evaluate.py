@@ -54,7 +54,7 @@ def command(model_path, data, as_json, **reading):
             "data": data,
             "n_examples": len(y),
             "is_training_data": same,
-            "scores": [score._asdict() for score in scores],
+            **scores.as_json(),
             "baseline": opened.baseline["says"],
             "certificate": certificate,
         })  # fmt: skip

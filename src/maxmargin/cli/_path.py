@@ -2,7 +2,8 @@
 
 Around the estimator's own heuristic alpha0, seven values ``alpha0 * 10 ** (1, 1/2, ..., -2)``. In
 each fold the path is walked from strong to weak, every fit starting from the dual solution of the
-one before. The best mean score wins, and of equal ones the stronger regularisation.
+one before, and ending at a relative gap of 10 %. The best mean score wins, and of equal ones the
+stronger regularisation.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ..checkpoint import Recorder
 from ..datasets import take
 from ._fit import Fits
 
+# Relative gap at which fits of the folds end, as that of alpha="cv" of the estimators.
+TOL = 0.1
 EXPONENTS = (1.0, 0.5, 0.0, -0.5, -1.0, -1.5, -2.0)
 
 
@@ -88,7 +91,7 @@ def walk_path(fits: Fits, task: str, X: Any, y: Any, folds: int, seed: int) -> l
             if known is not None:
                 scores[k, j] = known
                 continue
-            model = model or fits.new_model().set_params(warm_start=True)
+            model = model or _loose(fits.new_model())
             model.set_params(alpha=alpha)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # a loose gap or a rare label matters little here
@@ -101,6 +104,11 @@ def walk_path(fits: Fits, task: str, X: Any, y: Any, folds: int, seed: int) -> l
         Point(alpha, float(scores[:, j].mean()), float(scores[:, j].std()))
         for j, alpha in enumerate(alphas)
     ]
+
+
+def _loose(model: Any) -> Any:
+    """A model for the folds."""
+    return model.set_params(warm_start=True, tol=max(TOL, model.tol))
 
 
 def best_alpha(path: list[Point]) -> float:

@@ -17,6 +17,7 @@ from ..tasks.base import n_rows
 from ._model_file import ModelFile, read_model_file
 from ._options import json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, write_text
+from ._tasks import say_unknown, unknown_features
 
 _HELP = """Labels of the examples in DATA, by MODEL.
 
@@ -51,6 +52,9 @@ def command(model_path, data, output, force, as_json, **reading):
             "--missing mean"
         )
     found = opened.model.predict(X)
+    n_unknown, n_features = unknown_features(opened.model, X)
+    if n_unknown:
+        note(say_unknown(n_unknown, n_features))
     if as_json:
         content = {"task": opened.task, "predictions": names_of(opened, found)}
         if output is None:

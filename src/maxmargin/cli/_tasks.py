@@ -34,15 +34,47 @@ def baseline_of(model: Any, X: Any, y: Any) -> dict[str, Any]:
     return found
 
 
-def scores_of(model: Any, X: Any, y: Any, baseline: dict[str, Any]) -> list[Score]:
+class Scores(NamedTuple):
+    """Scores of a model, those of each type of span, and how many features it does not know."""
+
+    measures: list[Score] = []
+    types: dict[str, dict[str, float]] = {}
+    n_unknown: int = 0
+    n_features: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """The same for a JSON document."""
+        found: dict[str, Any] = {"scores": [score._asdict() for score in self.measures]}
+        if self.types:
+            found["types"] = self.types
+        if self.n_features:
+            found |= {"n_unknown_features": self.n_unknown, "n_features": self.n_features}
+        return found
+
+
+def scores_of(model: Any, X: Any, y: Any, baseline: dict[str, Any]) -> Scores:
     """Scores of a model on labelled data, beside those of the baseline."""
     task = task_of(model)
     truth, found = task.compare(X, y)
     others = task.measures(truth, task.constant(baseline, truth))
-    return [
+    measures = [
         Score(own.name, own.value, other.value, not own.lower_is_better)
         for own, other in zip(task.measures(truth, found), others, strict=True)
     ]
+    return Scores(measures, task.by_type(truth, found), *unknown_features(model, X))
+
+
+def unknown_features(model: Any, X: Any) -> tuple[int, int]:
+    """How many features of positions of sequences a model does not know, and of how many."""
+    return model.count_unknown_features(X) if task_of(model).key == "sequence" else (0, 0)
+
+
+def say_unknown(n_unknown: int, n_features: int) -> str:
+    """The same in words."""
+    return (
+        f"{n_unknown} of {n_features} features ({n_unknown / n_features:.1%}) were not seen in "
+        "training and are ignored"
+    )
 
 
 def certificate_of(model: Any) -> dict[str, Any]:

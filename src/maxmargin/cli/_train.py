@@ -25,7 +25,16 @@ from ._model_file import ModelFile, write_model_file
 from ._options import Names, TaskName, json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, print_table
 from ._path import Point, best_alpha, walk_path
-from ._tasks import TASKS, Score, baseline_of, certificate_of, certified, estimator_class, scores_of
+from ._tasks import (
+    TASKS,
+    Scores,
+    baseline_of,
+    certificate_of,
+    certified,
+    estimator_class,
+    say_unknown,
+    scores_of,
+)
 
 _HELP = f"""Train a model of TASK on DATA (a file, or @NAME) and write it to MODEL.
 
@@ -173,7 +182,8 @@ def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
                                                  "quadratic", "restricted-max-margin"]),
               help="What a mistake costs in training; by default that of the estimator.")
 @click.option("--alpha", default="auto", show_default=True, callback=_alpha,
-              help="Regularisation: a number, 'auto' (C = 1), or 'cv' (cross-validation).")
+              help="Regularisation: a number, 'auto' (by the size of the features), or 'cv' "
+              "(cross-validation).")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True,
               help="Of the cross-validation of --alpha cv.")
 @click.option("--scoring", callback=_scoring, metavar="NAME",
@@ -258,7 +268,7 @@ def _command(request: Request, run: Run, options: dict[str, Any]) -> int:
     }
     model_file = ModelFile(model, request.task, prepared.recipe, baseline, about)
     write_model_file(run.model_path, model_file)
-    scores = [] if test is None else scores_of(model, *test, baseline)
+    scores = Scores() if test is None else scores_of(model, *test, baseline)
     _tell(request, run, model, path, scores, baseline, seconds)
     if run.report:
         _write_report(run.report, model, request, prepared, test)
@@ -404,7 +414,7 @@ def _tell_data(prepared: Prepared, quiet: bool) -> None:
 
 
 def _tell(
-    request: Request, run: Run, model: Any, path: list[Point], scores: list[Score],
+    request: Request, run: Run, model: Any, path: list[Point], scores: Scores,
     baseline: dict[str, Any], seconds: float,
 ) -> None:  # fmt: skip
     certificate = certificate_of(model)
@@ -416,7 +426,7 @@ def _tell(
             "seconds": seconds,
             "certificate": certificate,
             "alpha_path": [point._asdict() for point in path],
-            "scores": [score._asdict() for score in scores],
+            **scores.as_json(),
             "baseline": baseline["says"],
         })  # fmt: skip
         return
@@ -429,7 +439,7 @@ def _tell(
             for p in path
         ]
         print_table(("alpha", "score", "deviation", ""), rows, f"{request.folds}-fold path")
-    if scores:
+    if scores.measures:
         print_scores(scores, baseline)
     click.echo(
         f"{certified(certificate)} (alpha {certificate['alpha']:.3g}, "
@@ -438,11 +448,17 @@ def _tell(
     click.echo(f"wrote {run.model_path}")
 
 
-def print_scores(scores: list[Score], baseline: dict[str, Any]) -> None:
-    """A table of scores beside those of the baseline."""
+def print_scores(scores: Scores, baseline: dict[str, Any]) -> None:
+    """A table of scores beside those of the baseline, and one of the types of spans."""
     rows = [
-        (s.measure, s.value, s.baseline, f"{'large' if s.larger_is_better else 'small'} is good")
-        for s in scores
+        (s.measure, s.value, s.baseline, f"{'higher' if s.larger_is_better else 'lower'} is better")
+        for s in scores.measures
     ]
     print_table(("measure", "model", "baseline", ""), rows)
+    if scores.types:
+        titles = next(iter(scores.types.values()))
+        rows = [(name, *each.values()) for name, each in scores.types.items()]
+        print_table(("type", *titles), rows)
     click.echo(f"baseline: {baseline['says']}")
+    if scores.n_unknown:
+        click.echo(say_unknown(scores.n_unknown, scores.n_features))

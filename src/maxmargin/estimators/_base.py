@@ -78,6 +78,13 @@ class Settings(NamedTuple):
     verbose: int
 
 
+class Limits(NamedTuple):
+    """Of a fit in a search for alpha."""
+
+    passes: int  # that climb a dual
+    first_check: float  # passes before it
+
+
 class Packed(NamedTuple):
     """A problem, how it is solved, and what is done with its weights."""
 
@@ -192,6 +199,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     _strength: Any = field(default=None, init=False)  # what alpha means in the fit at work
     _keeps_packed: bool = field(default=False, init=False)  # whether the packed data are kept
     _packed: Any = field(default=None, init=False)
+    _limits: Any = field(default=None, init=False)  # of a fit in a search for alpha: see paths.py
     _auto_alpha: float = field(default=0.0, init=False)  # what alpha="auto" means in the last fit
 
     predict_proba = Missing()
@@ -371,17 +379,17 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         if hidden is not None:
             keep(hidden(held_out).weights)
             return
+        if self._limits is not None and not problem.cost.smooth:  # L-BFGS needs many
+            settings = settings._replace(max_iter=min(self._limits.passes, settings.max_iter))
         keep(self._solve(problem, settings, held_out).weights)
         if self._keeps_packed and self._packed is None:
             self._packed = Packed(problem, settings, keep, self._auto_alpha)
 
-    def _fit_again(self, strength: Any, max_iter: int | None = None) -> bool:
+    def _fit_again(self, strength: Any) -> bool:
         """Fit the data of the last fit with another alpha, if they were kept: see paths.py."""
         if self._packed is None:
             return False
         problem, settings, keep, auto = self._packed
-        if max_iter is not None and not problem.cost.smooth:  # L-BFGS needs its first iterations
-            settings = settings._replace(max_iter=min(max_iter, settings.max_iter))
         alpha = Strength.of(strength).alpha_for(auto)
         self._solve_and_keep(problem.with_strength(alpha * problem.total_weight), settings, keep)
         return True
@@ -433,6 +441,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             "tol": settings.tol,
             "max_iter": settings.max_iter,
             "check_every": None if is_text(self.solver) else self.solver.check_every,
+            "first_check": 0.0 if self._limits is None else self._limits.first_check,
             "callbacks": settings.callbacks,
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import check_number, check_switch
-from ..features.dicts import new_vectorizer
+from ..features.dicts import count_unknown, new_vectorizer
 from ..features.states import States, states_of
 from ..solvers.result import PRUNED
 
@@ -78,6 +78,24 @@ class ChainWeights:
         if self._states is None and self.kernel_ is None and sp.issparse(self.coef_):
             self._states = states_of(self.coef_)
         return self._states
+
+    def count_unknown_features(self, X: Any) -> tuple[int, int]:
+        """Count the features of sequences that were not seen in training: ``predict`` ignores them.
+
+        Parameters
+        ----------
+        X : list of sequences
+            Feature dicts or lists of feature names. Arrays have no unknown features.
+
+        Returns
+        -------
+        n_unknown, n_features : int
+            Features of all positions, those with the value 0 not counted.
+        """
+        check_is_fitted(self, "transitions_")
+        if self.vectorizer_ is None:
+            return 0, 0
+        return count_unknown(X, self.vectorizer_.vocabulary_)
 
     def prune(self, threshold: float = 0.0, *, single: bool = False) -> Any:
         """A copy with fewer weights, for a smaller file; score it before it replaces the model.

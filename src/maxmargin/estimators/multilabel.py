@@ -43,11 +43,12 @@ _INTERACTING = GRAPH._replace(refuses={"crf": _SUMS, "smooth-max-min": _SUMS})
 
 
 @documented(
-    auto='"soft" if labels interact and "accelerated" otherwise',
+    auto='"accelerated" without edges, "soft" if labels interact',
     solvers='"auto", "accelerated", "bcfw", "pairwise", "subgradient", "lbfgs", "soft"',
     solver_note="""
         "soft" is soft agreement, the one for labels that interact; the others are for
-        ``edges="none"``.""",
+        ``edges="none"``. With all pairs of labels and ``interactions="both-on"`` "auto" is
+        ``Accelerated(VertexFrankWolfe())``, unless the regularisation is very weak.""",
     max_iter=", optional",
     max_iter_note=" (by default 1000, and 200 if labels interact)",
     bounds_note="Empty unless labels interact. ",

@@ -150,6 +150,19 @@ class Columns:
         return self.vocabulary.get(key, _ABSENT)
 
 
+def count_unknown(sequences: Any, vocabulary: dict[str, int]) -> tuple[int, int]:
+    """Number of features of sequences that a vocabulary lacks, and of all; a value of 0 is none."""
+    unknown = total = 0
+    for i, sequence in enumerate(sequences):
+        for t, features in enumerate(sequence):
+            items = as_dict(features, i, t).items()
+            names = [f"{name}:{value}" if is_text(value) else name
+                     for name, value in items if is_text(value) or value != 0]  # fmt: skip
+            total += len(names)
+            unknown += sum(name not in vocabulary for name in names)
+    return unknown, total
+
+
 def _items(positions: list) -> Iterator[tuple[Any, Any]]:
     """Names and values of all positions."""
     return chain.from_iterable(map(methodcaller("items"), positions))

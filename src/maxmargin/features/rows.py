@@ -139,7 +139,7 @@ def pack_rows(
     if not sp.issparse(X):
         X = np.ascontiguousarray(X)
         if compress and X.size and np.count_nonzero(X) < SPARSE_BELOW * X.size:
-            X = sp.csr_array(X)
+            X = _compressed(X)
         else:
             norms = _NO_SQUARES
             if squares:
@@ -154,6 +154,38 @@ def pack_rows(
         norms = _squared_norms(X) + bias
     indices, indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int64)
     return _csr_rows(X.data, indices, indptr, norms, bias, n_inputs)
+
+
+def _compressed(X: np.ndarray) -> sp.csr_array:
+    """A CSR matrix of the numbers that are not zero; several times as fast as SciPy's."""
+    if X.dtype != np.float64:
+        return sp.csr_array(X)
+    words = np.empty(X.shape[1] // 64 + 1, np.int64)
+    indptr = np.zeros(len(X) + 1, np.int64)
+    count_stored(X, words, indptr)
+    data, indices = np.empty(indptr[-1]), np.empty(indptr[-1], np.int32)
+    take_stored(X, words, indptr, indices, data)
+    found = sp.csr_array((data, indices, indptr), shape=X.shape)
+    found.has_canonical_format = True
+    return found
+
+
+@compiled
+@seldom
+def count_stored(values, words, indptr):
+    """Write where the numbers of each row that are not zero begin."""
+    for row in range(values.shape[0]):
+        indptr[row + 1] = indptr[row] + mask_row(values[row], words)
+
+
+@compiled
+@seldom
+def take_stored(values, words, indptr, indices, data):
+    """Write the numbers that are not zero, and their columns."""
+    for row in range(values.shape[0]):
+        begin, end = indptr[row], indptr[row + 1]
+        mask_row(values[row], words)
+        take_masked(values[row], words, indices[begin:end], data[begin:end])
 
 
 def dense_rows(

@@ -69,6 +69,14 @@ def _learn_form(examples: Any, task: str, choices: Choices) -> Prepared:
             f"{examples.path}: holds {form.what}, for task {' or '.join(form.tasks)}; received "
             f"task {task}"
         )
+    if examples.form != "table":
+        given = {"--target": choices.target, "--drop": choices.drop, "--group": choices.group,
+                 "--categorical": choices.categorical}  # fmt: skip
+        for option in (name for name, value in given.items() if value):
+            raise FileError(
+                f"{examples.path}: {option} names columns of a table, but this file holds "
+                f"{form.what}; leave {option} out"
+            )
     return form.learn(examples, task, choices)
 
 

@@ -11,6 +11,8 @@ from .packing import Shape, assemble
 # Weights of an edge: one per joint state, or one for both labels present.
 FULL, BOTH_ON = "full", "both-on"
 INTERACTIONS = (FULL, BOTH_ON)
+# Which weight the joint states of a pair have with the latter; none where it is -1.
+BOTH_ON_TIE = (-1, -1, -1, 0)
 
 
 def label_graphs(
@@ -45,7 +47,7 @@ def label_graphs(
         "factor_column": weights * np.arange(n_edges),
         "n_tied": np.full(n_edges, weights),
         "tie_at": np.full(n_edges, 0 if on else -1),
-        "ties": np.array([-1, -1, -1, 0] if on else [], np.int32),
+        "ties": np.array(BOTH_ON_TIE if on else [], np.int32),
         "low": zero,
         "high": zero,
         "message_at": 2 * np.arange(2 * n_edges),

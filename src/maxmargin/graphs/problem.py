@@ -30,6 +30,7 @@ from .clusters import joint_states, with_triangles
 from .graph import TABLE, GraphData, Graphs, GraphWeights
 from .kernels.agreement import Beliefs, make_room
 from .kernels.binary_pairs import TIED_IN_ORDER
+from .label_graph import BOTH_ON_TIE, all_pairs
 from .packing import for_exact_steps, take_graphs
 
 
@@ -92,6 +93,26 @@ class GraphProblem(TrainingProblem):
         its own: few entries have a weight, so that examples are less coupled than by full tables.
         """
         return bool((self.graphs.binary_pairs == TIED_IN_ORDER).all())
+
+    @property
+    def both_on_pairs(self) -> bool:
+        """Whether graphs are label sets with all pairs of labels and one weight per pair, for both
+        labels being present."""
+        graphs = self.graphs
+        one = len(graphs.variables) == 2 and self.n_unary == self.rows.n_inputs * graphs.n_scored[0]
+        if not (
+            one and self.tied_pairs and len(self.costs) == self.n_examples * graphs.variables[1]
+        ):
+            return False
+        pairs = all_pairs(int(graphs.variables[1]))
+        return (
+            self.features.shape == (1, 1)
+            and np.array_equal(graphs.scope.reshape(-1, 2), pairs)
+            and np.array_equal(graphs.ties[:4], BOTH_ON_TIE)
+            and not graphs.tie_at.any()
+            and bool((np.diff(graphs.first_row) == 1).all())
+            and bool((graphs.scored_from == 1).all())
+        )
 
     def for_exact_steps(self) -> GraphProblem:
         """The same problem for exact steps: beliefs have one number per Potts table, and kernels

@@ -62,10 +62,11 @@ def most_blocks(graphs: Graphs) -> int:
 def theorem_h(problem: GraphProblem) -> float:
     """The h of Theorem 4.1: ``n (8 Y_max q (B R + L))^2``.
 
-    Y_max is the largest number of states of a variable, q the largest number of variables and
-    factors of a graph. The proof needs R and L for one variable or factor at a time: R is the
-    largest norm of the features of one, where a tree has the sum of those of its edges, and L the
-    largest loss of one. B bounds the norm of the optimal weights: ``sqrt(2 g(0) / alpha)``.
+    Y_max is the largest number of states of a variable, as the paper defines it ("the maximum over
+    all variables") and as its proof uses it (``tau = 2 max_i |Y_i|``); q counts singletons ("the
+    maximal number of factors (including singletons)"): the variables and factors of a graph. The
+    proof needs R and L for one variable or factor at a time: R is the largest norm of the features
+    of one, where a tree has the sum of those of its edges, and L the largest loss of one. B bounds the norm of the optimal weights: ``sqrt(2 g(0) / alpha)``.
 
     A count forbids labellings, which is a score of minus infinity: the theorem's bound is then
     infinite.

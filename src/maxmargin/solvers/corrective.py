@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from .._kernels.arborescence import best_trees
 from .._kernels.blocks import Blocks, whole_blocks
 from .._kernels.passes import block_sizes, make_scratch
 from .._validation import check_integer, check_number
@@ -47,6 +48,10 @@ _LEAST, _MOST = 1e-3, 1e3
 _LEAST_COST = 1e-9
 # Accuracy of the program, as a share of the gap.
 _SHARE = 1e-6
+# Slack of a row, in units of the largest loss, up to which it is kept.
+_TIGHT = 1e-2
+# Singular values below this share of the largest are zeros: the matrices hold zeros and ones.
+_DEPENDENT = 1e-9
 # Consecutive rounds without a smaller gap after which the first solver continues alone.
 _PATIENCE = 30
 
@@ -207,15 +212,37 @@ def _learn_trees(problem: Any, state: CorrectiveState) -> None:
         structure, problem.rows, state.weights, (oracle.iterations, oracle.accuracy), trees, counts,
         make_scratch(structure, problem.rows),
     )  # fmt: skip
+    replies = _replies(problem, state)
     for i in range(n):
         for player in range(2):
+            found = trees[i, player, : counts[i, player]]
+            if player == 1:
+                found = np.concatenate([found, replies[i : i + 1]])
             known = {
                 tree.tobytes() for tree in state.trees[i, player, : state.tree_counts[i, player]]
             }
-            for tree in trees[i, player, : counts[i, player]]:
+            for tree in found:
                 if tree.tobytes() not in known and state.tree_counts[i, player] < KNOWN_TREES:
                     state.trees[i, player, state.tree_counts[i, player]] = tree
                     state.tree_counts[i, player] += 1
+                    known.add(tree.tobytes())
+
+
+def _replies(problem: Any, state: CorrectiveState) -> np.ndarray:
+    """The best tree of the other player against the mixture of each sentence.
+
+    Where a saddle point is not unique, that of the oracle may not have it.
+    """
+    structure = problem.structure
+    words = np.diff(structure.indptr)
+    scores = _blocks(problem, state).value * np.repeat(structure.costs, np.repeat(words + 1, words))
+    if len(structure.allowed):
+        scores[~structure.allowed] = -np.inf
+    heads, values = np.empty(len(structure.costs), np.int32), np.empty(len(words))
+    best_trees(scores, structure.indptr, structure.single_root, heads, values)
+    found = np.zeros((len(words), structure.longest), np.int32)
+    found[np.arange(structure.longest) < words[:, None]] = heads
+    return found
 
 
 def _program(problem: Any, state: CorrectiveState) -> Program:
@@ -264,7 +291,10 @@ def _keep_trees(program: Program, found: Point, state: CorrectiveState) -> None:
     """Write the mixtures, without the trees that neither player uses."""
     unit = program.costs[:, None]
     used_columns = program.columns & (found.x > found.z / unit)
-    used_rows = program.rows & (found.nu > found.slack * unit)
+    # Rows that are nearly tight stay, whatever their multiplier: without them the next mixture
+    # would have another best reply, and the bound would not rise.
+    tight = found.slack <= _TIGHT * float(program.losses.max())
+    used_rows = program.rows & ((found.nu > found.slack * unit) | tight)
     state.shares[:] = 0.0
     for i in range(len(unit)):
         for player, used, mass in (
@@ -272,6 +302,9 @@ def _keep_trees(program: Program, found: Point, state: CorrectiveState) -> None:
             (1, used_rows[i], found.nu[i]),
         ):
             used = used if used.any() else mass == mass.max()
+            if player == 0:
+                mass = _fewest(state.trees[i, 0, : len(mass)], np.where(used, mass, 0.0))
+                used = mass > 0.0
             # The largest first: the program subtracts it from the others.
             places = np.flatnonzero(used)
             places = places[np.argsort(-mass[places], kind="stable")]
@@ -279,6 +312,36 @@ def _keep_trees(program: Program, found: Point, state: CorrectiveState) -> None:
             state.tree_counts[i, player] = len(places)
             if player == 0:
                 state.shares[i, : len(places)] = mass[places] / mass[places].sum()
+
+
+def _fewest(trees: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """Shares of a few of the trees with the same marginals: Carathéodory's theorem.
+
+    An interior-point method gives all trees of the optimal face a share, so that without this
+    there would be more of them after every round.
+    """
+    mass, left = mass.copy(), np.flatnonzero(mass)
+    words = np.arange(trees.shape[1])
+    arcs = np.zeros((len(left), len(words), int(trees.max(initial=0)) + 1))
+    arcs[np.arange(len(left))[:, None], words, trees[left]] = 1.0
+    arcs = arcs.reshape(len(left), -1)
+    _, sizes, directions = np.linalg.svd(arcs[:, arcs.any(axis=0)].T)
+    # No marginal changes along these.
+    still = directions[int((sizes > _DEPENDENT * sizes[0]).sum()) :]
+    while len(still):
+        # The shares along it sum to zero, so some decrease, until the first of them is zero.
+        direction = still[0] / np.abs(still[0]).max()
+        falls = np.flatnonzero(direction > _DEPENDENT)
+        ratios = mass[left[falls]] / direction[falls]
+        empty = falls[np.argmin(ratios)]
+        mass[left] = np.maximum(mass[left] - ratios.min() * direction, 0.0)
+        mass[left[empty]] = 0.0
+        # The others, such that this share stays zero.
+        pivot = int(np.argmax(np.abs(still[:, empty])))
+        still = still - np.outer(still[:, empty] / still[pivot, empty], still[pivot])
+        still = np.delete(still, pivot, axis=0)
+        still[:, empty] = 0.0
+    return mass
 
 
 def _blocks(problem: Any, state: CorrectiveState) -> Blocks:

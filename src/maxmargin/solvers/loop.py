@@ -37,6 +37,8 @@ _CHECK_GROWTH = 2.0
 # An estimate may be too small: after a check that was made too early because of it, the next one
 # comes after this growth.
 _GUESS_GROWTH = 1.05
+# Where checks are to be few: passes between two of them at least, and the growth of passes.
+_SPARING_PASSES, _SPARING_GROWTH = 2.0, 4.0
 
 
 # Primal and dual value are sums over all examples, rounded in different ways, so at the optimum the
@@ -212,13 +214,13 @@ def _within(primal: float, dual: float, tol: float) -> bool:
     return bool(finite and primal - dual <= tol * abs(primal))
 
 
-def _passes_to_next(record: Check, tol: float) -> float:
+def _passes_to_next(record: Check, tol: float, growth: float) -> float:
     """Passes until the next check, from the result of this one.
 
     They grow with those done, unless the end is nearer: a relative gap that began at 1 and
     decreases at a constant rate reaches the tolerance after ``passes * log(tol) / log(gap)``.
     """
-    step = np.floor((_CHECK_GROWTH - 1.0) * record.passes)
+    step = np.floor((growth - 1.0) * record.passes)
     relative = record.gap / abs(record.primal) if record.primal else np.inf
     if 0.0 < tol < relative < 1.0:
         missing = np.log(relative / tol) / -np.log(relative) * record.passes
@@ -232,6 +234,7 @@ def run(
     tol: float,
     max_iter: int,
     check_every: int | None = None,
+    first_check: float = 0.0,
     callbacks: Sequence[Callable[[Check], Any]] = (),
     validate: Callable[[np.ndarray], float] | None = None,
     patience: int = 5,
@@ -250,6 +253,8 @@ def run(
     check_every : int, optional
         Passes between two checks; by default an increasing number (one with a validation), and a
         check whenever the estimated gap is small enough to stop.
+    first_check : float
+        Passes before the first check. If there are any, later checks are fewer, too.
     callbacks : sequence of callables
         Called with every :class:`Check`; one that returns False stops the run.
     validate : callable, optional
@@ -261,7 +266,9 @@ def run(
     history: list[Check] = []
     n = stepper.problem.n_examples
     passes = stepper.oracle_calls / n  # of an earlier run, if there was one
-    next_check, last_check = passes + 1.0, passes
+    growth, apart = (_SPARING_GROWTH, _SPARING_PASSES) if first_check else (_CHECK_GROWTH, 1.0)
+    next_check = passes + first_check
+    last_check = next_check - apart
     status = None
 
     def check() -> str | None:
@@ -278,8 +285,8 @@ def run(
             **best.certificate(),
         )
         history.append(record)
-        step = check_every or (1.0 if validate else _passes_to_next(record, tol))
-        next_check = passes + step
+        step = 1.0 if validate else max(apart, _passes_to_next(record, tol, growth))
+        next_check = passes + (check_every or step)
         progress.update(record)
         goes_on = heard_by_all(callbacks, record)
         if best.failed:
@@ -294,7 +301,7 @@ def run(
 
     with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name, tol) as progress:
         try:
-            status = check()
+            status = None if first_check else check()
             while status is None:
                 # Checks come after whole numbers of steps that do not depend on the clock.
                 goal = math.ceil(min(next_check, max_iter) * n - 1e-6)
@@ -305,7 +312,7 @@ def run(
                 likely = (
                     check_every is None
                     and stepper.between_rounds
-                    and passes >= max(last_check + 1.0, _GUESS_GROWTH * last_check)
+                    and passes >= max(last_check + apart, _GUESS_GROWTH * last_check)
                     and stepper.estimate() <= tol * abs(best.seen.lowest_primal)
                 )
                 if guard.requested:
@@ -313,10 +320,8 @@ def run(
                         check()
                     status = INTERRUPTED
                 elif at_end or likely or stepper.stalled or stepper.oracle_calls >= goal:
-                    if (
-                        at_end or likely
-                    ):  # a check at weights with rounding errors would be repeated
-                        stepper.refresh()
+                    if at_end or likely or first_check:
+                        stepper.refresh()  # a check at weights with rounding errors is repeated
                     status = check()
                     if status is None and (at_end or stepper.stalled):
                         status = STALLED if stepper.stalled else MAX_ITER

@@ -65,6 +65,12 @@ class Outline:
         return False
 
     @property
+    def both_on_pairs(self) -> bool | None:
+        """Whether outputs are label sets with one weight per pair, for both labels present, and all
+        pairs; None if that is not known before the data are read."""
+        return None
+
+    @property
     def suits_gradients(self) -> bool:
         """Whether L-BFGS is the faster solver for a CRF, or the only one."""
         return not self.in_kernel_space

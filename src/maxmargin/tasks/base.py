@@ -110,6 +110,10 @@ class Task:
             raise ValueError(self.nothing_known)
         return [self.main(truth, found), *self.others(truth, found)]
 
+    def by_type(self, truth: Outputs, found: Outputs) -> dict[str, dict[str, float]]:
+        """Measures of each type of span, by name; empty where there are no spans."""
+        return {}
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The main measure of the predictions; larger is better."""
         check_is_fitted(self.model)

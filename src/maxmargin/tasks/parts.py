@@ -10,6 +10,7 @@ import numpy as np
 from .._labels import as_label_array
 from .._validation import has_items, has_length, is_array, is_plain_list, is_unordered
 from ..features.sequences import open_sequences, take_list
+from ..metrics.spans import count_spans
 from .base import PairTable, Task, n_rows
 from .measures import (
     VOID,
@@ -110,13 +111,26 @@ class SequenceTask(PartsTask):
         return truth.like(self._codes(np.concatenate(self.model.predict(X))))
 
     def others(self, truth: Outputs, found: Outputs) -> list[Measure]:
-        measures = super().others(truth, found)
+        spelt = self._spelt(truth, found)
+        return super().others(truth, found) + (span_scores(*spelt) if spelt else [])
+
+    def by_type(self, truth: Outputs, found: Outputs) -> dict[str, dict[str, float]]:
+        spelt = self._spelt(truth, found)
+        if not spelt:
+            return {}
+        return {
+            name: {"precision": each.precision, "recall": each.recall, "F1": each.f1,
+                   "spans": each.n_true}
+            for name, each in count_spans(*spelt).types.items()
+        }  # fmt: skip
+
+    def _spelt(self, truth: Outputs, found: Outputs) -> list | None:
+        """Labels as texts, if they mark spans and all are known."""
         names = [*self.labels, *map(str, reversed(self.unseen))]  # codes from the end are unseen
-        if truth.counted.all() and are_spans(names[code] for code in np.unique(truth.codes)):
-            spelt = [[[names[code] for code in part] for part in outputs.split()]
-                     for outputs in (truth, found)]  # fmt: skip
-            measures += span_scores(*spelt)
-        return measures
+        if not (truth.counted.all() and are_spans(names[code] for code in np.unique(truth.codes))):
+            return None
+        return [[[names[code] for code in part] for part in outputs.split()]
+                for outputs in (truth, found)]  # fmt: skip
 
     def pairs(self) -> list[PairTable]:
         values = np.where(self.model.allowed_transitions_, self.model.transitions_, np.nan)
