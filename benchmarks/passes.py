@@ -1,8 +1,8 @@
 """One pass of the plain solvers, without acceleration: CPU time per visit of an example.
 
 Handwritten words (6251) for block Frank-Wolfe and flows, label sets (yeast, 1500 examples, all
-pairs of 14 labels) for soft agreement. The passes 2 to 6 count, and the fastest of all runs is the number
-to compare between versions: it depends least on what else the machine does.
+pairs of 14 labels) for soft agreement. The passes 2 to 6 count, and the fastest of all runs is the
+number to compare between versions: it depends least on what else the machine does.
 """
 
 from __future__ import annotations

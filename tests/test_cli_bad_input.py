@@ -282,3 +282,10 @@ def test_missing_extra_is_named():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.count("\n") == 1 and 'pip install "maxmargin[cli]"' in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--target", "--drop", "--group", "--categorical"])
+def test_options_of_tables_are_refused_for_other_files(refused, folder, option):
+    (folder / "a.conll").write_text("the D O\ncat N O\n")
+    err = refused("train", "sequence", "a.conll", "-o", "m.mm", option, "x")
+    assert f"a.conll: {option} names columns of a table, but this file holds columns of" in err

@@ -427,3 +427,27 @@ def test_demo(run, monkeypatch):
     monkeypatch.setattr(demo, "main", calls.append)
     assert run("demo", "--report", "a.html")[0] == 0
     assert calls == [["--report", "a.html"]]
+
+
+def test_types_of_spans_and_features_not_seen_in_training(run, folder):
+    train = (
+        "the D B-NP\ncat N I-NP\nsat V B-VP\n. . O\n\na D B-NP\ndog N I-NP\nran V B-VP\n. . O\n\n"
+    )
+    (folder / "train.conll").write_text(train * 4)
+    (folder / "test.conll").write_text("the D B-NP\ncow N I-NP\nsat V B-VP\n. . O\n")
+    code, _, err = run("train", "sequence", "train.conll", "-o", "m.mm", "--test", "test.conll")
+    assert code == 0, err
+    code, out, _ = run("evaluate", "m.mm", "test.conll")
+    lines = [line.split() for line in out.splitlines()]
+    assert code == 0 and ["type", "precision", "recall", "F1", "spans"] in lines
+    assert ["NP", "1", "1", "1", "1"] in lines and ["VP", "1", "1", "1", "1"] in lines
+    _, out, _ = run("evaluate", "m.mm", "test.conll", "--json")
+    found = json.loads(out)
+    assert found["types"]["NP"] == {"precision": 1.0, "recall": 1.0, "F1": 1.0, "spans": 1}
+    # Those of the word "cow": all of its affixes and pairs are new, those of tags are not.
+    assert 5 < found["n_unknown_features"] < found["n_features"]
+    said = f"{found['n_unknown_features']} of {found['n_features']} features"
+    _, out, err = run("predict", "m.mm", "test.conll")
+    assert f"{said} (" in err and "not seen in training" in err
+    _, _, err = run("predict", "m.mm", "train.conll")
+    assert "not seen" not in err

@@ -81,7 +81,8 @@ def strengths(model: Any, *, ax: Any = None) -> Any:
     Returns
     -------
     ax : matplotlib axes
-        Mean scores, with a band of one standard error over the folds, and the chosen alpha.
+        Mean scores, with a band of one standard error over the folds computed, and the chosen
+        alpha.
     """
     model = unwrap(model)[0]
     results = vars(model).get("cv_results_")
@@ -91,12 +92,13 @@ def strengths(model: Any, *, ax: Any = None) -> Any:
             "without cv_results_."
         )
     alphas, mean = results["param_alpha"], results["mean_test_score"]
-    n_folds = sum(name.startswith("split") for name in results)
-    error = results["std_test_score"] / math.sqrt(n_folds)
+    splits = [scores for name, scores in results.items() if name.startswith("split")]
+    n_folds = np.isfinite(splits).sum(axis=0)  # some may not have been computed
+    error = results["std_test_score"] / np.sqrt(n_folds)
     ax = _axes(ax)
     ax.plot(alphas, mean, marker=".", label="mean score of the folds")
     ax.fill_between(alphas, mean - error, mean + error, alpha=0.15)
-    best = int(np.argmax(mean))
+    best = int(np.argmax(np.where(n_folds == n_folds.max(), mean, -np.inf)))
     ax.axvline(alphas[best], linestyle="--", color="grey", label=f"chosen: {alphas[best]:.3g}")
     ax.set(xscale="log", xlabel="alpha", ylabel="score", title=type(model).__name__)
     ax.invert_xaxis()  # from strong to weak, as the path goes

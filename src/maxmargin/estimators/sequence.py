@@ -44,8 +44,8 @@ from ._sequence_data import (
 )
 from .values import HammingLoss, StateFeatures
 
-# Factor of alpha "auto" if features have weights for the labels seen with them only: half of the
-# squared norm of the difference of two labels is then gone.
+# Factor of alpha "auto" if features have weights for the labels seen with them only: chosen on
+# held-out data, see docs/results/text.md.
 _SEEN_ALPHA = 0.5
 
 
@@ -222,7 +222,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         self._states = None
         if only_seen:
             self._states = seen_states(part.X, part.truth, ~part.hidden, len(classes))
-            rows = self._states.restrict(rows)
+            rows = self._states.restrict(rows)  # type: ignore[arg-type]
         lengths = np.diff(part.indptr) if hamming.normalize else 1.0
         # Steps in blocks need products of rows; those of a CRF are computed if blocks climb.
         in_steps = None if self._surrogate.cost.smooth else rows
@@ -268,7 +268,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
             pack_rows(data.X, fit_intercept=self.fit_intercept, squares=False) if linear else None
         )
         if self._states is not None:
-            rows = self._states.restrict(rows)
+            rows = self._states.restrict(rows)  # type: ignore[arg-type]
 
         def right() -> float:
             known = ScoreRows(self._scores(data.X)) if rows is None else rows

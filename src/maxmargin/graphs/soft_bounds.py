@@ -66,7 +66,8 @@ def theorem_h(problem: GraphProblem) -> float:
     all variables") and as its proof uses it (``tau = 2 max_i |Y_i|``); q counts singletons ("the
     maximal number of factors (including singletons)"): the variables and factors of a graph. The
     proof needs R and L for one variable or factor at a time: R is the largest norm of the features
-    of one, where a tree has the sum of those of its edges, and L the largest loss of one. B bounds the norm of the optimal weights: ``sqrt(2 g(0) / alpha)``.
+    of one, where a tree has the sum of those of its edges, and L the largest loss of one. B bounds
+    the norm of the optimal weights: ``sqrt(2 g(0) / alpha)``.
 
     A count forbids labellings, which is a score of minus infinity: the theorem's bound is then
     infinite.

@@ -277,8 +277,9 @@ class Problem(TrainingProblem):
         not fit into memory."""
         if self.rows.weighs != FEATURES:
             return False
+        rows: Any = self.rows
         fits = 8 * int(passes.block_sizes(self.structure).sum()) <= _DUAL_BYTES
-        return not fits or self.rows.n_columns <= len(self.rows.squares)
+        return not fits or rows.n_columns <= len(rows.squares)
 
     def in_blocks(self) -> Problem:
         """The same problem; blocks of sequences also store their entropy if they maximise it."""
