@@ -427,6 +427,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     def _run(self, stepper: Any, settings: Settings, validate: Any) -> Result:
         """Run a solver to the end, or on from a checkpoint."""
         options, recorder = self._run_options(settings, validate), self._recorder
+        if self._limits is not None:
+            options["first_check"] = self._limits.first_check
         if recorder is None:
             return run(stepper, **options)
         recorder.attach(stepper)
@@ -441,7 +443,6 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
             "tol": settings.tol,
             "max_iter": settings.max_iter,
             "check_every": None if is_text(self.solver) else self.solver.check_every,
-            "first_check": 0.0 if self._limits is None else self._limits.first_check,
             "callbacks": settings.callbacks,
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
