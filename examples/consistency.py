@@ -7,11 +7,17 @@ order of its own; nothing but the class of .4 is worth predicting. With few exam
 tell which it is. With many, max-min and CRF find it everywhere, and max-margin still ties.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import MulticlassClassifier
 from maxmargin.certificates import calibration_constant
+
+# Max-margin warns that its weights are all zero, which is what this example shows.
+warnings.filterwarnings("ignore", "(?s).*all zero", ConvergenceWarning)
 
 N_KINDS = 30
 SIZES = (300, 1_000, 3_000, 10_000, 30_000, 100_000)

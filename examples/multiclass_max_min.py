@@ -8,10 +8,16 @@ same score: a tie, however much data there is. The minimiser of max-min scores t
 highest, by one.
 """
 
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import MulticlassClassifier
+
+# Max-margin warns that its weights are all zero, which is what this example shows.
+warnings.filterwarnings("ignore", "(?s).*all zero", ConvergenceWarning)
 
 COUNTS = (300, 300, 400)
 y = np.repeat([0, 1, 2], COUNTS)
