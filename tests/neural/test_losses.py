@@ -7,7 +7,7 @@ import pytest
 import torch
 from outputs import MAKERS, make_case, max_min_value
 
-from maxmargin.torch import CRFLoss, MaxMarginLoss, MaxMinLoss
+from maxmargin.torch import Arborescence, CRFLoss, MaxMarginLoss, MaxMinLoss
 
 EXACT = ("multiclass", "ordinal", "matrix", "multilabel", "subset")
 
@@ -158,3 +158,29 @@ def test_single_precision_agrees_with_double():
         torch.testing.assert_close(
             found.double(), loss("chain")(scores.double(), tags), rtol=1e-6, atol=0
         )
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("words", [1, 2, 3, 4, 5, 7, 9, 25, 65])
+def test_trees_of_a_batch_do_not_depend_on_each_other(words, single_root):
+    """Four trees of the same length are processed together, one alone: other kernels."""
+    generator = torch.Generator().manual_seed(words)
+    scores = torch.randn(9, words, words + 1, generator=generator, dtype=torch.float64)
+    if words > 1:
+        scores[1] *= 40.0  # these need the elimination without subtraction
+        scores[2, :2, 1:3] += 60.0  # a cycle
+        scores[6] += 1e4
+    heads = torch.arange(words).repeat(9, 1)
+    loss = CRFLoss(Arborescence(single_root=single_root), reduction="none")
+
+    def found(some):
+        leaf = scores[some].requires_grad_()
+        values = loss(leaf, heads[some])
+        values.sum().backward()
+        return values.detach(), leaf.grad
+
+    values, slopes = found(slice(0, 9))
+    for i in range(9):
+        value, slope = found(slice(i, i + 1))
+        torch.testing.assert_close(values[i : i + 1], value, rtol=1e-12, atol=1e-10)
+        torch.testing.assert_close(slopes[i : i + 1], slope, rtol=0.0, atol=2e-11)

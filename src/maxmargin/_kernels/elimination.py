@@ -32,9 +32,9 @@ from .maxima import _fold, _larger
 from .vector import copy
 
 # A matrix with a pivot below this, relative to its entries, has an inverse that is not accurate.
-_SINGULAR = 1e-8
+SINGULAR = 1e-8
 # Products of pivots stay between this and its inverse.
-_SMALL = 1e-200
+SMALL = 1e-200
 
 
 @leaf
@@ -238,7 +238,7 @@ def _is_bounded(matrix, i):
     corner = 0.0
     for r in range(i):
         corner = max(corner, abs(matrix[r, r]))
-    return corner <= 1.0 / _SINGULAR**2
+    return corner <= 1.0 / SINGULAR**2
 
 
 @leaf
@@ -267,12 +267,12 @@ def invert(matrix, factors):
         one, other = matrix[i], matrix[i + 1]
         first, above, below = left[i], left[i + 1], right[i]
         block = first * right[i + 1] - above * below
-        if not (first > _SINGULAR and block > _SINGULAR * first):
+        if not (first > SINGULAR and block > SINGULAR * first):
             return -np.inf
         inverse, share = 1.0 / first, first / block
         numbers = (inverse, share, above * inverse, below / block)
         product *= block
-        if product < _SMALL or product > 1.0 / _SMALL:
+        if product < SMALL or product > 1.0 / SMALL:
             log_det += np.log(product)
             product = 1.0
         _solve(matrix, left, right, i, one, other, numbers)

@@ -28,9 +28,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .elimination import even, invert, padded, weigh_differences
+from .elimination import SMALL, even, invert, padded, weigh_differences
 from .exponential import exp_row
 from .jit import leaf
+from .lanes import LANES, invert_lanes, laplacian_column, weigh_lanes
 from .maxima import largest
 from .vector import add_scaled, to_line
 
@@ -99,6 +100,30 @@ def laplacian(arcs, single_root, matrix):
 
 
 @leaf
+def _finish_word(row, spread, corner, sums, into):
+    """Marginals of a word from those of its other heads; False if they are not accurate.
+
+    ``row[0] * spread`` is that of the root; ``sums`` are the sum of the others and the smallest.
+    """
+    total, lowest = sums
+    at_root = row[0] * spread
+    into[0] = at_root
+    total += at_root
+    size = max(abs(at_root), abs(corner))  # of the numbers subtracted: arcs are at most 1
+    if not (abs(total - 1.0) <= _ACCURATE and size * 1e-16 <= _ACCURATE):
+        return False
+    lowest = min(lowest, at_root)
+    if lowest < -_ACCURATE:
+        return False
+    if lowest < 0.0:
+        for h in range(into.shape[0]):
+            into[h] = max(into[h], 0.0)
+    if abs(total - 1.0) > _ROUNDING:
+        add_scaled(into, into, 1.0 / total - 1.0)
+    return True
+
+
+@leaf
 def read_marginals(arcs, single_root, inverse, mu):
     """Marginals from the transposed inverse; False if they are not accurate."""
     n = arcs.shape[0]
@@ -106,20 +131,9 @@ def read_marginals(arcs, single_root, inverse, mu):
         row, into = arcs[d], mu[d]
         corner = inverse[d, d]
         total, lowest, column = weigh_differences(row[1:], inverse[d, :n], corner, into[1:])
-        at_root = row[0] * (column / n if single_root else corner)
-        into[0] = at_root
-        total += at_root
-        size = max(abs(at_root), abs(corner))  # of the numbers subtracted: arcs are at most 1
-        if not (abs(total - 1.0) <= _ACCURATE and size * 1e-16 <= _ACCURATE):
+        spread = column / n if single_root else corner
+        if not _finish_word(row, spread, corner, (total, lowest), into):
             return False
-        lowest = min(lowest, at_root)
-        if lowest < -_ACCURATE:
-            return False
-        if lowest < 0.0:
-            for h in range(n + 1):
-                into[h] = max(into[h], 0.0)
-        if abs(total - 1.0) > _ROUNDING:
-            add_scaled(into, into, 1.0 / total - 1.0)
     return True
 
 
@@ -157,6 +171,86 @@ def tree_marginals(table, single_root, work, mu):
     if log_det > -np.inf and read_marginals(arcs, single_root, matrix, mu):
         return scale + log_det
     return careful_marginals(table, single_root, work, mu)
+
+
+# --- four trees at a time ---------------------------------------------------------------------
+
+
+@leaf
+def four_trees_work(n):
+    """Length of the scratch vector of :func:`four_trees`, for n words."""
+    return LANES * (n * n + n // LANES + n % LANES + 5)
+
+
+@leaf
+def _laplacians(arcs, single_root, matrices, found):
+    """Interleaved transposes of T."""
+    n = arcs.shape[1]
+    shifts, sums = found[:LANES], found[LANES : 2 * LANES]
+    for d in range(n):
+        for k in range(LANES):
+            shifts[k] = arcs[k, d, 0] / n if single_root else 0.0
+        laplacian_column(arcs, d, shifts, matrices, sums)
+        corner = LANES * (d * n + d)
+        for k in range(LANES):
+            root = shifts[k] if single_root else arcs[k, d, 0]
+            matrices[corner + k] = root + sums[k]
+
+
+@leaf
+def _read_four(arcs, single_root, matrices, found):
+    """Marginals of four trees in place of arcs; a bit for each tree where they are accurate."""
+    n = arcs.shape[1]
+    bits = 2**LANES - 1
+    for d in range(n):
+        weigh_lanes(arcs, d, matrices, found)
+        place = LANES * (d * n + d)
+        for k in range(LANES):
+            corner = matrices[place + k]
+            spread = found[2 * LANES + k] / n if single_root else corner
+            sums = (found[k], found[LANES + k])
+            if not _finish_word(arcs[k, d], spread, corner, sums, arcs[k, d]):
+                bits &= ~(1 << k)
+    return bits
+
+
+@leaf
+def four_trees(arcs, single_root, work, values):
+    """Replace the arcs of four trees of n words by their probabilities.
+
+    Parameters
+    ----------
+    arcs : array of shape (4, n, n + 1)
+        Results of :func:`scaled_arcs`.
+    single_root : bool
+    work : array
+        Scratch of length ``four_trees_work(n)``.
+    values : array of length 4
+        Logarithms of the scales; ``log Z`` of each tree is written to it.
+
+    Returns
+    -------
+    int
+        Bit k is 1 if this worked for tree k; otherwise it needs :func:`tree_marginals`.
+    """
+    n = arcs.shape[1]
+    start, square = to_line(work), LANES * n * n
+    matrices, rest = work[start : start + square], work[start + square :]
+    found, products = rest[: 3 * LANES], rest[3 * LANES :]
+    for scale in values:
+        if scale == -np.inf:
+            return 0
+    _laplacians(arcs, single_root, matrices, found)
+    bits = invert_lanes(matrices, n, products)
+    for k in range(LANES):
+        product = 1.0
+        for row in range(n // LANES + n % LANES):
+            product *= products[LANES * row + k]
+            if product < SMALL or product > 1.0 / SMALL:
+                values[k] += np.log(product)
+                product = 1.0
+        values[k] += np.log(product)
+    return bits & _read_four(arcs, single_root, matrices, found)
 
 
 # --- without subtraction, in logarithms -------------------------------------------------------

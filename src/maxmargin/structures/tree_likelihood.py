@@ -6,11 +6,21 @@ import numpy as np
 
 from .._kernels.batches import factor_of
 from .._kernels.checks import count_not_finite
-from .._kernels.jit import compiled
-from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
+from .._kernels.jit import compiled, inner, leaf
+from .._kernels.lanes import LANES
+from .._kernels.matrix_tree import (
+    four_trees,
+    four_trees_work,
+    matrix_tree_work,
+    scaled_arcs,
+    tree_marginals,
+)
 from .._kernels.protocol import score_rows
 from ..features.scores import write_rows
 from .arborescence import first_no_tree, words_of
+
+# Up to this number of words, four trees at a time are faster than one.
+_LONG = 64
 
 
 @compiled
@@ -25,6 +35,34 @@ def read_trees(structure, values, given):
     return bad == 0 and first_no_tree(structure)[0] < 0
 
 
+@leaf
+def _trees_at(structure, i, last):
+    """How many trees to process together: four of the same length, from multiples of 4 on.
+
+    Threads take multiples of 16, so that results do not depend on them.
+    """
+    m = words_of(structure, i)
+    if i % LANES != 0 or i + LANES > last or m > _LONG:
+        return 1
+    for k in range(1, LANES):
+        if words_of(structure, i + k) != m:
+            return 1
+    return LANES
+
+
+@inner
+def _read_scores(structure, i, rows, weights, table):
+    """Scores of the arcs of a tree; returns that of the true tree."""
+    begin, size = structure.parts_indptr[i], table.size
+    score_rows(rows, weights, begin, begin + size, table.reshape(size, 1))
+    heads = structure.truth[structure.indptr[i] : structure.indptr[i + 1]]
+    true = 0.0
+    for d in range(heads.shape[0]):
+        true += table[d, heads[d]]
+        table[d, d + 1] = -np.inf
+    return true
+
+
 @compiled
 def tree_likelihoods(structure, rows, weights, slopes, bounds, first, last):
     """Negative log likelihoods of trees whose arcs are all allowed, and their gradients.
@@ -32,21 +70,31 @@ def tree_likelihoods(structure, rows, weights, slopes, bounds, first, last):
     The rows of ``slopes`` that are not padding are overwritten; there are no ``weights``.
     """
     longest = structure.longest
-    buffers = np.empty((2, longest * (longest + 1)))
-    work = np.empty(matrix_tree_work(longest))
-    for i in range(first, last):
-        m = words_of(structure, i)
-        size, begin = m * (m + 1), structure.parts_indptr[i]
-        scores, mu = buffers[0, :size], buffers[1, :size]
-        table = scores.reshape(m, m + 1)
-        score_rows(rows, weights, begin, begin + size, scores.reshape(size, 1))
-        heads = structure.truth[structure.indptr[i] : structure.indptr[i + 1]]
-        true = 0.0
-        for d in range(m):
-            true += table[d, heads[d]]
-            table[d, d + 1] = -np.inf
-        value = tree_marginals(table, structure.single_root, work, mu.reshape(m, m + 1))
-        bounds.upper[i] = bounds.lower[i] = value - true
-        for d in range(m):
-            mu[d * (m + 1) + heads[d]] -= 1.0
-        write_rows(slopes.rows, begin, mu.reshape(size, 1), factor_of(slopes, i))
+    buffers = np.empty((LANES + 1) * longest * (longest + 1))
+    work = np.empty(max(matrix_tree_work(longest), four_trees_work(min(longest, _LONG))))
+    values, true = np.empty(LANES), np.empty(LANES)
+    single_root = structure.single_root
+    i = first
+    while i < last:
+        m, count = words_of(structure, i), _trees_at(structure, i, last)
+        size = m * (m + 1)
+        table = buffers[:size].reshape(m, m + 1)
+        found = buffers[size : size + LANES * size].reshape(LANES, m, m + 1)
+        done = 0
+        if count == LANES:
+            for k in range(LANES):
+                true[k] = _read_scores(structure, i + k, rows, weights, table)
+                values[k] = scaled_arcs(table, single_root, found[k])
+            done = four_trees(found, single_root, work, values)
+        for k in range(count):
+            mu = found[k]
+            if not done >> k & 1:
+                true[k] = _read_scores(structure, i + k, rows, weights, table)
+                values[k] = tree_marginals(table, single_root, work, mu)
+            bounds.upper[i + k] = bounds.lower[i + k] = values[k] - true[k]
+            begin = structure.indptr[i + k]
+            for d in range(m):
+                mu[d, structure.truth[begin + d]] -= 1.0
+            flat = mu.reshape(size, 1)
+            write_rows(slopes.rows, structure.parts_indptr[i + k], flat, factor_of(slopes, i + k))
+        i += count
