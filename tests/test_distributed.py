@@ -245,6 +245,14 @@ def test_a_worker_of_another_version_is_refused(client, monkeypatch):
         distributed.fit(flat(), (X, Y), engine=client)
 
 
+@pytest.mark.parametrize(("engine", "package"), [(None, "distributed"), ("ray", "ray")])
+def test_an_engine_that_is_not_installed_names_the_extra(monkeypatch, engine, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    extra = "ray" if engine else "dask"
+    with pytest.raises(ImportError, match=rf'pip install "maxmargin\[{extra}\]"'):
+        distributed.fit(flat(), (X, Y), engine=engine)
+
+
 def test_an_address_that_nobody_answers():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
