@@ -21,6 +21,7 @@ from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 
 from maxmargin import (
     MultiLabelClassifier,
+    OrdinalClassifier,
     Partitioned,
     SequenceLabeler,
     StateFeatures,
@@ -244,6 +245,14 @@ def test_a_worker_of_another_version_is_refused(client, monkeypatch):
         distributed.fit(flat(), (X, Y), engine=client)
 
 
+@pytest.mark.parametrize(("engine", "package"), [(None, "distributed"), ("ray", "ray")])
+def test_an_engine_that_is_not_installed_names_the_extra(monkeypatch, engine, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    extra = "ray" if engine else "dask"
+    with pytest.raises(ImportError, match=rf'pip install "maxmargin\[{extra}\]"'):
+        distributed.fit(flat(), (X, Y), engine=engine)
+
+
 def test_an_address_that_nobody_answers():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -402,6 +411,89 @@ def test_shards_of_a_fit_are_not_forgotten(tmp_path):
         assert_brackets(model, whole)
 
 
+def write_tables(folder, tables):
+    """Shards of CSV: lines of names and values."""
+    for k, text in enumerate(tables):
+        (folder / f"{k}.csv").write_text(text)
+    return Shards(folder / "*.csv", "multiclass", target="y")
+
+
+def test_columns_and_categories_of_tables_are_found_by_name(tmp_path):
+    """Neither their order nor the categories that one shard has change what a column means."""
+    rng = np.random.RandomState(0)
+    rows = [
+        (x, "red green blue".split()[int(rng.randint(3))], "pq"[int(x > 0)]) for x in rng.randn(30)
+    ]
+    orders = ("{0},{1},{2}", "{2},{1},{0}")
+    halves = [[r for r in rows if r[1] != "blue"], [r for r in rows if r[1] != "green"]]
+    tables = [
+        "\n".join(order.format(*row) for row in [("a", "colour", "y"), *half])
+        for order, half in zip(orders, halves, strict=True)
+    ]
+    found = distributed.fit(flat(), shards := write_tables(tmp_path, tables), engine="disk")
+    every = [row for half in halves for row in half]
+    names = ("blue", "green", "red")
+    X_all = np.array([[x, *(colour == name for name in names)] for x, colour, _ in every], float)
+    labels = [y for *_, y in every]
+    assert_brackets(found, flat().fit(X_all, labels))
+    assert (
+        distributed.predict(found, shards, engine="disk").tolist() == found.predict(X_all).tolist()
+    )
+    assert distributed.score(found, shards, engine="disk") == pytest.approx(
+        found.score(X_all, labels)
+    )
+
+
+def test_sparse_shards_agree_on_the_number_of_the_first_column(tmp_path):
+    """A shard without the column 0 does not count from 1 where another one has it."""
+    (tmp_path / "0.svm").write_text("1 0:1 2:0.5\n2 1:1\n")
+    (tmp_path / "1.svm").write_text("1 2:0.5\n2 1:1 4:1\n3 3:1\n")
+    shards = Shards(str(tmp_path / "*.svm"), "multiclass")
+    found = distributed.fit(flat(), shards, engine="disk")
+    rows = np.array(
+        [[1, 0, 0.5, 0, 0], [0, 1, 0, 0, 0], [0, 0, 0.5, 0, 0], [0, 1, 0, 0, 1], [0, 0, 0, 1, 0]]
+    )
+    assert_brackets(found, flat().fit(rows, [1, 2, 1, 2, 3]))
+    assert (
+        distributed.predict(found, shards, engine="disk").tolist() == found.predict(rows).tolist()
+    )
+
+
+def test_label_sets_and_orders_of_all_shards(tmp_path):
+    for k, lines in enumerate(("1,2 1:1\n2 2:1\n", "3 1:1\n1 2:1\n")):
+        (tmp_path / f"{k}.svm").write_text(lines)
+        levels = ("low", "middle") if k else ("middle", "top")
+        text = "".join(f"{i},{levels[i % 2]}\n" for i in range(6))
+        (tmp_path / f"{k}.csv").write_text("a,y\n" + text)
+    model = MultiLabelClassifier(edges="none", random_state=0)
+    distributed.fit(model, Shards(tmp_path / "*.svm", "multilabel"), engine="disk")
+    sets = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
+    whole = MultiLabelClassifier(edges="none", random_state=0)
+    assert_brackets(model, whole.fit(np.array([[1.0, 0], [0, 1], [1, 0], [0, 1]]), sets))
+    assert model.classes_.tolist() == [1, 2, 3] and model.classes is None
+    order = ("low", "middle", "top")
+    found = distributed.fit(
+        OrdinalClassifier(random_state=0), Shards(tmp_path / "*.csv", "ordinal", order=order),
+        engine="disk",
+    )  # fmt: skip
+    assert found.classes_.tolist() == list(order)
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ("a,y\n1,p\n", r"1\.csv: has no column 'b', but .*0\.csv has one"),
+        ("a,b,c,y\n1,2,3,p\n", r"0\.csv: has no column 'c', but .*1\.csv has one"),
+        ("a,b,y\n1,red,p\n", r"1\.csv: column 'b' is a category, but in .* name it in categ"),
+        ("a,b,y\n1,p\n", r"1\.csv: line 2"),
+    ],
+)
+def test_tables_that_differ_in_columns(tmp_path, second, message):
+    shards = write_tables(tmp_path, ["a,b,y\n1,2,p\n2,1,q\n", second])
+    with pytest.raises(FileError, match=message):
+        distributed.fit(flat(), shards, engine="disk")
+
+
 def test_bad_shards(tmp_path):
     with pytest.raises(FileError, match="no file matches"):
         Shards(str(tmp_path / "*.conll"), "sequence")
@@ -410,6 +502,11 @@ def test_bad_shards(tmp_path):
     shards = Shards(str(tmp_path / "*.conll"), "sequence")
     with pytest.raises(FileError, match=r"1\.conll.*2"):
         distributed.fit(SequenceLabeler(), shards, engine="disk")
+    write_conll(tmp_path / "1.conll", [[("a b", "X"), ("b c", "Y")]])
+    with pytest.raises(FileError, match=r"1\.conll: the number of columns of tokens is 3, but of"):
+        distributed.fit(SequenceLabeler(), shards, engine="disk")
+    with pytest.raises(ValueError, match="missing='mean' needs the means of all shards"):
+        Shards(tmp_path / "0.conll", "sequence", missing="mean")
     (tmp_path / "1.conll").write_text("")
     with pytest.raises((FileError, ValueError), match=r"1\.conll|partition 1"):
         distributed.fit(SequenceLabeler(), shards, engine="disk")

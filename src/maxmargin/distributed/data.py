@@ -40,6 +40,7 @@ class Found(NamedTuple):
     classes: list[Any] | None
     size: tuple[float, float]  # sums of the weights of examples, and of these times their lengths
     sample: tuple[Any, Any]
+    recipe: dict[str, Any] | None  # of a shard
 
 
 class Common(NamedTuple):
@@ -49,19 +50,23 @@ class Common(NamedTuple):
     vectorizer: DictVectorizer | None
     n_features: int  # to which sparse matrices are widened; 0: not at all
     mean_length: float  # of the examples
+    recipe: dict[str, Any] | None  # of the shards
 
 
-def unpack(data: Any, where: str) -> tuple[Any, ...]:
-    """``(X, y)`` or ``(X, y, sample_weight)`` of a partition."""
+def unpack(data: Any, where: str) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+    """``(X, y)`` or ``(X, y, sample_weight)`` of a partition, and the recipe of a shard."""
+    recipe = None
     if isinstance(data, Shard):
-        where, data = f"{where} ({data.path})", data.load()
+        prepared = data.prepared()
+        where, recipe = f"{where} ({data.path})", prepared.recipe
+        data = prepared.X, prepared.y
     if not isinstance(data, (tuple, list)) or len(data) not in (2, 3):
         raise ValueError(
             f"{where} must be (X, y) or (X, y, sample_weight); received {type(data).__name__}."
         )
     if _num_samples(data[0]) == 0:
         raise ValueError(f"{where} is empty; expected at least one example: leave it out.")
-    return tuple(data)
+    return tuple(data), recipe
 
 
 def columns_of(frame: Any, target: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -104,7 +109,7 @@ class Held:
     """A partition of the data on a worker, before training."""
 
     def __init__(self, k: int, data: Any):
-        self.data = unpack(data, f"partition {k}")
+        self.data, self.recipe = unpack(data, f"partition {k}")
 
     def call(self, name: str, share: float, args: tuple) -> Any:
         return getattr(self, name)(*args)
@@ -128,7 +133,8 @@ class Held:
         if "classes" in model.get_params(deep=False) and model.classes is None:
             classes = _labels(y)
         size = _size(y, *self.data[2:])
-        return Found(_num_samples(X), width, sparse, names, classes, size, (X[:2], y[:2]))
+        sample = X[:2], y[:2]
+        return Found(_num_samples(X), width, sparse, names, classes, size, sample, self.recipe)
 
     def apply(self, model: Any, method: str) -> Any:
         """A method of a fitted model."""
@@ -159,8 +165,11 @@ def _labels(y: Any) -> list[Any]:
     return sorted(found, key=lambda label: (str(type(label)), label))
 
 
-def merge(model: Any, found: list[Found], pad: bool) -> Common:
-    """What the partitions have in common: sorted, so that their order makes no difference."""
+def merge(model: Any, found: list[Found], recipe: dict[str, Any] | None) -> Common:
+    """What the partitions have in common: sorted, so that their order makes no difference.
+
+    ``recipe`` is that of shards, whose sparse matrices end with their last column that is not 0.
+    """
     vectorizer, width = None, 0
     if any(part.names is not None for part in found):
         if any(part.names is None for part in found):
@@ -169,7 +178,7 @@ def merge(model: Any, found: list[Found], pad: bool) -> Common:
         vectorizer = new_vectorizer({name: j for j, name in enumerate(names)})
     else:
         widths = [part.n_features for part in found]
-        if pad and all(part.sparse for part in found):
+        if recipe is not None and all(part.sparse for part in found):
             width = max(widths)
         elif len(set(widths)) > 1:
             k = next(k for k, w in enumerate(widths) if w != widths[0])
@@ -182,13 +191,16 @@ def merge(model: Any, found: list[Found], pad: bool) -> Common:
     if found[0].classes:
         every = set().union(*(part.classes or [] for part in found))
         params["classes"] = sorted(every, key=lambda label: (str(type(label)), label))
+    if recipe is not None and found[0].classes is not None:
+        named = recipe.get("order") or recipe.get("label_names")
+        params.update({"classes": named} if named else {})
     weight, length = np.sum([part.size for part in found], axis=0)
-    return Common(params, vectorizer, width, float(length / weight) if weight else 1.0)
+    return Common(params, vectorizer, width, float(length / weight) if weight else 1.0, recipe)
 
 
 def make_part(k: int, model: Any, common: Common, n_parts: int, strength: float, data: Any) -> Part:
     """The part of a partition; ``strength`` is the ``alpha W`` of the whole, if it is known."""
-    X, y, *others = unpack(data, f"partition {k}")
+    (X, y, *others), _ = unpack(data, f"partition {k}")
     model = clone(model).set_params(**common.params)
     try:
         problem = problem_of(model, (_transformed(X, common), y, *others), common.mean_length)

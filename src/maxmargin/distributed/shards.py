@@ -13,7 +13,7 @@ from sklearn.feature_extraction import FeatureHasher
 from ..features.dicts import as_dict
 from ..features.sequences import holds_dicts, take_list
 from ..files import FileError, read
-from ..files.prepare import Choices, learn
+from ..files.prepare import Choices, Prepared, follow, learn, texts_wanted
 
 
 class Shard(NamedTuple):
@@ -24,17 +24,35 @@ class Shard(NamedTuple):
     format: str | None
     choices: dict[str, Any]
     hasher: FeatureHasher | None = None
+    recipe: dict[str, Any] | None = None  # of all shards, once it is known
 
     def load(self) -> tuple[Any, Any]:
         """Features and labels; an error names file and line."""
-        examples = read(self.path, self.task, format=self.format)
-        prepared = learn(examples, self.task, Choices(**self.choices))
-        if self.hasher is None:
-            return prepared.X, prepared.y
-        try:
-            return hashed(prepared.X, self.hasher), prepared.y
-        except ValueError as error:
-            raise FileError(f"{self.path}: {error}") from None
+        prepared = self.prepared()
+        return prepared.X, prepared.y
+
+    def prepared(self) -> Prepared:
+        """Features and labels by the recipe of all shards, or by one of this shard alone."""
+        found = self._read()
+        if self.hasher is not None:
+            try:
+                found.X = hashed(found.X, self.hasher)
+            except ValueError as error:
+                raise FileError(f"{self.path}: {error}") from None
+        return found
+
+    def _read(self) -> Prepared:
+        choices = Choices(**self.choices)
+        texts = {*choices.categorical, *([choices.group] if choices.group else [])}
+        if self.recipe is not None:
+            texts = texts_wanted(self.recipe)
+        examples = read(self.path, self.task, format=self.format, texts=texts)
+        if self.recipe is not None:
+            return Prepared(*follow(examples, self.recipe), self.recipe)
+        found = learn(examples, self.task, choices)
+        if self.task == "ordinal":
+            found.recipe["order"] = found.params.get("classes")
+        return found
 
 
 def hashed(X: Any, hasher: FeatureHasher) -> list[Any]:
@@ -57,11 +75,13 @@ def hashed(X: Any, hasher: FeatureHasher) -> list[Any]:
 
 
 class Shards:
-    """Partitions in files: CoNLL, CoNLL-U, Parquet, svmlight, npz.
+    """Partitions in files: CoNLL, CoNLL-U, Parquet, svmlight, npz, CSV.
+
+    All must have the same columns. Categories and labels may be in some of them only.
 
     Parameters
     ----------
-    pattern : str or sequence of paths
+    pattern : str, path or sequence of paths
         Such as ``"part-*.conll"``; files are taken in the order of their names.
     task : str
         As of the command line: "sequence", "tree", "multiclass", ...
@@ -71,18 +91,21 @@ class Shards:
         Columns of features are hashes of their names, so that no shard needs the names in the
         others: for feature dicts of sequences. Pass ``hashed(X, hasher)`` to the model afterwards.
     **choices
-        Options for the columns: ``target``, ``drop``, ``group``. Numbers are not standardised, as
-        that would need all shards.
+        Options for the columns: ``target``, ``drop``, ``group``, ``categorical``, ``order``,
+        ``missing``. Numbers are not standardised, as that would need all shards.
     """
 
     def __init__(
         self, pattern: Any, task: str, format: str | None = None,
         hasher: FeatureHasher | None = None, **choices: Any,
     ):  # fmt: skip
-        paths = sorted(glob.glob(pattern)) if isinstance(pattern, str) else list(pattern)
+        one = isinstance(pattern, (str, os.PathLike))
+        paths = sorted(glob.glob(os.fspath(pattern))) if one else list(pattern)
         self.paths = [os.path.abspath(os.fspath(path)) for path in paths]
         if not self.paths:
             raise FileError(f"no file matches {pattern!r}")
+        if choices.get("missing") == "mean":
+            raise ValueError("missing='mean' needs the means of all shards; use 'drop' or 'error'.")
         for name in ("target", "drop", "categorical", "order"):
             if isinstance(choices.get(name), str):
                 choices[name] = (choices[name],)

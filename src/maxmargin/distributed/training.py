@@ -19,6 +19,7 @@ from ..solvers.parts import Maker, Size
 from ..strengths import CrossValidated, Strength
 from .data import Common, Found, Held, make_part, merge
 from .engines import opened
+from .recipes import agrees, merged
 from .shards import Shards
 
 # Default number of partitions of data in memory.
@@ -105,7 +106,7 @@ def _train(
                     "repartition the data."
                 )
             _refuse_unsupported(model)
-            common, sample, hooks["_hand_over"] = _prepared(model, sources, at, data)
+            common, sample, hooks["_hand_over"] = _prepared(model, sources, at)
             hooks["_n_partitions"] = len(sources)
         _fit_with(model, sample, hooks, common)
     if checkpoint is not None and model.status_ != "interrupted" and os.path.exists(checkpoint):
@@ -131,6 +132,9 @@ def _fit_with(model: Any, data: tuple, hooks: dict[str, Any], common: Common | N
         model.fit(*data)
         if common is not None and common.vectorizer is not None:
             model.vectorizer_ = common.vectorizer
+        vars(model).pop("_recipe", None)
+        if common is not None and common.recipe is not None:
+            model._recipe = common.recipe  # by which new shards are read
     finally:
         for name in hooks:
             vars(model).pop(name, None)
@@ -162,19 +166,40 @@ def _refuse_unsupported(model: Any) -> None:
         raise ValueError(f"{reason}, or fit on data in memory; these are partitions of data.")
 
 
-def _asked(engine: Any, name: str, n: int, *args: Any) -> list[Any]:
+def _held(sources: list[Any]) -> list[Maker]:
+    return [Maker(partial(Held, k), source) for k, source in enumerate(sources)]
+
+
+def _asked(engine: Any, makers: list[Maker], name: str, *args: Any) -> list[Any]:
+    """Results of a method of :class:`Held` for all partitions."""
+    engine.start(makers)
+    n = len(makers)
     return engine.call(list(range(n)), name, 0.0, [args] * n)
 
 
+def _looked(
+    model: Any, sources: list[Any], engine: Any
+) -> tuple[list[Any], list[Found], dict[str, Any] | None]:
+    """Make the first pass; shards that differ are read once more, by the recipe of all."""
+    found: list[Found] = _asked(engine, _held(sources), "look", model)
+    recipes = [part.recipe for part in found if part.recipe is not None]
+    if not recipes:
+        return sources, found, None
+    recipe = merged(recipes, [shard.path for shard in sources])
+    if not all(agrees(own, recipe) for own in recipes):
+        sources = [shard._replace(recipe=recipe) for shard in sources]
+        found = _asked(engine, _held(sources), "look", model)
+    return sources, found, recipe
+
+
 def _prepared(
-    model: Any, sources: list[Any], engine: Any, data: Any
+    model: Any, sources: list[Any], engine: Any
 ) -> tuple[Common, tuple, Callable[[Any], Any]]:
     """Make the first pass; returns what is common, a sample, and the problem in parts."""
     n = len(sources)
     blank = clone(model)
-    engine.start([Maker(partial(Held, k), source) for k, source in enumerate(sources)])
-    found: list[Found] = _asked(engine, "look", n, blank)
-    common = merge(model, found, pad=isinstance(data, Shards))
+    sources, found, recipe = _looked(blank, sources, engine)
+    common = merge(model, found, recipe)
     makers = [
         Maker(partial(make_part, k, blank, common, n, 0.0), source)
         for k, source in enumerate(sources)
@@ -262,10 +287,12 @@ def _applied(model: Any, method: str, data: Any, engine: Any, n_workers: Any, ta
         if sources is None:
             parts = _cut(data, max(1, at.n_workers))
             makers = [Maker(partial(Held, k, part)) for k, part in enumerate(parts)]
+        elif isinstance(data, Shards):
+            recipe = vars(model).get("_recipe")
+            makers = _held([shard._replace(recipe=recipe) for shard in sources])
         else:
-            makers = [Maker(partial(Held, k), source) for k, source in enumerate(sources)]
-        at.start(makers)
-        return _asked(at, "apply", len(makers), model, method)
+            makers = _held(sources)
+        return _asked(at, makers, "apply", model, method)
 
 
 def _cut(data: Any, n: int) -> list[tuple]:
