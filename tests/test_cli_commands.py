@@ -429,6 +429,20 @@ def test_demo(run, monkeypatch):
     assert calls == [["--report", "a.html"]]
 
 
+def test_labels_that_break_their_scheme_are_counted(run, folder):
+    train = "the D B-NP\ncat N I-NP\nsat V B-VP\n\na D B-NP\ndog N I-NP\nran V B-VP\n\n"
+    (folder / "train.conll").write_text(train * 4)  # no O
+    (folder / "good.conll").write_text("the D B-NP\ncow N I-NP\nsat V B-VP\n")
+    (folder / "bad.conll").write_text("the D I-NP\ncow N I-NP\nsat V B-VP\n")
+    assert run("train", "sequence", "train.conll", "-o", "m.mm")[0] == 0
+    code, out, _ = run("evaluate", "m.mm", "good.conll")
+    assert code == 0 and "span F1" in out and "malformed" not in out
+    code, out, _ = run("evaluate", "m.mm", "bad.conll")
+    assert code == 0 and "malformed in IOB2: 2 labels of the data, 0 of the predictions" in out
+    found = json.loads(run("evaluate", "m.mm", "bad.conll", "--json")[1])
+    assert found["malformed_labels"] == {"scheme": "IOB2", "true": 2, "predicted": 0}
+
+
 def test_types_of_spans_and_features_not_seen_in_training(run, folder):
     train = (
         "the D B-NP\ncat N I-NP\nsat V B-VP\n. . O\n\na D B-NP\ndog N I-NP\nran V B-VP\n. . O\n\n"

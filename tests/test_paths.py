@@ -168,6 +168,18 @@ def test_few_checks_have_the_certificate_of_their_end():
     assert model.gap_ == model.primal_ - model.dual_ and model.n_iter_ <= 10
 
 
+def test_a_fit_that_is_far_from_its_optimum_goes_on():
+    """After ten passes the gaps at the weak strength are above one half: its score is no score."""
+    model = MulticlassClassifier(random_state=0)
+    found = path(model, X, Y, grid=[10.0, 1e-5], cv=3, patience=2)
+    n_iter, gaps = found.n_iter[-1], found.relative_gaps[-1]
+    done = np.isfinite(gaps)
+    assert done.sum() >= 2 and np.all(n_iter[done] > 10) and np.all(n_iter[done] <= 80)
+    assert np.all((gaps[done] <= 0.5) | (n_iter[done] == 80))
+    few = path(model.set_params(max_iter=15), X, Y, grid=[10.0, 1e-5], cv=3, patience=2)
+    assert np.nanmax(few.n_iter) <= 20 and np.nanmax(few.relative_gaps) > 0.5
+
+
 def test_a_strength_that_is_better_on_few_folds_is_not_chosen():
     scores = np.array([[0.5, 0.5, 0.6], [0.9, 0.8, np.nan], [0.6, 0.4, 0.65]])
     found = Path([3.0, 2.0, 1.0], np.array([3.0, 2.0, 1.0]), scores, *[np.ones((3, 3))] * 3, [],

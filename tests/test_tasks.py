@@ -38,7 +38,7 @@ from maxmargin.report import Report
 from maxmargin.tasks import TASKS, Outputs, task_of
 from maxmargin.tasks.base import Data
 from maxmargin.tasks.baselines import fit_tuned
-from maxmargin.tasks.measures import are_spans, span_scores
+from maxmargin.tasks.measures import are_spans, malformed_spans, span_scores
 from test_interpreted import Rows
 
 FEW = {"max_iter": 3, "random_state": 0}
@@ -140,10 +140,10 @@ def test_score_report_and_command_line_agree(fitted, name):
     told = scores_of(model, half(X, 1), half(y, 1), baseline).measures
     trivial_name, trivial = found.others[0]
     assert trivial_name == baseline["says"]
-    assert [(s.measure, s.value, s.larger_is_better) for s in told] == [
+    assert [(s.measure, s.value, s.larger_is_better) for s in told.measures] == [
         (m.name, m.value, not m.lower_is_better) for m in found.measures
     ]
-    assert [s.baseline for s in told] == [m.value for m in trivial]
+    assert [s.baseline for s in told.measures] == [m.value for m in trivial]
 
 
 def test_every_task_is_covered():
@@ -336,10 +336,27 @@ def test_measures_of_parts(fitted):
 
 def test_spans():
     assert are_spans(["O", "B-X"]) and not are_spans(["B-X"]) and not are_spans(["O", "NOUN"])
+    assert are_spans(["B-X", "I-X", "B-Y"]) and not are_spans(["B-X", "I-Y"])
+    assert not are_spans(["O", "B-"])
     truth, found = ["B-X I-X O B-Y".split()], ["B-X O O B-Y".split()]
     assert [measure.value for measure in span_scores(truth, found)] == pytest.approx([0.5] * 3)
     precision, recall, _ = span_scores(truth, ["O O O O".split()])
     assert precision.text() == "not defined" and recall.text() == "0.0%"
+
+
+@pytest.mark.parametrize(
+    ("truth", "found", "malformed"),
+    [
+        ("B-X I-X O B-X", "B-X I-X O B-X", {}),
+        ("I-X I-X O I-X", "I-X O I-X O", {}),  # IOB1
+        ("B-X E-X O S-X", "S-X O O S-X", {}),  # BIOES
+        ("B-X I-X B-Y I-X", "B-X I-X O I-X", {"scheme": "IOB2", "true": 1, "predicted": 1}),
+        ("B-X B-X O B-X", "O I-X I-X O", {"scheme": "IOB2", "true": 0, "predicted": 2}),
+        ("S-X B-X O S-X", "O O O O", {"scheme": "BIOES", "true": 1, "predicted": 0}),
+    ],
+)
+def test_labels_that_break_the_scheme_of_their_spans(truth, found, malformed):
+    assert malformed_spans([truth.split()], [found.split()]) == malformed
 
 
 def test_measures_of_rankings(fitted):

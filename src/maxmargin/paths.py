@@ -33,6 +33,10 @@ _NOTICEABLE = 0.25
 # into strengths that are too weak. A limit of 4 changed what was chosen for noisy labels, for the
 # worse.
 _MOST_PASSES = 10
+# A fit with a larger relative gap at its last pass says nothing about its strength: the passes are
+# doubled, up to this number.
+_FAR = 0.5
+_LONGEST = 80
 # Passes before the first check of a fit, at least.
 _FEW_PASSES = 2
 
@@ -126,6 +130,7 @@ class _Fold:
         self._score = score
         self._best_dual: Any = None
         self._n_iter = 0
+        self._longest = min(_LONGEST, model.max_iter)
         model._keeps_packed = True
 
     def limit_passes(self, near: bool) -> None:
@@ -149,12 +154,21 @@ class _Fold:
         model, began = self._model, time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # certificates and rare labels are in the results
-            if not model._fit_again(strength):
-                model.set_params(alpha=strength).fit(*self._train, **self._params)
+            n_iter, gap = self._climb(strength)
+            while model._limits is not None and gap > _FAR and n_iter < self._longest:
+                model._limits = Limits(n_iter, float(n_iter))
+                more, gap = self._climb(strength)
+                n_iter += max(more, 1)
             score = float(self._score(model, *self._test))
-        self._n_iter = model.n_iter_
-        gap = model.gap_ / abs(model.primal_) if model.primal_ else 0.0
-        return _Fit(model.alpha_, score, gap, model.n_iter_, time.perf_counter() - began)
+        self._n_iter = n_iter
+        return _Fit(model.alpha_, score, gap, n_iter, time.perf_counter() - began)
+
+    def _climb(self, strength: Any) -> tuple[int, float]:
+        """Passes and relative gap of a fit from the last dual solution."""
+        model = self._model
+        if not model._fit_again(strength):
+            model.set_params(alpha=strength).fit(*self._train, **self._params)
+        return model.n_iter_, model.gap_ / abs(model.primal_) if model.primal_ else 0.0
 
 
 def path(
@@ -187,8 +201,8 @@ def path(
         scores), unless all scores there are within a standard error. At each strength half of the
         folds, at least two, are computed first; if it is worse than the best one so far on all of
         these, and by more than a standard error of the differences on average, the other folds are
-        left out. Fits of margins end after ten passes at the latest, and their gaps say how far
-        they are. By default all strengths are computed with all folds, each to ``tol``.
+        left out. Fits of margins end after ten passes, and their gaps say how far they are; where
+        the relative gap is above one half, they go on for up to 80. By default all strengths are computed with all folds, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params

@@ -35,18 +35,22 @@ def baseline_of(model: Any, X: Any, y: Any) -> dict[str, Any]:
 
 
 class Scores(NamedTuple):
-    """Scores of a model, those of each type of span, and how many features it does not know."""
+    """Scores of a model, those of each type of span, how many features it does not know, and how
+    many labels break the scheme of the spans."""
 
     measures: list[Score] = []
     types: dict[str, dict[str, float]] = {}
     n_unknown: int = 0
     n_features: int = 0
+    malformed: dict[str, Any] = {}
 
     def as_json(self) -> dict[str, Any]:
         """The same for a JSON document."""
         found: dict[str, Any] = {"scores": [score._asdict() for score in self.measures]}
         if self.types:
             found["types"] = self.types
+        if self.malformed:
+            found["malformed_labels"] = self.malformed
         if self.n_features:
             found |= {"n_unknown_features": self.n_unknown, "n_features": self.n_features}
         return found
@@ -61,7 +65,10 @@ def scores_of(model: Any, X: Any, y: Any, baseline: dict[str, Any]) -> Scores:
         Score(own.name, own.value, other.value, not own.lower_is_better)
         for own, other in zip(task.measures(truth, found), others, strict=True)
     ]
-    return Scores(measures, task.by_type(truth, found), *unknown_features(model, X))
+    return Scores(
+        measures, task.by_type(truth, found), *unknown_features(model, X),
+        task.malformed(truth, found),
+    )  # fmt: skip
 
 
 def unknown_features(model: Any, X: Any) -> tuple[int, int]:
@@ -74,6 +81,15 @@ def say_unknown(n_unknown: int, n_features: int) -> str:
     return (
         f"{n_unknown} of {n_features} features ({n_unknown / n_features:.1%}) were not seen in "
         "training and are ignored"
+    )
+
+
+def say_malformed(malformed: dict[str, Any]) -> str:
+    """How many labels break a scheme, in words."""
+    return (
+        f"malformed in {malformed['scheme']}: {malformed['true']} labels of the data, "
+        f"{malformed['predicted']} of the predictions; every run is read as a span, as conlleval "
+        "does"
     )
 
 

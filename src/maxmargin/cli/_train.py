@@ -32,6 +32,7 @@ from ._tasks import (
     certificate_of,
     certified,
     estimator_class,
+    say_malformed,
     say_unknown,
     scores_of,
 )
@@ -460,5 +461,7 @@ def print_scores(scores: Scores, baseline: dict[str, Any]) -> None:
         rows = [(name, *each.values()) for name, each in scores.types.items()]
         print_table(("type", *titles), rows)
     click.echo(f"baseline: {baseline['says']}")
+    if scores.malformed:
+        click.echo(say_malformed(scores.malformed))
     if scores.n_unknown:
         click.echo(say_unknown(scores.n_unknown, scores.n_features))

@@ -379,9 +379,10 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         if hidden is not None:
             keep(hidden(held_out).weights)
             return
+        limited = settings
         if self._limits is not None and not problem.cost.smooth:  # L-BFGS needs many
-            settings = settings._replace(max_iter=min(self._limits.passes, settings.max_iter))
-        keep(self._solve(problem, settings, held_out).weights)
+            limited = settings._replace(max_iter=min(self._limits.passes, settings.max_iter))
+        keep(self._solve(problem, limited, held_out).weights)
         if self._keeps_packed and self._packed is None:
             self._packed = Packed(problem, settings, keep, self._auto_alpha)
 

@@ -114,6 +114,10 @@ class Task:
         """Measures of each type of span, by name; empty where there are no spans."""
         return {}
 
+    def malformed(self, truth: Outputs, found: Outputs) -> dict[str, Any]:
+        """How many labels break the scheme of their spans; empty where there are none."""
+        return {}
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The main measure of the predictions; larger is better."""
         check_is_fitted(self.model)

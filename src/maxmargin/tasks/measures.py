@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..metrics.spans import find_spans
+from ..metrics.spans import SCHEMES, count_spans, find_spans
 
 # Code of a true part that is not known: it does not count. Not a plain int, which numpy would cast
 # to the type of the codes beside it.
@@ -196,12 +196,36 @@ def macro_f1(truth: Outputs, found: Outputs) -> Measure:
 # --- spans ----------------------------------------------------------------------------------
 
 SPAN_MARKS = ("B-", "I-", "E-", "S-")
+_STRICT = ("IOB2", "IOB1", "IOE2", "IOE1", "BIOES")
 
 
 def are_spans(labels: Iterable[str]) -> bool:
-    """Whether labels mark spans: O, and B-X, I-X, also E-X and S-X."""
+    """Whether labels mark spans: B-X, I-X, also E-X and S-X, and O or a type with two marks."""
     names = set(labels)
-    return "O" in names and all(name == "O" or name[:2] in SPAN_MARKS for name in names)
+    marked = names - {"O"}
+    if not all(name[:2] in SPAN_MARKS and len(name) > 2 for name in marked):
+        return False
+    return "O" in names or len({name[2:] for name in marked}) < len(marked)
+
+
+def malformed_spans(
+    truth: Sequence[Sequence[str]], found: Sequence[Sequence[str]]
+) -> dict[str, Any]:
+    """How many labels break the strict scheme that they follow best; empty if none.
+
+    Of the schemes with all marks of the labels, it is the one with the fewest malformed labels, and
+    of equal ones the first. Predictions count as well: they follow the scheme of the training.
+    """
+    marks = {label[0] for labels in (*truth, *found) for label in labels} - {"O"}
+    counts = {
+        scheme: count_spans(truth, found, scheme)
+        for scheme in _STRICT if marks <= set(SCHEMES[scheme].marks)
+    }  # fmt: skip
+    malformed = {name: (each.malformed_true, each.malformed_predicted)
+                 for name, each in counts.items()}  # fmt: skip
+    scheme = min(malformed, key=lambda name: sum(malformed[name]))
+    true, predicted = malformed[scheme]
+    return {"scheme": scheme, "true": true, "predicted": predicted} if true or predicted else {}
 
 
 def span_scores(truth: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) -> list[Measure]:

@@ -20,6 +20,7 @@ from .measures import (
     balanced_accuracy,
     exact_match,
     macro_f1,
+    malformed_spans,
     span_scores,
 )
 from .unknown import find_hidden, is_void
@@ -124,10 +125,14 @@ class SequenceTask(PartsTask):
             for name, each in count_spans(*spelt).types.items()
         }  # fmt: skip
 
+    def malformed(self, truth: Outputs, found: Outputs) -> dict[str, Any]:
+        spelt = self._spelt(truth, found)
+        return malformed_spans(*spelt) if spelt else {}
+
     def _spelt(self, truth: Outputs, found: Outputs) -> list | None:
         """Labels as texts, if they mark spans and all are known."""
         names = [*self.labels, *map(str, reversed(self.unseen))]  # codes from the end are unseen
-        if not (truth.counted.all() and are_spans(names[code] for code in np.unique(truth.codes))):
+        if not (truth.counted.all() and are_spans(names)):
             return None
         return [[[names[code] for code in part] for part in outputs.split()]
                 for outputs in (truth, found)]  # fmt: skip
