@@ -55,7 +55,7 @@ Left: the soft primal g_rho (solid, upper), the soft dual f_rho (solid, lower) a
 at the same weights and messages (dashed) over passes of the paper's Algorithm 1
 (`SoftAgreement.algorithm1`, examples in random permutations). Right: g_rho (solid) and g (dashed)
 after a fixed number of passes, as a function of rho. The black line is the optimum g* of the hard
-problem, from a run with multipliers.
+problem, from a run with multipliers. All seeds are 0.
 """
 
 
