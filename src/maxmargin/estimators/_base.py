@@ -427,6 +427,8 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
     def _run(self, stepper: Any, settings: Settings, validate: Any) -> Result:
         """Run a solver to the end, or on from a checkpoint."""
         options, recorder = self._run_options(settings, validate), self._recorder
+        if self._limits is not None:
+            options["first_check"] = self._limits.first_check
         if recorder is None:
             return run(stepper, **options)
         recorder.attach(stepper)
@@ -436,12 +438,11 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         return result
 
     def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
-        """How a fit is run, as :func:`~maxmargin.solvers.loop.run` wants to know it."""
+        """How a fit is run, in one convex problem or in rounds of them."""
         return {
             "tol": settings.tol,
             "max_iter": settings.max_iter,
             "check_every": None if is_text(self.solver) else self.solver.check_every,
-            "first_check": 0.0 if self._limits is None else self._limits.first_check,
             "callbacks": settings.callbacks,
             "validate": validate,
             "patience": EarlyStopping.of(self.early_stopping).n_iter_no_change,
