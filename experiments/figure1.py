@@ -30,6 +30,7 @@ from .graphs import (
 RHOS = (0.1, 1.0, 10.0, 100.0)
 MANY_RHOS = tuple(float(f"{rho:.3g}") for rho in np.logspace(-1, 3, 9))
 MODELS = {"paper": yeast_paper, "full tables": yeast}
+UNITS = {"paper": "wrong labels", "full tables": "share of wrong labels"}  # of the loss
 BUDGETS = (10, 30, 100)
 PASSES = 100
 # Algorithm 1 of the paper: Frank-Wolfe steps, every block once a visit, no momentum, no average.
@@ -54,7 +55,7 @@ Left: the soft primal g_rho (solid, upper), the soft dual f_rho (solid, lower) a
 at the same weights and messages (dashed) over passes of the paper's Algorithm 1
 (`SoftAgreement.algorithm1`, examples in random permutations). Right: g_rho (solid) and g (dashed)
 after a fixed number of passes, as a function of rho. The black line is the optimum g* of the hard
-problem, from a run with multipliers.
+problem, from a run with multipliers. All seeds are 0.
 """
 
 
@@ -128,18 +129,25 @@ def plot(content: dict, path: Path) -> None:
     figure, panels = make_figure(len(content), 1 + len(STEPS), sharey="row")
     for row, (model, found) in zip(panels, content.items(), strict=True):
         plot_model(row, model, found)
+    solid, dashed, level = (
+        panels[0, 0].plot([], [], color="black", linestyle=style, linewidth=width)[0]
+        for style, width in (("-", 1.5), ("--", 1.5), ("-", 0.8))
+    )
+    names = ["soft objectives g_rho and, rising, f_rho", "hard objective g", "hard optimum g*"]
+    figure.legend([solid, dashed, level], names, loc="outside lower center", ncols=3, fontsize=8)
     save(figure, path)
 
 
 def plot_model(panels: Any, model: str, content: dict) -> None:
     """The panels of one model."""
-    best = content["optimum"][1]
+    best, name = content["optimum"][1], f"yeast, {model}"
     for number, (rho, line) in enumerate(content["passes"].items()):
         colour = f"C{number}"
         panels[0].plot(line["passes"], line["soft"], colour, label=f"rho = {rho}")
         panels[0].plot(line["passes"], line["dual"], colour)
         panels[0].plot(line["passes"], line["hard"], colour, linestyle="--")
-    panels[0].set(title=f"{model}: Algorithm 1", xlabel="passes", ylabel="objective", xscale="log")
+    panels[0].set(title=f"{name}: Algorithm 1", xlabel="passes over the data", xscale="log")
+    panels[0].set_ylabel(f"objective ({UNITS[model]})")
     for panel, (what, found) in zip(panels[1:], content["budgets"].items(), strict=True):
         rhos = [float(rho) for rho in found]
         for number, passes in enumerate(next(iter(found.values()))["passes"]):
@@ -147,9 +155,8 @@ def plot_model(panels: Any, model: str, content: dict) -> None:
             hard_line = [line["hard"][number] for line in found.values()]
             panel.semilogx(rhos, soft_line, f"C{number}", label=f"{passes:g} passes")
             panel.semilogx(rhos, hard_line, f"C{number}", linestyle="--")
-        panel.set(title=what, xlabel="rho")
-        panel.legend(fontsize=7)
+        panel.set(title=f"{name}: {what}", xlabel="rho, in units of one example")
     for panel in panels:
         panel.axhline(best, color="black", linewidth=0.8)
         panel.set_ylim(0.5 * best, 2.0 * best)
-    panels[0].legend(fontsize=7)
+        panel.legend(fontsize=7, loc="lower right")

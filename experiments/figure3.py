@@ -154,6 +154,8 @@ def plot(content: dict, path: Path) -> None:
         means, errors, _ = np.array([_differences(found) for found in sizes.values()]).T
         panel.errorbar([int(size) for size in sizes], means, errors, marker="o", capsize=3)
         panel.set(xscale="log", xlabel="training examples", title=name)
+        panel.set_xticks([int(size) for size in sizes], list(sizes), minor=False)
+        panel.set_xticks([], minor=True)
         panel.set_ylim(0.0)
-    panels[0, 0].set_ylabel("g(w_rho, delta_rho) - g*")
+    panels[0, 0].set_ylabel("g(w_rho, delta_rho) - g* (units of the loss)")
     save(figure, path)

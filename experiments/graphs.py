@@ -127,14 +127,15 @@ def make_figure(rows: int, columns: int, **options: Any):
     from matplotlib import pyplot
 
     matplotlib.rcParams.update({"svg.hashsalt": "maxmargin", "svg.fonttype": "none"})
-    size = (4.3 * columns, 3.3 * rows)
-    return pyplot.subplots(rows, columns, figsize=size, squeeze=False, **options)
+    size = (4.3 * columns, 3.3 * rows + 0.3)
+    return pyplot.subplots(
+        rows, columns, figsize=size, squeeze=False, layout="constrained", **options
+    )
 
 
 def save(figure: Any, path: Path) -> None:
     """Write a figure, the same bytes for the same data."""
     from matplotlib import pyplot
 
-    figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)

@@ -263,6 +263,8 @@ def plot(content: dict, path: Path) -> None:
     if not content:
         return
     figure, panels = make_figure(-(-len(content) // 3), min(3, len(content)))
+    order = list(dict.fromkeys(method for found in content.values() for method in found))
+    lines: dict[str, Any] = {}
     for panel, (name, found) in zip(panels.flat, content.items(), strict=False):
         for method, by_share in found.items():
             points = [
@@ -271,12 +273,18 @@ def plot(content: dict, path: Path) -> None:
                 if cells
             ]
             places, centres, spreads = zip(*points, strict=True)
-            panel.errorbar(places, centres, np.nan_to_num(spreads), marker="o", ms=3, label=method)
+            lines[method] = panel.errorbar(
+                places, centres, np.nan_to_num(spreads), marker="o", ms=3,
+                color=f"C{order.index(method)}",
+            )  # fmt: skip
         panel.axvline(0.5, color="grey", linestyle=":")
         panel.set(title=name, xlabel="probability of the true label", ylim=(0, None))
         panel.invert_xaxis()
-    panels[0][0].set_ylabel("clean test error in %")
-    panels[0][0].legend(fontsize=7)
+    for row in panels:
+        row[0].set_ylabel("clean test error in %")
+    figure.legend(
+        [lines[method] for method in order], order, loc="outside lower center", ncols=5, fontsize=9
+    )
     for panel in list(panels.flat)[len(content) :]:
         panel.set_visible(False)
     save(figure, path)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 from experiments import buffy, noise, protocol, saddle, summary, table1
+from experiments.__main__ import NAMES, NEEDS
+from experiments.__main__ import main as run_experiment
 from experiments.rows import BY_NAME, ROWS, Examples, equal_width
-from experiments.store import read_cells
+from experiments.store import RESULTS, read_cells
 
 import maxmargin as mm
+from realdata import data_file
 
 
 def test_quick_run_of_a_small_row_fills_the_table_and_is_not_repeated(tmp_path, capsys):
@@ -28,6 +33,28 @@ def test_quick_run_of_a_small_row_fills_the_table_and_is_not_repeated(tmp_path, 
     table1.main([*words, "--folder", str(tmp_path)])
     assert "split" not in capsys.readouterr().out.partition("| data |")[0]  # no cell computed
     assert read_cells(tmp_path / "table1.csv") == cells
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_has_a_quick_mode(name, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        importlib.import_module(f"experiments.{name}").main(["--help"])
+    assert stopped.value.code == 0
+    text = capsys.readouterr().out
+    assert f"python -m experiments {name}" in text and "--quick" in text and "--folder" in text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_quick_mode_writes_what_the_page_needs(name, tmp_path):
+    """Each takes at most a few minutes; the folder of the results stays as it is."""
+    data_file("yeast.npz")
+    before = {path: path.stat().st_mtime_ns for path in RESULTS.iterdir() if path.is_file()}
+    run_experiment([name, "--quick", "--folder", str(tmp_path)])
+    written = {path.suffix for path in tmp_path.iterdir() if path.stem == name}
+    assert written & {".json", ".csv"}
+    assert (".svg" in written) == (name in NEEDS)
+    assert before == {path: path.stat().st_mtime_ns for path in RESULTS.iterdir() if path.is_file()}
 
 
 def test_all_rows_of_the_paper_are_there():

@@ -21,6 +21,7 @@ from maxmargin import (
     SequenceLabeler,
     SoftAgreement,
     TreeParser,
+    VertexFrankWolfe,
     load,
     save,
 )
@@ -299,3 +300,14 @@ def test_hidden_labels_of_a_crf_have_no_parts():
 def test_soft_penalties_have_no_parts():
     with pytest.raises(ValueError, match="agreement='multipliers'"):
         graphs(solver=Partitioned(SoftAgreement(agreement="soft"), 2)).fit(X, LABELS)
+
+
+def test_steps_towards_vertices_have_no_parts():
+    """They are refused by name; what is chosen for several parts has the same optimum."""
+    one_weight = {"interactions": "both-on", "tol": 0.01, "max_iter": 2000}
+    with pytest.raises(ValueError, match="SoftAgreement, which can train in parts"):
+        graphs(solver=Partitioned(VertexFrankWolfe(), 2), **one_weight).fit(X, LABELS)
+    whole = graphs(solver=Accelerated(VertexFrankWolfe()), **one_weight).fit(X, LABELS)
+    parts = graphs(solver=Partitioned("auto", 2), **one_weight).fit(X, LABELS)
+    assert whole.status_ == parts.status_ == "converged"
+    assert parts.dual_ <= whole.primal_ and whole.dual_ <= parts.primal_

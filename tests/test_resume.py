@@ -9,6 +9,7 @@ import pytest
 
 import test_hidden_graphs as hidden_graphs
 import test_hidden_labels as hidden_labels
+import test_vertices as vertices
 from graph_models import small_problem
 from latent_models import LEARNABLE, examples
 from marks import split
@@ -26,6 +27,7 @@ from maxmargin import (
     SharedPairs,
     SoftAgreement,
     Subgradient,
+    VertexFrankWolfe,
 )
 from maxmargin.checkpoint import Recorder, read_checkpoint, write_checkpoint
 from maxmargin.latent.objective import DrawnProblem, ExplainedProblem
@@ -83,6 +85,8 @@ CASES = {
     "interpreted": (interpreted, Accelerated(BlockFrankWolfe(order="uniform"))),
     "graphs": (graphs, Accelerated(SoftAgreement())),
     "graphs, soft": (graphs, SoftAgreement(agreement="soft", rho=1.0)),
+    "vertices": (vertices.make, VertexFrankWolfe()),
+    "vertices, accelerated": (vertices.make, Accelerated(VertexFrankWolfe())),
     "working set": (explained, WorkingSetAscent()),
     "working set, averaged": (explained, Averaged(WorkingSetAscent(capacity=2))),
     "random structures": (drawn, WorkingSetAscent(passes=3)),

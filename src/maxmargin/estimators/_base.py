@@ -439,7 +439,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         return result
 
     def _run_options(self, settings: Settings, validate: Any) -> dict[str, Any]:
-        """How a fit is run, as :func:`~maxmargin.solvers.loop.run` wants to know it."""
+        """How a fit is run, in one convex problem or in rounds of them."""
         return {
             "tol": settings.tol,
             "max_iter": settings.max_iter,
