@@ -10,7 +10,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
-from maxmargin import LabelRanker, PositionWise, SequenceLabeler, SubsetSelector
+from maxmargin import PositionWise, SequenceLabeler, SubsetSelector
 
 RNG = np.random.RandomState(0)
 ARRAYS = [RNG.randn(length, 2) * [1.0, 5.0] for length in (4, 6, 5)]

@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._kernels.subsets import best_subsets, marginals_of_subsets
 from .._validation import check_sample_weight
-from ..features.rows import pack_rows
 from ..features.column_names import keep_names, names_known, warn_names
+from ..features.rows import pack_rows
 from ..features.sequences import learn_sequences, open_sequences, take_list
 from ..solvers.problem import Problem
 from ..structures.subset import Subset
