@@ -111,7 +111,11 @@ def test_any_hashable_labels(labels, tmp_path):
 
 def test_columns_have_names():
     frame = pd.DataFrame(Y, columns=NAMES)
-    assert fitted(frame).classes_.tolist() == NAMES.tolist()
+    model = fitted(frame)
+    assert model.classes_.tolist() == NAMES.tolist()
+    assert model.score(X, frame) == model.score(X, Y)
+    with pytest.raises(ValueError, match="y has the columns .* in this order. Reorder them"):
+        model.score(X, frame[NAMES[::-1]])
     model = fitted(Y, classes=["a", "b", "c"], class_weight={"b": 2.0})
     assert model.classes_.tolist() == ["a", "b", "c"]
     assert_same(model.predict(X).shape, Y.shape)

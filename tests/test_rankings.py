@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import itertools
+import warnings
 from unittest import mock
 
 import cvxpy as cp
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
@@ -416,6 +418,29 @@ def test_items_without_a_name_are_sorted_labels():
     assert model.items_.tolist() == ["x", "y", "z"]
     ranks = metrics.ranks_of_orderings(orderings)
     np.testing.assert_array_equal(model.items_[np.argsort(ranks, axis=1)], orderings)
+
+
+def test_columns_of_a_data_frame_are_items(tmp_path):
+    X, positions, _ = problem_data(3, 10)
+    frame = pd.DataFrame(positions, columns=["tea", "ale", "mead"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # items with names are no orderings: nothing to ask about
+        model = LabelRanker(random_state=0).fit(X, frame)
+    assert model.items_.tolist() == ["tea", "ale", "mead"]
+    save(model, tmp_path / "model.mm")
+    assert load(tmp_path / "model.mm").items_.tolist() == ["tea", "ale", "mead"]
+    assert model.score(X, frame) == model.score(X, positions)
+    with pytest.raises(ValueError, match=r"y has the columns \['ale', 'tea', 'mead'\], but"):
+        model.score(X, frame[["ale", "tea", "mead"]])
+    with pytest.raises(ValueError, match=r"y has the columns \['ale', 'tea', 'mead'\], but"):
+        LabelRanker(items=["tea", "ale", "mead"]).fit(X, frame[["ale", "tea", "mead"]])
+    named = LabelRanker(items=["a", "b", "c"], random_state=0).fit(X, frame)
+    assert named.items_.tolist() == ["a", "b", "c"]
+    numbered = LabelRanker(y_format="ranks", random_state=0).fit(X, pd.DataFrame(positions))
+    assert numbered.items_.tolist() == [0, 1, 2]
+    orderings = pd.DataFrame(np.argsort(positions, axis=1), columns=["first", "second", "third"])
+    ordered = LabelRanker(y_format="orderings", random_state=0).fit(X, orderings)
+    assert ordered.items_.tolist() == [0, 1, 2]
 
 
 # --- bad input ------------------------------------------------------------------------------

@@ -394,7 +394,11 @@ def _latent(model: Any) -> Schema:
 
 
 def _position_wise(model: Any) -> Schema:
-    return {"transformer_": lambda value, sizes: None, "n_features_in_": Optional(integer(1))}
+    return {
+        "transformer_": lambda value, sizes: None,
+        "n_features_in_": Optional(size("features", 1)),
+        "feature_names_in_": Optional(_names),
+    }
 
 
 _SCHEMAS: dict[str, Callable[[Any], Schema]] = {

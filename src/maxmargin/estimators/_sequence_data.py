@@ -32,6 +32,7 @@ class LabelledSequences:
     weights: np.ndarray
     loss_scale: np.ndarray
     hidden: np.ndarray  # bool; the codes there mean nothing
+    names: list[str] | None = None  # of the columns of data frames
 
     def known_labels(self, n_classes: int) -> np.ndarray:
         """Which labels are possible where, if the known ones are kept."""
@@ -162,8 +163,9 @@ def take_labelled(
     truth[counted] = encode_positions(codes, labels[counted], counted, indptr)
     K = len(codes.classes)
     data = LabelledSequences(
-        stacked, indptr, truth, np.ones((0, K), bool), weights, np.ones(len(truth)), unknown
-    )
+        stacked, indptr, truth, np.ones((0, K), bool), weights, np.ones(len(truth)), unknown,
+        opened.names,
+    )  # fmt: skip
     data.leave_out_hidden()
     return data, codes.classes, vectorizer
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import is_class, is_frame, is_plain_list, method_of
+from ..features.column_names import keep_names, names_known, warn_names
 from ..features.sequences import Sequences, holds_dicts, open_sequences, take_list
 from ..tasks.parts import check_lengths, flatten_labels
 
@@ -33,6 +34,8 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         The fitted clone.
     n_features_in_ : int
         Number of features of a position; not there for feature dicts.
+    feature_names_in_ : array of str
+        Names of the columns, if sequences are data frames.
 
     Examples
     --------
@@ -72,13 +75,14 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """
         self._check_transformer()
         sequences = take_list(X)
-        stacked, indptr = _stack(sequences)
+        stacked, indptr, names = _stack(sequences)
         labels = None if y is None else _labels(y, sequences, indptr)
         self.transformer_ = clone(self.transformer)
         self.transformer_.fit(stacked, labels, **fit_params)
         self.__dict__.pop("n_features_in_", None)  # of an earlier fit
         if not is_plain_list(stacked):
             self.n_features_in_ = stacked.shape[1]
+        keep_names(self, names)
         return self
 
     def transform(self, X: Any) -> list[Any]:
@@ -89,8 +93,9 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         list of arrays or CSR matrices, one for each sequence, with as many rows as positions
         """
         check_is_fitted(self, "transformer_")
-        stacked, indptr = _stack(take_list(X))
+        stacked, indptr, names = _stack(take_list(X), names_known(self))
         self._check_kind(stacked)
+        warn_names(self, names)
         found = self.transformer_.transform(stacked)
         if is_frame(found):
             found = found.to_numpy()
@@ -135,18 +140,21 @@ class PositionWise(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
             )
 
 
-def _stack(sequences: list) -> tuple[Any, np.ndarray]:
-    """All positions, an array, a CSR matrix or a list of dicts, and where each sequence starts."""
+def _stack(
+    sequences: list, known: list[str] | None = None
+) -> tuple[Any, np.ndarray, list[str] | None]:
+    """All positions, an array, a CSR matrix or a list of dicts, where each sequence starts, and
+    names of columns, which must be those ``known``."""
     if not holds_dicts(sequences):
-        opened: Sequences = open_sequences(sequences)
-        return opened.stack(), opened.indptr
+        opened: Sequences = open_sequences(sequences, names=known)
+        return opened.stack(), opened.indptr, opened.names
     lengths = [len(x) for x in sequences]
     if 0 in lengths:
         raise ValueError(
             f"X[{lengths.index(0)}] is an empty sequence; every sequence needs at least one "
             "position. Leave it out."
         )
-    return list(chain.from_iterable(sequences)), np.concatenate([[0], np.cumsum(lengths)])
+    return list(chain.from_iterable(sequences)), np.concatenate([[0], np.cumsum(lengths)]), None
 
 
 def _labels(y: Any, sequences: list, indptr: np.ndarray) -> Any:

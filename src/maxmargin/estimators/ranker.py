@@ -13,7 +13,13 @@ from .._validation import check_choice, check_sample_weight
 from ..solvers.problem import Problem
 from ..structures.permutation import Matching, Ranking
 from ..tasks import task_of
-from ..tasks.rankings import FORMATS, RankingFormat, read_rankings, warn_if_orderings
+from ..tasks.rankings import (
+    FORMATS,
+    RankingFormat,
+    item_names,
+    read_rankings,
+    warn_if_orderings,
+)
 from ._base import StructuredEstimator, with_parameters
 from ._best_outputs import best_outputs
 from ._docs import documented
@@ -61,7 +67,8 @@ class LabelRanker(KernelModel, StructuredEstimator):
         ``[2, 0, 1]`` of orderings.
     items : sequence, optional
         Names of the items, in the order of the columns for "ranks"; what orderings may hold for
-        "orderings". By default columns are numbered, and orderings hold what they hold.
+        "orderings". By default columns have the names that they have in a data frame ``y`` and are
+        numbered otherwise, and orderings hold what they hold.
     %(kernel)s
     %(parameters)s
 
@@ -122,9 +129,10 @@ class LabelRanker(KernelModel, StructuredEstimator):
         check_choice("y_format", self.y_format, (*FORMATS, "auto"))
         X = self._validate_X(X, reset=True)
         kind = "ranks" if self.y_format == "auto" else self.y_format
-        positions, written = read_rankings(y, X.shape[0], kind, self.items)
+        items = item_names(y, kind) if self.items is None else self.items
+        positions, written = read_rankings(y, X.shape[0], kind, items)
         if self.y_format == "auto":
-            warn_if_orderings(positions, written, self.items)
+            warn_if_orderings(positions, written, items)
         weights = check_sample_weight(sample_weight, X.shape[0])
         self.y_format_, self.items_, self.best_rank_ = written
         M = len(self.items_)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._labels import margin_costs
 from .._validation import check_loss_matrix, check_n_jobs, is_text
+from ..features.column_names import keep_names, names_known, warn_names
 from ..features.rows import features_of, pack_rows, scores_of
 from ..features.scores import ScoreRows
 from ..features.sequences import Sequences, open_sequences
@@ -128,6 +129,8 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         Weights of the first and the last label.
     vectorizer_ : DictVectorizer or None
         Names of the features, if sequences are lists of feature dicts.
+    feature_names_in_ : array of str
+        Names of the columns, if sequences are data frames with strings for names.
     temperature_ : float
         After :meth:`calibrate` only: probabilities are in proportion to
         ``exp(score / temperature_)``.
@@ -180,8 +183,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         Parameters
         ----------
         X : list or iterator of n sequences
-            Each a (T, d) array, a CSR matrix, or a list of T feature dicts. Feature dicts of an
-            iterator are packed as they come, so that never all of them are in memory.
+            Each a (T, d) array or data frame, a CSR matrix, or a list of T feature dicts. All data
+            frames must have the same columns in the same order. Feature dicts of an iterator are
+            packed as they come, so that never all of them are in memory.
         y : list of n sequences of T hashable labels
             None (or -1 beside non-negative integers) where not known: see ``hidden``. None in place
             of the labels of a sequence hides all of them.
@@ -213,6 +217,7 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
         data.restrict(allowed, masks, classes)
         data.weigh(position_weight, hamming.normalize)
         self.n_features_in_ = data.X.shape[1]
+        keep_names(self, data.names)
         self.classes_ = classes
         costs = margin_costs(self.class_weight, classes, data.counts(len(classes)))
         loss = _label_loss(hamming.costs, costs)
@@ -309,7 +314,9 @@ class SequenceLabeler(ChainProbabilities, KernelModel, HiddenSequences):
     def _prepare(self, X: Any, allowed: Any, partial_y: Any = None) -> tuple[Chain, Sequences]:
         """Sequences for prediction and their structure; refuse those that no labelling fits."""
         check_is_fitted(self, "weights_")
-        opened = open_sequences(X, self.vectorizer_, self._known_states() is not None)
+        sparse = self._known_states() is not None
+        opened = open_sequences(X, self.vectorizer_, sparse, names_known(self))
+        warn_names(self, opened.names)
         self._check_kernel_width(opened.n_features)
         self._check_width(opened.n_features)
         lengths = np.diff(opened.indptr)

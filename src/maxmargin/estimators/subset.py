@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._kernels.subsets import best_subsets, marginals_of_subsets
 from .._validation import check_sample_weight
+from ..features.column_names import keep_names, names_known, warn_names
 from ..features.rows import pack_rows
 from ..features.sequences import learn_sequences, open_sequences, take_list
 from ..solvers.problem import Problem
@@ -57,6 +58,8 @@ class SubsetSelector(StructuredEstimator):
     size_ : int or None
         The size of all training subsets, None if they differ.
     n_features_in_ : int
+    feature_names_in_ : array of str
+        Names of the columns, if examples are data frames.
     vectorizer_ : DictVectorizer or None
         Names of the features, if elements are feature dicts.
     %(attributes)s
@@ -79,7 +82,8 @@ class SubsetSelector(StructuredEstimator):
         Parameters
         ----------
         X : list of n sets of elements
-            Each an array or CSR matrix of shape (v, n_features), or a list of v feature dicts.
+            Each an array, data frame or CSR matrix of shape (v, n_features), or a list of v
+            feature dicts.
         y : list of n subsets
             Indices of the chosen elements, or a bool for each element; at least one is chosen.
         sample_weight : array of shape (n,), optional
@@ -91,6 +95,7 @@ class SubsetSelector(StructuredEstimator):
         chosen = take_choices(y, np.diff(elements))
         weights = check_sample_weight(sample_weight, len(chosen))
         self.n_features_in_ = stacked.shape[1]
+        keep_names(self, opened.names)
         used = np.flatnonzero(weights > 0)
         train, held_out = self._split(used, settings.rng)
         sizes = np.array([len(entry) for entry in chosen])
@@ -130,7 +135,8 @@ class SubsetSelector(StructuredEstimator):
         list of arrays of shape (v,)
         """
         check_is_fitted(self, "coef_")
-        opened = open_sequences(X, self.vectorizer_)
+        opened = open_sequences(X, self.vectorizer_, names=names_known(self))
+        warn_names(self, opened.names)
         self._check_width(opened.n_features)
         return cut(np.asarray(opened.stack() @ self.coef_).ravel(), opened.indptr)
 

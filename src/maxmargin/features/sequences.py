@@ -19,6 +19,7 @@ from .._validation import (
     first_unusable,
     has_length,
     is_array,
+    is_frame,
     is_iterable,
     is_iterator,
     is_mapping,
@@ -26,6 +27,7 @@ from .._validation import (
     take_examples,
     unusable,
 )
+from .column_names import common_names
 from .dicts import Columns, Triplets, columns_of, new_vectorizer
 from .rows import FeatureRows, FreshRows, fresh_rows, sparse_rows
 
@@ -53,12 +55,15 @@ class Sequences:
     indptr : array
         Sequence i holds positions ``indptr[i]`` to ``indptr[i+1]``.
     n_features : int
+    names : list of str or None
+        Names of the columns, if sequences are data frames.
     at_once : int
         How many positions are best packed together.
     """
 
     indptr: np.ndarray
     n_features: int
+    names: list[str] | None = None
     at_once = _POSITIONS_AT_ONCE
 
     def stack(self) -> Any:
@@ -106,10 +111,13 @@ class Sequences:
 
 
 def open_sequences(
-    X: Any, vectorizer: DictVectorizer | None = None, sparse: bool = False
+    X: Any,
+    vectorizer: DictVectorizer | None = None,
+    sparse: bool = False,
+    names: list[str] | None = None,
 ) -> Sequences:
-    """Sequences for a fitted model, which may have a vectorizer, as the user has them, or with
-    arrays as ``sparse`` matrices."""
+    """Sequences for a fitted model, which may have a vectorizer or names of columns, as the user
+    has them, or with arrays as ``sparse`` matrices."""
     sequences = take_list(X)
     if holds_dicts(sequences):
         if vectorizer is None:
@@ -123,7 +131,7 @@ def open_sequences(
             "X[0] is no list of feature dicts, but the model was fitted on them; pass lists of "
             "dicts."
         )
-    return _open_numbers(sequences, sparse)
+    return _open_numbers(sequences, sparse, names)
 
 
 def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectorizer | None]:
@@ -147,13 +155,20 @@ def learn_sequences(X: Any, min_count: int = 1) -> tuple[Sequences, DictVectoriz
     return _open_numbers(sequences), None
 
 
-def _open_numbers(sequences: list, sparse: bool = False) -> Sequences:
+def _open_numbers(
+    sequences: list, sparse: bool = False, names: list[str] | None = None
+) -> Sequences:
     plain = _plain_arrays(sequences)
+    names = None if plain else common_names(sequences, names)
+    opened: Sequences
     if sparse or (not plain and any(sp.issparse(x) for x in sequences)):
-        return SparseSequences([_take_sparse(x, i) for i, x in enumerate(sequences)])
-    if not plain:
-        sequences = [_take_dense(x, i) for i, x in enumerate(sequences)]
-    return ArraySequences(sequences)
+        opened = SparseSequences([_take_sparse(x, i) for i, x in enumerate(sequences)])
+    elif plain:
+        opened = ArraySequences(sequences)
+    else:
+        opened = ArraySequences([_take_dense(x, i) for i, x in enumerate(sequences)])
+    opened.names = names
+    return opened
 
 
 def take_list(X: Any) -> list:
@@ -272,6 +287,8 @@ def _refuse_empty(i: int) -> None:
 def _take_dense(x: Any, i: int) -> np.ndarray:
     if is_text(x):
         raise ValueError(f"X[{i}] is a string; split it into words first. {_FEATURES_OF_WORDS}")
+    if is_frame(x):
+        x = np.asarray(x)  # going through a frame gives its names
     if not _iterable(x):
         raise ValueError(f"X[{i}] must be a sequence; received {type(x).__name__}; {_REMEDY}.")
     try:
@@ -498,7 +515,7 @@ class LearnedSequences(Sequences):
 def holds_dicts(sequences: list) -> bool:
     """Whether positions are described by feature dicts, or by lists of feature names."""
     for x in sequences:
-        if sp.issparse(x) or is_array(x):
+        if sp.issparse(x) or is_array(x) or is_frame(x):
             return False
         for position in x if _iterable(x) else ():
             match position:

@@ -14,6 +14,7 @@ from ..structures.multilabel import HIDDEN
 from .base import Data, PairTable, Task, Trivial, n_rows
 from .baselines import Baseline, classify
 from .measures import VOID, Measure, Outputs, exact_match
+from .parts import refuse_another_order
 from .unknown import hidden_entries
 
 # How the labels came, and how predictions go back.
@@ -273,6 +274,7 @@ def indicator_for_score(sets: LabelSets, classes: np.ndarray) -> tuple[np.ndarra
                 f"y has {sets.indicator.shape[1]} columns but the model knows {len(classes)} "
                 "labels; expected one column for each, in the order of classes_."
             )
+        refuse_another_order(sets.names, classes)
         return sets.indicator, Unseen(_NO_LABELS, np.zeros(sets.n_examples, bool))
     example = np.repeat(np.arange(sets.n_examples), np.diff(sets.indptr))
     known = LabelCodes(classes).codes_or_minus_one(sets.labels)

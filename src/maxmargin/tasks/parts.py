@@ -197,3 +197,13 @@ class GridTask(GraphTask):
     noun = "grid"
     part = "cell"
     alone_name = "LinearSVC, cell by cell"
+
+
+def refuse_another_order(columns: Any, expected: np.ndarray) -> None:
+    """Refuse columns of a data frame ``y`` that have the names expected in another order."""
+    names, known = list(columns if columns is not None else ()), expected.tolist()
+    if names != known and len(names) == len(known) and set(names) == set(known):
+        raise ValueError(
+            f"y has the columns {names}, but expected are {known}, in this order. Reorder them: "
+            "y = y[names], where names are those expected."
+        )

@@ -15,6 +15,7 @@ from .base import Data, Task, Trivial, n_rows
 from .baselines import Baseline, regress
 from .matchings import as_integers, first_difference
 from .measures import Measure, Outputs, exact_match, mean_accuracy
+from .parts import refuse_another_order
 
 FORMATS = ("ranks", "orderings")
 
@@ -74,6 +75,8 @@ def read_rankings(
     rows = take_rows(y, n_rows)
     n_items = len(rows[0])
     names = known.items if known is not None else _take_items(items)
+    if kind == "ranks" and names is not None:
+        refuse_another_order(y.columns if is_frame(y) else None, names)
     if names is not None and len(names) != n_items:
         what = "items has" if known is None else "the model was fitted on"
         raise ValueError(f"y[0] ranks {n_items} items, but {what} {len(names)}.")
@@ -85,6 +88,14 @@ def read_rankings(
     if known is None:
         known = RankingFormat(kind, _find_items(rows) if names is None else names, 0)
     return _read_orderings(rows, known), known
+
+
+def item_names(y: Any, kind: str) -> list | None:
+    """Names of the columns of a data frame of ranks, unless they are just numbered."""
+    if kind != "ranks" or not is_frame(y):
+        return None
+    names = list(y.columns)
+    return None if names == list(range(len(names))) else names
 
 
 def warn_if_orderings(positions: np.ndarray, found: RankingFormat, items: Any) -> None:
