@@ -85,6 +85,8 @@ def to_cpu(tensor: Tensor) -> Tensor:
     """The tensor on the CPU, where kernels run; warns at the first copy."""
     if tensor.device.type == "cpu":
         return tensor
+    if tensor.device.type == "meta":
+        raise ValueError("scores are on meta, which has no values; pass scores on another device.")
     if tensor.device.type not in _announced:
         _announced.add(tensor.device.type)
         warnings.warn(

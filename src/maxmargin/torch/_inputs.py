@@ -8,16 +8,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..features.column_names import common_names
 
-def read_sequences(X: Any, y: Any = None) -> tuple[list[Tensor], list[np.ndarray]]:
-    """Sequences as tensors, floats in single precision, and labels as arrays."""
+
+def read_sequences(
+    X: Any, y: Any = None, names: list[str] | None = None
+) -> tuple[list[Tensor], list[np.ndarray]]:
+    """Sequences as tensors, floats in single precision, and labels as arrays.
+
+    Data frames must have the same columns, those of ``names`` if given.
+    """
     if isinstance(X, (str, np.ndarray, Tensor)) and getattr(X, "ndim", 0) < 2:
         raise ValueError("X must be a list of sequences.")
-    inputs = []
+    X = list(X)
+    common_names(X, names)
+    inputs: list[Tensor] = []
     for i, each in enumerate(X):
-        values = torch.as_tensor(np.asarray(each) if not isinstance(each, Tensor) else each)
+        values = _tensor(each, i)
         if values.ndim == 0 or len(values) == 0:
             raise ValueError(f"X[{i}] has no positions.")
+        if inputs and values.shape[1:] != inputs[0].shape[1:]:
+            raise ValueError(
+                f"X[{i}] has shape {tuple(values.shape)}, but X[0] has {tuple(inputs[0].shape)}; "
+                "sequences may differ in length only."
+            )
         if values.is_floating_point():
             values = values.float()
             if not bool(torch.isfinite(values).all()):
@@ -36,4 +50,21 @@ def read_sequences(X: Any, y: Any = None) -> tuple[list[Tensor], list[np.ndarray
                 f"y[{i}] must have one label for each of {len(inputs[i])} positions; received "
                 f"shape {each.shape}."
             )
+        if each.dtype == object and any(label is None for label in each):
+            raise ValueError(
+                f"y[{i}][{each.tolist().index(None)}] is None; every position must have a label."
+            )
     return inputs, labels
+
+
+def _tensor(x: Any, i: int) -> Tensor:
+    """A sequence as a tensor of numbers."""
+    if isinstance(x, Tensor):
+        return x
+    array = np.asarray(x)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(
+            f"X[{i}] must hold numbers, such as features or indices of words; received "
+            f"{array.dtype}."
+        )
+    return torch.as_tensor(np.require(array, requirements="W"))  # of frames: read only

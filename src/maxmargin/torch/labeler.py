@@ -23,9 +23,11 @@ from .._validation import (
     check_number,
     check_sample_weight,
     check_switch,
+    has_length,
     is_text,
 )
 from ..estimators.values import SmoothMaxMin
+from ..features.column_names import common_names, keep_names, names_known
 from ..surrogates.cost import SMOOTH
 from ._files import read_network, write_network
 from ._inputs import read_sequences
@@ -86,6 +88,8 @@ class NeuralSequenceLabeler(BaseEstimator):
     Attributes
     ----------
     classes_ : array of labels
+    feature_names_in_ : array of str
+        Names of the columns, if sequences are data frames.
     module_ : torch.nn.Module
     head_ : ChainCRF
         Transitions, and scores of the first and the last label.
@@ -146,7 +150,9 @@ class NeuralSequenceLabeler(BaseEstimator):
             Held-out sequences.
         """
         self._check()
+        X = X if has_length(X) else list(X)
         inputs, labels = read_sequences(X, y)
+        keep_names(self, common_names(X))
         weights = check_sample_weight(sample_weight, len(inputs))
         rng = check_random_state(self.random_state)
         self.classes_ = find_classes(np.concatenate(labels))
@@ -154,7 +160,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         train = np.arange(len(inputs))
         held: tuple[list, list] | None = None
         if validation is not None:
-            other, other_labels = read_sequences(*validation)
+            other, other_labels = read_sequences(*validation, names_known(self))
             held = other, self._encode(other_labels, "validation labels")
         elif self.validation_fraction > 0:
             n_held = max(1, round(self.validation_fraction * len(inputs)))
@@ -337,10 +343,13 @@ class NeuralSequenceLabeler(BaseEstimator):
     def _labels(self, inputs: list[Tensor]) -> list[Tensor]:
         return self._for_batches(inputs, decode)
 
+    def _inputs(self, X: Any) -> list[Tensor]:
+        return read_sequences(X, names=names_known(self))[0]
+
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
         """The best labels of each sequence."""
         check_is_fitted(self, "module_")
-        return [self.classes_[each.numpy()] for each in self._labels(read_sequences(X)[0])]
+        return [self.classes_[each.numpy()] for each in self._labels(self._inputs(X))]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[np.ndarray]:
         """Probabilities of the labels at all positions: those of a CRF or of smooth max-min.
@@ -349,12 +358,12 @@ class NeuralSequenceLabeler(BaseEstimator):
         """
         check_is_fitted(self, "module_")
         answer = marginals if self._smooth is None else partial(marginals, **self._smooth)
-        return [each.numpy() for each in self._for_batches(read_sequences(X)[0], answer)]
+        return [each.numpy() for each in self._for_batches(self._inputs(X), answer)]
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Share of the positions with the right label."""
         check_is_fitted(self, "module_")
-        inputs, labels = read_sequences(X, y)
+        inputs, labels = read_sequences(X, y, names_known(self))
         found = self.predict(inputs)
         right = sum(int(np.sum(a == b)) for a, b in zip(found, labels))
         return right / sum(len(each) for each in labels)
@@ -370,6 +379,7 @@ class NeuralSequenceLabeler(BaseEstimator):
             "strength": None if self._smooth is None else float(self._smooth["strength"]),
             "pass_mask": bool(self.pass_mask),
             "batch_size": int(self.batch_size),
+            "names": names_known(self),
         }
         write_network(path, about, self._network().state_dict(), self.head_.structure)
 
@@ -391,6 +401,7 @@ class NeuralSequenceLabeler(BaseEstimator):
             batch_size=about["batch_size"], constraints=constraints,
         )  # fmt: skip
         found.classes_ = np.array(about["classes"])
+        keep_names(found, about.get("names"))
         found._check()
         found._build(check_random_state(0))
         try:
