@@ -458,8 +458,8 @@ def print_scores(scores: Scores, baseline: dict[str, Any]) -> None:
     print_table(("measure", "model", "baseline", ""), rows)
     if scores.types:
         titles = next(iter(scores.types.values()))
-        rows = [(name, *each.values()) for name, each in scores.types.items()]
-        print_table(("type", *titles), rows)
+        types = [(name, *each.values()) for name, each in scores.types.items()]
+        print_table(("type", *titles), types)
     click.echo(f"baseline: {baseline['says']}")
     if scores.malformed:
         click.echo(say_malformed(scores.malformed))

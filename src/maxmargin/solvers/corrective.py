@@ -322,9 +322,9 @@ def _fewest(trees: np.ndarray, mass: np.ndarray) -> np.ndarray:
     """
     mass, left = mass.copy(), np.flatnonzero(mass)
     words = np.arange(trees.shape[1])
-    arcs = np.zeros((len(left), len(words), int(trees.max(initial=0)) + 1))
-    arcs[np.arange(len(left))[:, None], words, trees[left]] = 1.0
-    arcs = arcs.reshape(len(left), -1)
+    heads = np.zeros((len(left), len(words), int(trees.max(initial=0)) + 1))
+    heads[np.arange(len(left))[:, None], words, trees[left]] = 1.0
+    arcs = heads.reshape(len(left), -1)
     _, sizes, directions = np.linalg.svd(arcs[:, arcs.any(axis=0)].T)
     # No marginal changes along these.
     still = directions[int((sizes > _DEPENDENT * sizes[0]).sum()) :]
