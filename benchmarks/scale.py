@@ -157,7 +157,7 @@ def _draw(drawn: dict[tuple[str, bool], list[tuple[int, int, bool]]]) -> None:
     """Rounds by partitions; an empty mark where the gap was not reached."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.0, 3.2), layout="constrained")
+    figure = Figure(figsize=(7.0, 3.2), layout="constrained")
     axes = figure.add_subplot()
     for (name, fast), found in drawn.items():
         ks, done, _ = zip(*found, strict=True)
@@ -170,9 +170,11 @@ def _draw(drawn: dict[tuple[str, bool], list[tuple[int, int, bool]]]) -> None:
     axes.set_yscale("log")
     ticks = [1, 2, 4, 8, 32]
     axes.set_xticks(ticks, [str(k) for k in ticks])
+    axes.set_yticks([10, 20, 50, 100], ["10", "20", "50", "100"])
+    axes.minorticks_off()
     axes.set_xlabel("partitions")
     axes.set_ylabel("rounds to a gap of 5 %")
-    axes.legend(frameon=False)
+    figure.legend(frameon=False, loc="outside right upper")
     figure.savefig(_PICTURE, metadata={"Date": None})
 
 
