@@ -130,7 +130,7 @@ class _Fold:
         self._score = score
         self._best_dual: Any = None
         self._n_iter = 0
-        self._longest = min(_LONGEST, model.max_iter)
+        self._longest = min(_LONGEST, model.max_iter or _LONGEST)
         model._keeps_packed = True
 
     def limit_passes(self, near: bool) -> None:
