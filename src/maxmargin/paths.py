@@ -202,7 +202,8 @@ def path(
         folds, at least two, are computed first; if it is worse than the best one so far on all of
         these, and by more than a standard error of the differences on average, the other folds are
         left out. Fits of margins end after ten passes, and their gaps say how far they are; where
-        the relative gap is above one half, they go on for up to 80. By default all strengths are computed with all folds, each to ``tol``.
+        the relative gap is above one half, they go on for up to 80. By default all strengths are
+        computed with all folds, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
