@@ -169,6 +169,8 @@ def test_the_path_maximises_the_measure_that_is_named(run, iris):
     assert code == 0 and named != json.loads(run(*words, "--force")[1])["alpha_path"]
     code, _, err = run(*words, "--force", "--scoring", "spanf1")
     assert code == 2 and "span_f1" in err
+    code, _, err = run(*words, "--force", "--scoring", "span_f1")  # a measure of sequences
+    assert code == 2 and "--scoring span_f1 cannot be computed: y_true[0] must be a list" in err
 
 
 @pytest.mark.more

@@ -77,7 +77,10 @@ class Fits:
             return float(model.score(X, y))
         from ..metrics import get_scorer
 
-        return float(get_scorer(self._scoring)(model, X, y))
+        try:
+            return float(get_scorer(self._scoring)(model, X, y))
+        except (TypeError, ValueError) as error:  # a measure of other outputs
+            raise ValueError(f"--scoring {self._scoring} cannot be computed: {error}") from error
 
     def fit(self, model: Any, X: Any, y: Any, name: str = "") -> Any:
         """Train; a state read from the file belongs to the first fit that is not yet done."""
