@@ -137,7 +137,7 @@ def test_score_report_and_command_line_agree(fitted, name):
     from maxmargin.cli._tasks import baseline_of, scores_of
 
     baseline = baseline_of(model, half(X, 0), half(y, 0))
-    told = scores_of(model, half(X, 1), half(y, 1), baseline).measures
+    told = scores_of(model, half(X, 1), half(y, 1), baseline)
     trivial_name, trivial = found.others[0]
     assert trivial_name == baseline["says"]
     assert [(s.measure, s.value, s.larger_is_better) for s in told.measures] == [
