@@ -35,7 +35,7 @@ from .graphs import (
 
 SAMPLES = 5
 MSRC = "MSRC-21, superpixels"
-# With weaker regularisation the bracket of the hard optimum of MSRC-21 does not close.
+# The bracket of the hard optimum of MSRC-21 did not close with weaker regularisation and INERTIA.
 RHO, ALPHA, MSRC_ALPHA = 1.0, 0.01, 10.0
 INERTIA, VISITS = 2.0, 100_000
 # Sizes and number of samples of each model.
