@@ -35,7 +35,7 @@ from .graphs import (
 
 SAMPLES = 5
 MSRC = "MSRC-21, superpixels"
-# With weaker regularisation the bracket of the hard optimum of MSRC-21 does not close.
+# The bracket of the hard optimum of MSRC-21 did not close with weaker regularisation and INERTIA.
 RHO, ALPHA, MSRC_ALPHA = 1.0, 0.01, 10.0
 INERTIA, VISITS = 2.0, 100_000
 # Sizes and number of samples of each model.
@@ -55,9 +55,9 @@ weight per pair, for both labels being present, no intercept, and counts wrong l
 yeast, 1,417,515 on RCV1 with 30 labels); "full tables" is the default of `MultiLabelClassifier` (d
 = 3276 on yeast, the loss is the share of wrong labels). MSRC-21 is another model on other features
 than the paper's: one level of superpixels, neighbours joined by Potts tables with edge features,
-the loss the share of wrong superpixels, and alpha = 10 (see below). Both problems are solved to a certified relative gap of
-0.5 % (or for 100,000 visits to examples); g\\* is the lower bound, so the differences are never too
-small. Numbers of random samples: 5 on yeast, 3 elsewhere.
+the loss the share of wrong superpixels, and alpha = 10 (see below). Both problems are solved to a
+certified relative gap of 0.5 % (or for 100,000 visits to examples); g\\* is the lower bound, so the
+differences are never too small. Numbers of random samples: 5 on yeast, 3 elsewhere.
 """
 
 
