@@ -49,6 +49,18 @@ def test_inputs_that_are_refused():
         fitted(np.zeros(3), Y)
 
 
+def test_positions_of_another_width_are_refused(tmp_path):
+    model = fitted(X, Y)
+    model.save(tmp_path / "model.npz")
+    for known in (model, NeuralSequenceLabeler.load(tmp_path / "model.npz", linear)):
+        with pytest.raises(ValueError, match=r"have the shape \(3,\), but those of fit had \(2,\)"):
+            known.predict([RNG.randn(4, 3)])
+        with pytest.raises(ValueError, match=r"those of fit had \(2,\)"):
+            known.score([RNG.randn(4, 3)], Y[:1])
+    with pytest.raises(ValueError, match=r"those of fit had \(2,\)"):
+        model.fit(X, Y, validation=([RNG.randn(4, 3)], Y[:1]))
+
+
 def test_scores_without_values_are_refused_by_name():
     scores = torch.zeros(2, 3, 4, device="meta")
     with pytest.raises(ValueError, match="scores are on meta, which has no values"):

@@ -90,6 +90,8 @@ class NeuralSequenceLabeler(BaseEstimator):
     classes_ : array of labels
     feature_names_in_ : array of str
         Names of the columns, if sequences are data frames.
+    position_shape_ : tuple of int
+        Shape of the numbers of a position.
     module_ : torch.nn.Module
     head_ : ChainCRF
         Transitions, and scores of the first and the last label.
@@ -153,6 +155,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         X = X if has_length(X) else list(X)
         inputs, labels = read_sequences(X, y)
         keep_names(self, common_names(X))
+        self.position_shape_ = tuple(inputs[0].shape[1:])
         weights = check_sample_weight(sample_weight, len(inputs))
         rng = check_random_state(self.random_state)
         self.classes_ = find_classes(np.concatenate(labels))
@@ -160,7 +163,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         train = np.arange(len(inputs))
         held: tuple[list, list] | None = None
         if validation is not None:
-            other, other_labels = read_sequences(*validation, names_known(self))
+            other, other_labels = self._read(*validation)
             held = other, self._encode(other_labels, "validation labels")
         elif self.validation_fraction > 0:
             n_held = max(1, round(self.validation_fraction * len(inputs)))
@@ -343,13 +346,21 @@ class NeuralSequenceLabeler(BaseEstimator):
     def _labels(self, inputs: list[Tensor]) -> list[Tensor]:
         return self._for_batches(inputs, decode)
 
-    def _inputs(self, X: Any) -> list[Tensor]:
-        return read_sequences(X, names=names_known(self))[0]
+    def _read(self, X: Any, y: Any = None) -> tuple[list[Tensor], list[np.ndarray]]:
+        """Sequences like those of ``fit``, and labels."""
+        inputs, labels = read_sequences(X, y, names_known(self))
+        shape = tuple(inputs[0].shape[1:])
+        if self.position_shape_ not in (None, shape):
+            raise ValueError(
+                f"Positions of X have the shape {shape}, but those of fit had "
+                f"{self.position_shape_}."
+            )
+        return inputs, labels
 
     def predict(self, X: Sequence[Any]) -> list[np.ndarray]:
         """The best labels of each sequence."""
         check_is_fitted(self, "module_")
-        return [self.classes_[each.numpy()] for each in self._labels(self._inputs(X))]
+        return [self.classes_[each.numpy()] for each in self._labels(self._read(X)[0])]
 
     def predict_marginals(self, X: Sequence[Any]) -> list[np.ndarray]:
         """Probabilities of the labels at all positions: those of a CRF or of smooth max-min.
@@ -358,12 +369,12 @@ class NeuralSequenceLabeler(BaseEstimator):
         """
         check_is_fitted(self, "module_")
         answer = marginals if self._smooth is None else partial(marginals, **self._smooth)
-        return [each.numpy() for each in self._for_batches(self._inputs(X), answer)]
+        return [each.numpy() for each in self._for_batches(self._read(X)[0], answer)]
 
     def score(self, X: Sequence[Any], y: Sequence[Any]) -> float:
         """Share of the positions with the right label."""
         check_is_fitted(self, "module_")
-        inputs, labels = read_sequences(X, y, names_known(self))
+        inputs, labels = self._read(X, y)
         found = self.predict(inputs)
         right = sum(int(np.sum(a == b)) for a, b in zip(found, labels))
         return right / sum(len(each) for each in labels)
@@ -380,6 +391,7 @@ class NeuralSequenceLabeler(BaseEstimator):
             "pass_mask": bool(self.pass_mask),
             "batch_size": int(self.batch_size),
             "names": names_known(self),
+            "position_shape": list(self.position_shape_),
         }
         write_network(path, about, self._network().state_dict(), self.head_.structure)
 
@@ -402,6 +414,8 @@ class NeuralSequenceLabeler(BaseEstimator):
         )  # fmt: skip
         found.classes_ = np.array(about["classes"])
         keep_names(found, about.get("names"))
+        shape = about.get("position_shape")  # not in older files
+        found.position_shape_ = None if shape is None else tuple(shape)
         found._check()
         found._build(check_random_state(0))
         try:
