@@ -84,9 +84,10 @@ def test_with_a_quadratic_term_neither_player_can_do_better(seed, n, columns, si
     upper, lower, mu, nu, regret = solved(scores, centre, curvature, factor, 1e-10, n)
     moved = mu - centre
     slope = scores - nu / n - curvature * moved - factor @ (factor.T @ moved)
-    # Rounding ends some games early, with a regret that says so: the widest of 401 games with
-    # n = 6, 5 columns and size 0.1 had 2.2e-8, the median 7e-12.
-    assert best_weight(slope.reshape(n, n)) - slope @ mu <= 1e-7 * (1.0 + size)
+    # Two of 401 games with n = 6, 5 columns and size 0.1 end with a regret of 2.1e-8, which says so;
+    # more steps do not change that. What the other player could gain is bounded by what is reported.
+    gain = best_weight(slope.reshape(n, n)) - slope @ mu
+    assert gain <= max(1e-8 * (1.0 + size), 2.0 * regret)
     assert -1e-12 <= regret <= 1e-7
     assert regret == pytest.approx((best_weight(mu.reshape(n, n)) - mu @ nu) / n, abs=1e-12)
     assert lower - 1e-9 <= game_value(scores, n) <= upper + 1e-9
