@@ -84,8 +84,8 @@ def test_with_a_quadratic_term_neither_player_can_do_better(seed, n, columns, si
     upper, lower, mu, nu, regret = solved(scores, centre, curvature, factor, 1e-10, n)
     moved = mu - centre
     slope = scores - nu / n - curvature * moved - factor @ (factor.T @ moved)
-    # Two of 401 games with n = 6, 5 columns and size 0.1 end with a regret of 2.1e-8, which says so;
-    # more steps do not change that. What the other player could gain is bounded by what is reported.
+    # Two of 401 games with n = 6, 5 columns and size 0.1 end with a regret of 2.1e-8, and report
+    # it; a larger limit on steps does not change that. The gain is bounded by what is reported.
     gain = best_weight(slope.reshape(n, n)) - slope @ mu
     assert gain <= max(1e-8 * (1.0 + size), 2.0 * regret)
     assert -1e-12 <= regret <= 1e-7
