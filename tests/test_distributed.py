@@ -594,7 +594,7 @@ def test_methods_that_a_model_does_not_have():
     model = flat().fit(X, Y)
     with pytest.raises(TypeError, match="there is no 'decode' to call on partitions: .*'decode'"):
         distributed.decode(model, X, engine="threads")
-    with pytest.raises(TypeError, match="'predict_proba' to call on partitions: probabilities need"):
+    with pytest.raises(TypeError, match="'predict_proba' to call on partitions: probabilities"):
         distributed.predict(model, X, engine="threads", method="predict_proba")
 
 

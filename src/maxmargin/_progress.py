@@ -84,9 +84,10 @@ class ProgressReporter(_Reporter):
 
     ``name`` is what is being fitted, ``tol`` the relative gap; nothing is reported if ``verbose``
     is 0 or less. ``per_round`` is the number of passes in a round of partitions, which are then
-    counted instead of passes; 0 if there are no partitions. The bar shows the passes of all that are allowed, or how far the logarithm of the
-    gap has come towards that of the tolerance, whichever is more, and is full when the fit ends.
-    Compilation is announced once, also to the logger of a silent fit.
+    counted instead of passes; 0 if there are no partitions. The bar shows the passes of all that
+    are allowed, or how far the logarithm of the gap has come towards that of the tolerance,
+    whichever is more, and is full when the fit ends. Compilation is announced once, also to the
+    logger of a silent fit.
     """
 
     def __init__(
