@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from benchmarks.graph_trace import Point, trace, warm_up
 from benchmarks.problems import soft_agreement, soft_points
-from benchmarks.report import machine
+from benchmarks.report import described, machine
 
 from maxmargin.graphs.soft import SoftAgreement
 from maxmargin.solvers.climb import Climb
@@ -103,12 +103,10 @@ def write_report(
     """Put the table into ``<name>.md`` between its marks; other text there is kept."""
     path = folder / f"{name}.md"
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    made = machine()
     picture = f"![{title}]({name}.svg)\n\n" if figure else ""
     block = (
         f"{begin}\n    OMP_NUM_THREADS=1 python {package}{name}\n\n"
-        f"{made['processor']}, Python {made['python']}, numpy {made['numpy']}, numba "
-        f"{made['numba']}; one thread, CPU seconds.\n\n{picture}{table}\n\n"
+        f"{described()}; one thread, CPU seconds.\n\n{picture}{table}\n\n"
         f"Raw numbers: [{name}.json]({name}.json).\n{end}"
     )
     text = path.read_text(encoding="utf-8") if path.is_file() else ""

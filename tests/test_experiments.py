@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import numpy as np
 import pytest
@@ -55,6 +56,26 @@ def test_quick_mode_writes_what_the_page_needs(name, tmp_path):
     assert written & {".json", ".csv"}
     assert (".svg" in written) == (name in NEEDS)
     assert before == {path: path.stat().st_mtime_ns for path in RESULTS.glob(f"{name}.*")}
+
+
+PAGES = sorted(path.stem for path in RESULTS.glob("*.md") if path.stem != "index")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_has_its_command_machine_versions_and_seeds(name):
+    text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    package = "experiments " if name in NAMES else r"benchmarks[ .]?"
+    own = name if name != "benchmarks" else "NAME"
+    assert re.search(rf"python -m {package}{own}\b", text)
+    assert re.search(r"AMD EPYC|Intel Xeon", text)
+    for what in ("Python", "maxmargin", "numpy", "scipy", "scikit-learn", "numba"):
+        assert re.search(rf"\b{what} \d+\.\d+", text), what
+    assert re.search(r"\b[Ss]eeds? ", text)
+
+
+def test_every_page_of_an_experiment_is_in_the_list_of_results():
+    listed = (RESULTS / "index.md").read_text(encoding="utf-8").splitlines()
+    assert set(PAGES) <= set(listed) and set(NAMES) <= set(PAGES)
 
 
 def test_all_rows_of_the_paper_are_there():

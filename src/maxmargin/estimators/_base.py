@@ -416,7 +416,7 @@ class StructuredEstimator(CallbackSupportMixin, BaseEstimator):
         if result.status == FAILED:
             warn_failure(type(self).__name__, result.primal, result.dual)
         if result.status == CONVERGED and problem.cost.linear and not result.weights.any():
-            warn_zero(type(self).__name__, 'Use surrogate="max-min" or "crf" where there is one.')
+            warn_zero(type(self).__name__)
         if result.status in (MAX_ITER, STALLED) and settings.tol > 0:
             at_limit = result.status == MAX_ITER
             why = f"in {settings.max_iter} passes" if at_limit else "because of rounding errors"
