@@ -111,7 +111,7 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
             if not dual_is_whole:  # the solver has worked on it
                 self._dual = None
             raise
-        if self._hand_over is None:
+        if vars(self).get("_hand_over") is None:  # not a fit of shards
             for name in _OF_SHARDS:
                 vars(self).pop(name, None)
         return found
