@@ -8,16 +8,31 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _LOGGER = logging.getLogger("maxmargin")
 _SECONDS_BETWEEN_DRAWINGS = 0.1
+# Seconds between two messages of a fit; 0: every check is a message.
+_between_messages = 0.0
 # A file that is read within this time needs no bar.
 _SECONDS_BEFORE_READING_IS_SHOWN = 0.5
 _SHORTEST_BAR, _LONGEST_BAR = 4, 30
 # Seconds that the first fit of an estimator compiles, where they were measured: see
 # docs/results/benchmarks.md.
 _FIRST_FIT_SECONDS = {"SequenceLabeler": 8, "MulticlassClassifier": 4, "GraphLabeler": 29}
+
+
+@contextmanager
+def messages_every(seconds: float) -> Iterator[None]:
+    """Without a terminal, fits log a message after this time instead of one per check."""
+    global _between_messages
+    before, _between_messages = _between_messages, seconds
+    try:
+        yield
+    finally:
+        _between_messages = before
 
 
 class _Reporter:
@@ -101,6 +116,7 @@ class ProgressReporter(_Reporter):
         self._check: Any = None
         self._check_time = -float("inf")
         self._announced = False
+        self._between_messages, self._logged = _between_messages, time.perf_counter()
 
     def __enter__(self) -> Any:
         from ._compiling import WATCH  # imports numba
@@ -132,11 +148,11 @@ class ProgressReporter(_Reporter):
 
     def update(self, check: Any) -> None:
         """Report a check of the solver; its values that are None are left out."""
-        if self.mode == "log":
+        self._check, self._check_time = check, time.perf_counter()
+        if self.mode == "log" and not self._between_messages:
             done = f"{check.passes / self._per_unit:.4g}"
             self._log([self._counted(done), *_figures(check, check.seconds)])
         elif self.mode == "bar":
-            self._check, self._check_time = check, time.perf_counter()
             self._closed = max(self._closed, self._share_closed(check))
             self._draw(check.passes)
 
@@ -157,20 +173,30 @@ class ProgressReporter(_Reporter):
         return max(0.0, math.log(self._first_gap / gap) / math.log(self._first_gap / self._tol))
 
     def pulse(self, fraction_of_pass: float, passes: float) -> None:
-        """Move the bar between two checks, some way beyond the number of complete passes.
+        """Move the bar between two checks, some way beyond the number of complete passes; or log a
+        message, where they come now and then.
 
         Cheap enough to be called often.
         """
         if self._is_due():
             self._draw(passes + fraction_of_pass)
+        elif self.mode == "log" and self._between_messages:
+            now = time.perf_counter()
+            if now - self._logged >= self._between_messages:
+                self._logged = now
+                self._log(self._parts(passes))
 
-    def _draw(self, position: float) -> None:
+    def _parts(self, position: float) -> list[str]:
+        """The pass or round, the figures of the last check, and the time."""
         parts = [self._counted(str(int(position / self._per_unit)))]
         if self._check is not None:
             seconds = self._check.seconds + time.perf_counter() - self._check_time
             parts += _figures(self._check, seconds)
+        return parts
+
+    def _draw(self, position: float) -> None:
         passed = position / self._max_iter if self._max_iter > 0 else 1.0
-        self._show(max(passed, self._closed), parts)
+        self._show(max(passed, self._closed), self._parts(position))
 
 
 class EpochReporter(_Reporter):

@@ -25,7 +25,7 @@ from .._kernels.blocks import (
 from .._kernels.jit import implements, leaf
 from .._kernels.passes import scratch_sizes
 from .._kernels.team import answer_item, apply_item, in_batches
-from ..structures import chain_revisit  # noqa: F401  (its answers, for the kernel)
+from ..structures import chain_revisit, tree_revisit  # noqa: F401  (answers, for the kernel)
 from ._bcfw_kernel import lengthen
 from ._pairwise_kernel import _look, _move_mass
 
@@ -225,7 +225,7 @@ def pairwise_batches(problem, visits, weights, trail, atoms):
             np.empty(most, np.int64),
             np.empty((most, most)),
             np.empty((2, most)),
-            np.zeros(largest),
+            np.zeros(work),
         )
         blocks = np.empty(largest), np.zeros(largest), np.empty(largest)
         return blocks, np.empty(most_labels, np.int32), known, np.empty(work), revisiting

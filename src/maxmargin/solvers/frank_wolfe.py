@@ -55,7 +55,8 @@ _NONE = np.empty(0)
 _ACTIVE_ROUNDS = 9
 _ACTIVE_SHARE = 0.1
 # Passes over the atoms of examples after each round that calls oracles. If all weights fit into the
-# cache of the processor, a round is hardly slower than these.
+# cache of the processor, a round is hardly slower than these, unless features are hashed: then
+# every part is.
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
 # The same in batches, whose visits end with such moves at the weights of the moment.
 _REVISITS_IN_BATCHES = 1
@@ -274,7 +275,8 @@ class BlockFrankWolfe(BlockAscent):
     def _end_round(self, problem, state):
         """Move mass between atoms: far cheaper than a round, for about half of its gain."""
         revisits = self.steps == "pairwise" and problem.traits.revisits
-        if not revisits or problem.n_weights < _MANY_WEIGHTS or len(state.correction):
+        many = problem.n_weights >= _MANY_WEIGHTS or problem.hashes_features
+        if not revisits or not many or len(state.correction):
             return state
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
         passes = _REVISITS_IN_BATCHES if problem.batch > 1 else _REVISITS
