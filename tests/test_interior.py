@@ -75,7 +75,7 @@ def test_the_game_agrees_with_its_linear_program(seed, n, scale, ties):
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, st.integers(2, 7), st.integers(0, 5), st.sampled_from([1e-3, 0.1, 10.0]))
-@example(228, 6, 5, 0.1)  # nearly singular: the sums of mu were wrong, and the method stopped at 5e-8
+@example(228, 6, 5, 0.1)  # nearly singular systems: the method stopped at 5e-8
 @example(361, 6, 5, 0.1)
 @example(420, 7, 4, 0.1)  # second-order terms let the gap go up and down between 2e-4 and 6e-4
 def test_with_a_quadratic_term_neither_player_can_do_better(seed, n, columns, size):
