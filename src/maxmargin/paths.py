@@ -33,8 +33,8 @@ _NOTICEABLE = 0.25
 # into strengths that are too weak. A limit of 4 changed what was chosen for noisy labels, for the
 # worse.
 _MOST_PASSES = 10
-# A fit with a larger relative gap at its last pass says nothing about its strength: the passes are
-# doubled, up to this number.
+# A fit with a larger relative gap at its last pass says little about its strength: the passes are
+# doubled once, and up to this number while its score is the best one of its fold.
 _FAR = 0.5
 _LONGEST = 80
 # Passes before the first check of a fit, at least.
@@ -149,17 +149,23 @@ class _Fold:
         dual, self._n_iter = self._best_dual
         self._model._dual = copy.deepcopy(dual)
 
-    def fit(self, strength: Any) -> _Fit:
-        """Fit from the last dual solution, with data that the first fit has packed."""
+    def fit(self, strength: Any, best: float = -math.inf) -> _Fit:
+        """Fit from the last dual solution, with data that the first fit has packed.
+
+        ``best`` is the score of the best strength so far: a fit that is far from its optimum takes
+        twice the passes, and goes on while its score, before or after the last passes, is above.
+        """
         model, began = self._model, time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # certificates and rare labels are in the results
             n_iter, gap = self._climb(strength)
-            while model._limits is not None and gap > _FAR and n_iter < self._longest:
+            score, leads = float(self._score(model, *self._test)), True
+            while model._limits and gap > _FAR and n_iter < self._longest and leads:
                 model._limits = Limits(n_iter, float(n_iter))
                 more, gap = self._climb(strength)
                 n_iter += max(more, 1)
-            score = float(self._score(model, *self._test))
+                before, score = score, float(self._score(model, *self._test))
+                leads = max(before, score) > best
         self._n_iter = n_iter
         return _Fit(model.alpha_, score, gap, n_iter, time.perf_counter() - began)
 
@@ -202,8 +208,9 @@ def path(
         folds, at least two, are computed first; if it is worse than the best one so far on all of
         these, and by more than a standard error of the differences on average, the other folds are
         left out. Fits of margins end after ten passes, and their gaps say how far they are; where
-        the relative gap is above one half, they go on for up to 80. By default all strengths are
-        computed with all folds, each to ``tol``.
+        the relative gap is above one half, they go on for ten more, and for up to 80 while the
+        score of the fold is the best one so far. By default all strengths are computed with all
+        folds, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
@@ -251,11 +258,13 @@ class _Walk:
         self._fits: dict[int, list[_Fit]] = {}  # of the first folds
         self._scores: dict[int, np.ndarray] = {}
 
-    def compute(self, index: int, until: int | None = None) -> None:
-        """Fit the folds that are missing at a strength, from their last dual solutions."""
+    def compute(self, index: int, until: int | None = None, best: Any = None) -> None:
+        """Fit the folds that are missing at a strength, from their last dual solutions; ``best``
+        are the scores of the best strength so far."""
         strength, known = self._strengths[index], self._fits.setdefault(index, [])
-        missing = self._folds[len(known) : until]
-        known += self._run(delayed(fold.fit)(strength) for fold in missing)
+        best = [-math.inf] * len(self._folds) if best is None else best
+        missing = list(zip(self._folds, best, strict=True))[len(known) : until]
+        known += self._run(delayed(fold.fit)(strength, score) for fold, score in missing)
         self._scores[index] = np.array([fit.score for fit in known])
 
     def search(self, patience: int) -> None:
@@ -296,13 +305,13 @@ class _Walk:
         else:
             best = self._scores[self._best()]
             few = max(2, math.ceil(len(self._folds) / 2))
-            self.compute(index, few)
+            self.compute(index, few, best)
             lost = best[:few] - self._scores[index]
             if lost.min() > 0.0 and lost.mean() > _standard_error(lost, 1):
                 supposed = best[few:] - lost.mean()
                 self._scores[index] = np.concatenate([self._scores[index], supposed])
                 return
-            self.compute(index)
+            self.compute(index, best=best)
         if self._best() == index:
             for fold in self._folds:
                 fold.keep_dual()
