@@ -35,6 +35,8 @@ def arguments(name: str, text: str | None, quick: str, words: list[str] | None):
     parser.add_argument("--folder", type=Path, default=RESULTS)
     if name in ("figure2", "figure3", "extensions", "noise"):
         parser.add_argument("--data", nargs="+", help="only these data sets; the others are kept")
+    if name == "extensions":
+        parser.add_argument("--curves", nargs="+", help="only these; the others are kept")
     if name == "figure2":
         parser.add_argument("--again", action="store_true", help="forget the curves there are")
     chosen = parser.parse_args(words)
