@@ -516,15 +516,15 @@ def test_auto_goes_by_shape_strength_and_threads():
     few = [random.randn(3, 2), random.randn(2, 2)]
     many = [random.randn(3, 50), random.randn(2, 50)]
     weak, strong = {"alpha": 1e-4, "tol": 1e-3}, {"alpha": ALPHA}
-    for X, settings, solver in (
+    for X, options, solver in (
         (few, weak, "lbfgs"),
         (few, strong, "bcfw"),
         (few, strong | {"n_jobs": 2}, "lbfgs"),
         (many, weak, "bcfw"),
         (many, strong, "bcfw"),
     ):
-        auto = crf(**settings).fit(X, y)
-        wanted = crf(solver=solver, **settings).fit(X, y)
+        auto = crf(**options).fit(X, y)
+        wanted = crf(solver=solver, **options).fit(X, y)
         assert (flat_weights(auto) == flat_weights(wanted)).all()
         assert (auto.dual_nbytes_ == 0) == (solver == "lbfgs")
 
