@@ -25,7 +25,7 @@ from ._fit import N_PARTITIONS, Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
 from ._options import Names, TaskName, json_option, read_data, reading_options
 from ._output import check_apart, check_output, note, print_json, print_table
-from ._path import Point, best_alpha, walk_path
+from ._path import Point, as_rows, best_alpha, walk_path
 from ._tasks import (
     TASKS,
     Scores,
@@ -62,7 +62,8 @@ indicators; how is kept in the model file, so that "predict" does the same to ne
 
 --resume goes on from the checkpoint that a killed or interrupted run left beside the model
 (MODEL.checkpoint): at most --checkpoint-every seconds of work are lost, and the final model has the
-same bits as that of a run that was never stopped.
+same bits as that of a run that was never stopped. A search by --alpha cv that had not ended begins
+again.
 """
 
 
@@ -388,7 +389,7 @@ def _train(fits: Fits, request: Request, prepared: Prepared) -> tuple[list[Point
     path: list[Point] = []
     model = fits.new_model()
     if request.alpha == "cv":
-        path = walk_path(fits, request.task, prepared.X, prepared.y, request.folds, request.seed)
+        path = walk_path(fits, prepared.X, prepared.y, request.folds)
         model.set_params(alpha=best_alpha(path))
     return path, fits.fit(model, prepared.X, prepared.y)
 
@@ -430,6 +431,7 @@ def _tell(
     baseline: dict[str, Any], seconds: float,
 ) -> None:  # fmt: skip
     certificate = certificate_of(model)
+    points = as_rows(path, certificate["alpha"]) if path else []
     if run.as_json:
         print_json({
             "model": run.model_path,
@@ -437,20 +439,20 @@ def _tell(
             "estimator": type(model).__name__,
             "seconds": seconds,
             "certificate": certificate,
-            "alpha_path": [point._asdict() for point in path],
+            "alpha_path": points,
             **scores.as_json(),
             "baseline": baseline["says"],
         })  # fmt: skip
         return
     if run.quiet:
         return
-    if path:
-        chosen = best_alpha(path)
+    if points:
         rows = [
-            (f"{p.alpha:.3g}", p.mean, p.deviation, "<- chosen" if p.alpha == chosen else "")
-            for p in path
+            (f"{alpha:.3g}", mean, deviation, n_folds, "<- chosen" * chosen)
+            for alpha, mean, deviation, n_folds, chosen in map(dict.values, points)
         ]
-        print_table(("alpha", "score", "deviation", ""), rows, f"{request.folds}-fold path")
+        titles = ("alpha", "score", "deviation", "folds", "")
+        print_table(titles, rows, f"{request.folds}-fold path")
     if scores.measures:
         print_scores(scores, baseline)
     click.echo(
