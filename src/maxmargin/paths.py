@@ -259,9 +259,7 @@ def path(
 class _Walk:
     """The points of a path that are computed, one strength at a time."""
 
-    def __init__(
-        self, strengths: list, folds: list[_Fold], run: Parallel, progress: WorkReporter
-    ):
+    def __init__(self, strengths: list, folds: list[_Fold], run: Parallel, progress: WorkReporter):
         self._progress = progress
         self._strengths = strengths
         self._folds = folds

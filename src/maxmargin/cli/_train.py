@@ -15,12 +15,13 @@ from typing import Any
 import click
 import numpy as np
 
-from ..cli import INTERRUPTED, NOT_CONVERGED, OK
 from .._progress import messages_every
+from ..cli import INTERRUPTED, NOT_CONVERGED, OK
 from ..datasets import take
 from ..files.prepare import Choices, Prepared, follow, learn, scaled_by, texts_wanted
 from ..report._markup import count
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY
+from ..tasks.measures import say_malformed
 from ._fit import N_PARTITIONS, Fits, fingerprint_of
 from ._model_file import ModelFile, write_model_file
 from ._options import Names, TaskName, json_option, read_data, reading_options
@@ -33,7 +34,6 @@ from ._tasks import (
     certificate_of,
     certified,
     estimator_class,
-    say_malformed,
     say_unknown,
     scores_of,
 )
