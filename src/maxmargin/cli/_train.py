@@ -201,8 +201,10 @@ def _pick(cls: Any, options: dict[str, Any], **others: Any) -> Any:
               help="Of the cross-validation of --alpha cv.")
 @click.option("--scoring", callback=_scoring, metavar="NAME",
               help="What --alpha cv maximises, such as span_f1; by default the first measure.")
-@click.option("--tol", type=click.FloatRange(0), help="Relative gap to stop at (0.01; trees: 0.05).")
-@click.option("--max-iter", type=click.IntRange(1), help="Passes over the data at most (trees: 50).")
+@click.option("--tol", type=click.FloatRange(0),
+              help="Relative gap to stop at (0.01; trees: 0.05).")
+@click.option("--max-iter", type=click.IntRange(1),
+              help="Passes over the data at most (trees: 50).")
 @click.option("--solver", help="By default the one that measured best.")
 @click.option("--set", "params", multiple=True, callback=_settings, metavar="NAME=VALUE",
               help="Any other parameter of the estimator, such as kernel=rbf; repeatable.")
