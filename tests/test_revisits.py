@@ -85,7 +85,9 @@ def test_a_fit_with_revisits_has_the_same_optimum_in_fewer_passes(monkeypatch):
 def sentences():
     """Words with tags, and trees that these do not explain."""
     random = np.random.RandomState(1)
-    words = [[(f"w{random.randint(6)}", "NV"[random.randint(2)]) for _ in range(m)] for m in LENGTHS]
+    words = [
+        [(f"w{random.randint(6)}", "NV"[random.randint(2)]) for _ in range(m)] for m in LENGTHS
+    ]
     heads = [[0, *(random.randint(1, d + 1) for d in range(1, m))] for m in LENGTHS]
     return words, heads
 

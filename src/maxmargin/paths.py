@@ -21,8 +21,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ._progress import WorkReporter
 from ._validation import check_integer, is_integer
 from .estimators._base import Limits
+from .solvers.result import INTERRUPTED
 from .strengths import strengths_of
 
 __all__ = ["Path", "path"]
@@ -174,6 +176,8 @@ class _Fold:
         model = self._model
         if not model._fit_again(strength):
             model.set_params(alpha=strength).fit(*self._train, **self._params)
+        if model.status_ == INTERRUPTED:  # otherwise the next fit would begin
+            raise KeyboardInterrupt
         return model.n_iter_, model.gap_ / abs(model.primal_) if model.primal_ else 0.0
 
 
@@ -239,19 +243,24 @@ def path(
     score = _own_score if scoring is None else get_scorer(scoring)
     splits = _splits(cv, X, y, own.get("random_state"))
     folds = [_Fold(clone(model), X, y, split, fit_params, score) for split in splits]
-    walk = _Walk(strengths, folds, Parallel(n_jobs=n_jobs, prefer="threads"))
-    if patience is None:
-        for index in range(len(strengths)):
-            walk.compute(index)
-    else:
-        walk.search(patience)
+    name = f"{type(model).__name__}, path of alphas"
+    with WorkReporter(int(own.get("verbose", 0)), name, len(strengths)) as progress:
+        run = Parallel(n_jobs=n_jobs, prefer="threads")
+        walk = _Walk(strengths, folds, run, progress)
+        if patience is None:
+            for index in range(len(strengths)):
+                walk.compute(index)
+                walk.report(index)
+        else:
+            walk.search(patience)
     return walk.result()
 
 
 class _Walk:
     """The points of a path that are computed, one strength at a time."""
 
-    def __init__(self, strengths: list, folds: list[_Fold], run: Parallel):
+    def __init__(self, strengths: list, folds: list[_Fold], run: Parallel, progress: WorkReporter):
+        self._progress = progress
         self._strengths = strengths
         self._folds = folds
         self._run = run
@@ -267,6 +276,13 @@ class _Walk:
         known += self._run(delayed(fold.fit)(strength, score) for fold, score in missing)
         self._scores[index] = np.array([fit.score for fit in known])
 
+    def report(self, index: int) -> None:
+        """Show a strength that is computed."""
+        fits = self._fits[index]
+        score = np.mean([fit.score for fit in fits])
+        self._progress.done(f"alpha {fits[0].alpha:.3g}: score {score:.4g} ({len(fits)} folds)")
+        self._progress.tick()
+
     def search(self, patience: int) -> None:
         """Compute points that are far apart, then those around the best one."""
         n = len(self._strengths)
@@ -278,6 +294,7 @@ class _Walk:
             for fold in self._folds:
                 fold.limit_passes(near=False)
             self._race(index)
+            self.report(index)
             if progress.is_over(self._scores[index]):
                 break
         while stride > 1 and not self._is_flat(stride):
@@ -288,6 +305,7 @@ class _Walk:
                         fold.restore_dual()
                         fold.limit_passes(near=True)
                     self._race(index)
+                    self.report(index)
 
     def _around(self, centre: int, stride: int) -> list[int]:
         """Neighbours of a point; at last only the one on the side where scores are higher."""

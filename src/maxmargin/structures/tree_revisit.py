@@ -41,7 +41,7 @@ def _score(structure, rows, matrix, i, outputs, seen, scores):
 
 @leaf
 def _add_difference(structure, rows, matrix, i, best, worst, amount):
-    """``matrix += amount * (Phi(best) - Phi(worst))``, where ``amount`` is an array of one number."""
+    """``matrix += amount * (Phi(best) - Phi(worst))``; ``amount`` is an array of one number."""
     start, m = structure.parts_indptr[i], best.shape[0]
     for d in range(m):
         if best[d] != worst[d]:
