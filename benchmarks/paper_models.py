@@ -6,17 +6,16 @@ default solver brackets the optimum; the goal is 1.01 times the lower bound.
 
 - ours: the default solver, accelerated steps towards half-integral vertices (`VertexFrankWolfe`);
 - soft agreement with multipliers (`solver="soft"`), the default where pairs have full tables;
-- roof duality: block-coordinate Frank-Wolfe with an exact oracle, one maximum flow a visit;
-- cold LP: the same with one linear program from scratch a visit. Its time is computed: the passes
+- roof duality: block-coordinate Frank-Wolfe with an exact oracle, one maximum flow per visit;
+- cold LP: the same with one linear program from scratch per visit. Its time is computed: the passes
   with roof duality (both oracles are exact) times the mean time of some calls, measured.
 
-The objective is g(w) at the best messages for all, by the exact oracle.
+The objective is g(w) at the best messages for all, by the exact oracle. Seed 0 everywhere.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 from experiments.baselines.lp_bcfw import LPBlockFrankWolfe
 from experiments.baselines.lp_oracles import make_oracle
-from experiments.graphs import markdown_table, write_report
+from experiments.graphs import markdown_table, read_json, write_json, write_report
 from experiments.store import RESULTS
 
 from maxmargin.solvers.auto import make_solver
@@ -98,7 +97,8 @@ def main(words: list[str] | None = None) -> None:
     folder = RESULTS / "quick" if chosen.quick and chosen.folder == RESULTS else chosen.folder
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "paper_models.json"
-    content = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    content = read_json(path)
+    content.pop("machine", None)
     for name in chosen.data:
         for alpha in STRENGTHS:
             if name == "yeast":
@@ -112,7 +112,7 @@ def main(words: list[str] | None = None) -> None:
                 make, settings = rcv1_paper, (60.0, 80, 10)
             content[f"{name}, alpha = {alpha:g}"] = found = compare(make, alpha, *settings)
             print(name, alpha, found, flush=True)
-            path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            write_json(path, content)
             write_report(
                 folder, "paper_models", TITLE, __doc__ or "", table(content), figure=False,
                 package="-m benchmarks.",

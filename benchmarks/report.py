@@ -14,12 +14,10 @@ FOLDER = Path(__file__).resolve().parent / "results"
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "results" / "benchmarks.md"
 BEGIN, END = "<!-- benchmarks: begin -->", "<!-- benchmarks: end -->"
 HEADER = ("what", "ours", "peer", "ratio", "target", "reached")
+DEPENDENCIES = ("numpy", "scipy", "scikit-learn", "numba")
 PACKAGES = (
     "maxmargin",
-    "numpy",
-    "scipy",
-    "scikit-learn",
-    "numba",
+    *DEPENDENCIES,
     "python-crfsuite",
     "torch",
     "pytorch-crf",
@@ -36,6 +34,13 @@ def machine() -> dict[str, str]:
         except PackageNotFoundError:
             versions[name] = "missing"
     return {"processor": _processor(), "system": platform.system(), **versions}
+
+
+def described(about: dict[str, str] | None = None) -> str:
+    """The line of a page: processor, and the versions of Python and of what all results rest on."""
+    about = about or machine()
+    versions = (f"{name} {about[name]}" for name in ("maxmargin", *DEPENDENCIES))
+    return f"{about['processor']}; Python {about['python']}, {', '.join(versions)}"
 
 
 def _processor() -> str:

@@ -66,8 +66,10 @@ def main(words: list[str] | None = None) -> None:
     for name in ("yeast",) if chosen.quick else chosen.data or tuple(loaders):
         n = 300 if chosen.quick else None
         task, fair = loaders[name](n), loaders[name](n, max_min=True)
-        curves = {}
+        curves = content.get(name, {}).get("curves", {}) if chosen.curves else {}
         for what, make in variants(task.problem, fair.problem).items():
+            if chosen.curves and what not in chosen.curves:
+                continue
             passes = 10 if chosen.quick else PASSES[name]
             points = hard_trace(make, np.inf, passes=passes, score=task.score, growth=1.3)
             curves[what] = columns(points)

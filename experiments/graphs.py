@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from benchmarks.graph_trace import Point, trace, warm_up
 from benchmarks.problems import soft_agreement, soft_points
-from benchmarks.report import machine
+from benchmarks.report import described, machine
 
 from maxmargin.graphs.soft import SoftAgreement
 from maxmargin.solvers.climb import Climb
@@ -35,6 +35,8 @@ def arguments(name: str, text: str | None, quick: str, words: list[str] | None):
     parser.add_argument("--folder", type=Path, default=RESULTS)
     if name in ("figure2", "figure3", "extensions", "noise"):
         parser.add_argument("--data", nargs="+", help="only these data sets; the others are kept")
+    if name == "extensions":
+        parser.add_argument("--curves", nargs="+", help="only these; the others are kept")
     if name == "figure2":
         parser.add_argument("--again", action="store_true", help="forget the curves there are")
     chosen = parser.parse_args(words)
@@ -103,12 +105,10 @@ def write_report(
     """Put the table into ``<name>.md`` between its marks; other text there is kept."""
     path = folder / f"{name}.md"
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    made = machine()
     picture = f"![{title}]({name}.svg)\n\n" if figure else ""
     block = (
         f"{begin}\n    OMP_NUM_THREADS=1 python {package}{name}\n\n"
-        f"{made['processor']}, Python {made['python']}, numpy {made['numpy']}, numba "
-        f"{made['numba']}; one thread, CPU seconds.\n\n{picture}{table}\n\n"
+        f"{described()}; one thread, CPU seconds.\n\n{picture}{table}\n\n"
         f"Raw numbers: [{name}.json]({name}.json).\n{end}"
     )
     text = path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -137,7 +137,7 @@ SETTINGS = {
         partial(word_parts, "pixels"), _PIXELS, (1.0, 0.6, 0.4), 1, methods=_WITH_SMOOTH
     ),
     "words, Nyström": Setting(
-        partial(word_parts, "nystroem"), _NYSTROEM[1:], (0.4, 0.6, 1.0), 3, 0.03, _WITH_SMOOTH
+        partial(word_parts, "nystroem"), _NYSTROEM[1:], (0.4, 0.6, 1.0), SPLITS, 0.03, _WITH_SMOOTH
     ),
 }
 

@@ -26,23 +26,31 @@ PUBLISHED = "scripts"
 # The same grid with features of the training part and the last iterate, and with the library's own
 # solver.
 AUTHORS, SOLVED = "authors", "solved"
-SCRIPTS = (PUBLISHED, AUTHORS, SOLVED)
+# The scripts with one thing changed: columns drawn anew for each split; all nine strengths also for
+# rankings; max-min of rankings and words by the paper's own oracle and steps.
+REDRAWN, LONGER, MIRROR = "redrawn", "longer", "mirror-prox"
+AS_PUBLISHED = (PUBLISHED, REDRAWN, LONGER, MIRROR)
+SCRIPTS = (*AS_PUBLISHED, AUTHORS, SOLVED)
 AUTHORS_EXPONENTS = tuple(1.5 * k for k in range(1, 10))  # .3535 to .00009
 # By kind of features and task; the five strengths of words are known for the first kind only.
 _EARLIER: dict[str, tuple[float, ...]] = {
     "ranking": AUTHORS_EXPONENTS[:4],
     "sequence": AUTHORS_EXPONENTS[::2],
 }
+_PUBLISHED = _EARLIER | {"sequence": AUTHORS_EXPONENTS[3:8]}
 AUTHORS_BY_TASK = {
-    PUBLISHED: _EARLIER | {"sequence": AUTHORS_EXPONENTS[3:8]},
+    **dict.fromkeys(AS_PUBLISHED, _PUBLISHED),
+    LONGER: _PUBLISHED | {"ranking": AUTHORS_EXPONENTS},
     AUTHORS: _EARLIER,
     SOLVED: _EARLIER,
 }
-AUTHORS_PASSES = {
-    PUBLISHED: {"ranking": 51, "sequence": 21},
+AUTHORS_PASSES: dict[str, dict[str, int]] = {
+    **dict.fromkeys(AS_PUBLISHED, {"ranking": 51, "sequence": 21}),
     AUTHORS: {"sequence": 21},
     SOLVED: {"sequence": 21},
 }
+# Iterations of the paper's oracle: 10 times the length of sequences, otherwise these.
+ORACLE_ITERATIONS = 20
 AUTHORS_WORDS = 2000
 PASSES = 50
 TOLERANCE = 1e-3
@@ -112,10 +120,11 @@ def make_split(row: Row, examples: Examples, split: int, features: str) -> Split
         n = AUTHORS_WORDS
     if features == "wide":
         features = default_features(row, n)
-    if features == PUBLISHED:
-        (examples,) = map_everything(row, examples)
+    if features in AS_PUBLISHED:
+        draw = 1 + split if features == REDRAWN else 0
+        (examples,) = map_everything(row, examples, draw)
     three = [examples.take(chosen) for chosen in parts(n, split)]
-    if features == PUBLISHED:
+    if features in AS_PUBLISHED:
         return Split(*three, {})
     if row.task == "sequence":
         return Split(*map_positions(three, features, split), {})
@@ -131,12 +140,12 @@ def make_split(row: Row, examples: Examples, split: int, features: str) -> Split
     return Split(*mapped, parameters)
 
 
-def map_everything(row: Row, examples: Examples) -> list[Examples]:
+def map_everything(row: Row, examples: Examples, draw: int) -> list[Examples]:
     """The scripts' features: all examples, also those of the test parts, are scaled and sampled."""
     if row.task == "sequence":
-        return map_positions([examples], PUBLISHED, 0)
+        return map_positions([examples], PUBLISHED, draw)
     X = StandardScaler().fit_transform(examples.X)
-    return [examples._replace(X=gaussian_map([X], bandwidth(X), PUBLISHED, 0)[0])]
+    return [examples._replace(X=gaussian_map([X], bandwidth(X), PUBLISHED, draw)[0])]
 
 
 def gaussian_map(
@@ -211,20 +220,25 @@ def authors_settings(row: Row, method: str, features: str) -> dict[str, Any]:
     "scripts": max-margin and max-min average the iterates, the t-th weighted by t; "solved": the
     library's own solver, with as many passes.
 
-    Max-min of rankings and words, whose oracle iterates, is left to the library's own solver.
+    Max-min of rankings and words, whose oracle iterates, is left to the library's own solver, but
+    for "mirror-prox".
     """
     passes = AUTHORS_PASSES[features].get(row.task, 101)
     if method == "QS":  # not among the scripts: solved, by L-BFGS
         return {"max_iter": 2000}
-    if features == PUBLISHED and method == "M4N" and row.task == "sequence":
-        # Their max-min adds the losses of letters where max-margin takes the mean.
-        return {"max_iter": passes, "loss": mm.HammingLoss(normalize=False)}
-    if features == SOLVED or (method == "M4N" and row.task in ("ranking", "sequence")):
-        return {"max_iter": passes}
-    average = 1.0 if features == PUBLISHED and method != "CRF" else None
-    kind = FixedSteps if features == PUBLISHED else mm.BlockFrankWolfe
-    steps = kind(exact_blocks=False, line_search=False, step_average=average)
-    return {"max_iter": passes, "tol": 0.0, "solver": mm.Checked(steps, every=passes)}
+    # Their max-min adds the losses of letters where max-margin takes the mean.
+    summed = features in AS_PUBLISHED and method == "M4N" and row.task == "sequence"
+    loss = {"loss": mm.HammingLoss(normalize=False)} if summed else {}
+    iterative = method == "M4N" and row.task in ("ranking", "sequence")
+    if features == SOLVED or (iterative and features != MIRROR):
+        return {"max_iter": passes, **loss}
+    average = 1.0 if features in AS_PUBLISHED and method != "CRF" else None
+    kind = FixedSteps if features in AS_PUBLISHED else mm.BlockFrankWolfe
+    oracle: Any = "auto"
+    if iterative:
+        oracle = mm.MirrorProx("auto" if row.task == "sequence" else ORACLE_ITERATIONS)
+    steps = kind(exact_blocks=False, line_search=False, step_average=average, oracle=oracle)
+    return {"max_iter": passes, "tol": 0.0, "solver": mm.Checked(steps, every=passes), **loss}
 
 
 def mean_loss(row: Row, likely: bool, model: Any, part: Examples) -> float:
@@ -268,7 +282,7 @@ def run_cell(
         parameters |= authors_settings(row, method, features)
         factor = data.train.n_labels if row.task == "ranking" and method == "M4N" else 1.0
     # The scripts' CRFs predict the likeliest output.
-    likely = method != "CRF" or features == PUBLISHED
+    likely = method != "CRF" or features in AS_PUBLISHED
     validation, tests, gaps = [], [], []
     for exponent in exponents:
         model = make_model(

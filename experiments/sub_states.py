@@ -21,7 +21,7 @@ from .protocol import map_positions
 from .rows import BY_NAME, Examples
 from .summary import mean_and_error
 
-SPLITS = 3
+SPLITS = 4
 TRAIN, VALIDATION, TEST = 300, 300, 1000
 VOWELS = [ord(letter) - ord("a") for letter in "aeiou"]
 TITLE = "Sub-states of labels: vowels against consonants"

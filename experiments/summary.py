@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from statistics import mean, stdev
 
-from .protocol import Cell
+from .protocol import LONGER, MIRROR, REDRAWN, Cell
 from .rows import METHODS, WITH_QUADRATIC, Row
 
 KERNEL = ("exact", "nystroem")
@@ -27,14 +28,14 @@ def table(cells: list[Cell], rows: Sequence[Row], kinds: Sequence[str]) -> str:
         return published_table(cells, rows)
     heads = ["data", "kernel", "splits", *WITH_QUADRATIC, "M4N − M3N"]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
-    for row in rows:
-        own = [cell for cell in cells if cell.row == row.name and cell.features in kinds]
+    for row, kind in product(rows, kinds):
+        own = [cell for cell in cells if (cell.row, cell.features) == (row.name, kind)]
         if not own:
             continue
         counts = [sum(cell.method == method for cell in own) for method in WITH_QUADRATIC]
         present = sorted({count for count in counts if count})
         found = [_entry(row, method, own) for method in WITH_QUADRATIC]
-        head = [row.name, own[0].features, " / ".join(map(str, present))]
+        head = [row.name, kind, " / ".join(map(str, present))]
         lines.append("| " + " | ".join([*head, *found, _difference(row, own)]) + " |")
     return "\n".join(lines)
 
@@ -102,6 +103,7 @@ def write_tables(
         "authors": ("authors",),
         "scripts": PUBLISHED,
         "solved": ("solved",),
+        "changed": (REDRAWN, LONGER, MIRROR),
     }
     blocks = {name: table(cells, every, kind) for name, kind in kinds.items()}
     for name, block in blocks.items():

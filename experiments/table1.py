@@ -31,8 +31,9 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
         default="gaussian",
         help="the Gaussian kernel (exact up to 2500 examples); the same with lambda down to 2^-16; "
         "the authors' 200 columns of it; or these with the strengths, passes and steps of the "
-        "authors' scripts; or the same with an average of the "
-        "iterates, or with the library's own solver",
+        "authors' scripts; or with features of the training part and the last iterate, or with the "
+        "library's own solver; or the scripts with one thing changed (redrawn: columns drawn anew "
+        "for each split; longer: nine strengths for rankings; mirror-prox: the paper's oracle)",
     )
     parser.add_argument("--splits", type=int, help="default: 14, or 3 for large sets")
     parser.add_argument("--minutes", type=float, default=1e9, help="start no cell after that")

@@ -191,6 +191,22 @@ def test_a_path_of_alphas_that_was_finished_is_not_computed_again(folder, capsys
     assert a.coef_.tobytes() == b.coef_.tobytes() and a.alpha_ == b.alpha_
 
 
+@pytest.mark.parametrize("spelling", ["{0}/d.csv", "./d.csv", "../{1}/d.csv"])
+def test_resume_with_another_spelling_of_the_same_path(folder, capsys, spelling):
+    rows = np.column_stack([WINE, CLASSES])
+    names = ",".join([*(f"x{k}" for k in range(WINE.shape[1])), "y"])
+    np.savetxt("d.csv", rows, delimiter=",", header=names, comments="")
+    options = ["--target", "y", "--tol", "0", "-o"]
+    assert main(["train", "multiclass", "d.csv", *options, "a.mm", "--max-iter", "3"]) == 0
+    again = ["train", "multiclass", spelling.format(folder, folder.name), *options]
+    more = ["--max-iter", "9", "--resume"]
+    assert main([*again, str(folder / "a.mm"), *more]) == 0
+    assert "continuing from" in capsys.readouterr().err
+    assert maxmargin.load("a.mm").n_iter_ == 9
+    np.savetxt("d.csv", rows[1:], delimiter=",", header=names, comments="")  # other data
+    assert main([*again, "a.mm", "--max-iter", "12", "--resume"]) == 2
+
+
 def test_resume_without_a_checkpoint(folder, capsys):
     assert main([*TRAIN[:3], "-o", "a.mm", "--resume"]) == 0
     assert "starting from the beginning" in capsys.readouterr().err

@@ -9,7 +9,14 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from marks import more
-from maxmargin import Latent, LatentPredictor, MulticlassClassifier, SharedPairs, Subset
+from maxmargin import (
+    Latent,
+    LatentPredictor,
+    MulticlassClassifier,
+    SequenceLabeler,
+    SharedPairs,
+    Subset,
+)
 from maxmargin.certificates import summary
 
 CHANCES = [0.3, 0.3, 0.4]
@@ -70,6 +77,18 @@ def test_an_optimum_at_zero_is_named_with_its_remedy():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         assert model.set_params(surrogate="max-min").fit(X, y).predict(X[:1])[0] == 0
+
+
+def test_hidden_labels_do_not_help_against_it():
+    X, y = [np.ones((2, 1))] * 10, [np.array([k, -1]) for k in np.repeat([0, 1, 2], [4, 3, 3])]
+    model = SequenceLabeler(hidden=True, random_state=0)
+    with pytest.warns(ConvergenceWarning, match='all zero.*surrogate="max-min"'):
+        model.fit(X, y)
+    assert model.status_ == "stationary" and not model.coef_.any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        for surrogate in ("max-min", "crf"):
+            assert model.set_params(surrogate=surrogate).fit(X, y).predict(X[:1])[0][0] == 0
 
 
 def test_latent_variables_do_not_help_against_it():

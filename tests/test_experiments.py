@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import numpy as np
 import pytest
 from experiments import buffy, noise, protocol, saddle, summary, table1
 from experiments.__main__ import NAMES, NEEDS
 from experiments.__main__ import main as run_experiment
-from experiments.rows import BY_NAME, ROWS, Examples, equal_width
+from experiments.rows import BY_NAME, ROWS, Examples, closed_on_the_right, equal_width
 from experiments.store import RESULTS, read_cells
 
 import maxmargin as mm
@@ -57,8 +58,28 @@ def test_quick_mode_writes_what_the_page_needs(name, tmp_path):
     assert before == {path: path.stat().st_mtime_ns for path in RESULTS.glob(f"{name}.*")}
 
 
+PAGES = sorted(path.stem for path in RESULTS.glob("*.md") if path.stem != "index")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_has_its_command_machine_versions_and_seeds(name):
+    text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
+    package = "experiments " if name in NAMES else r"benchmarks[ .]?"
+    own = name if name != "benchmarks" else "NAME"
+    assert re.search(rf"python -m {package}{own}\b", text)
+    assert re.search(r"AMD EPYC|Intel Xeon", text)
+    for what in ("Python", "maxmargin", "numpy", "scipy", "scikit-learn", "numba"):
+        assert re.search(rf"\b{what} \d+\.\d+", text), what
+    assert re.search(r"\b[Ss]eeds? ", text)
+
+
+def test_every_page_of_an_experiment_is_in_the_list_of_results():
+    listed = (RESULTS / "index.md").read_text(encoding="utf-8").splitlines()
+    assert set(PAGES) <= set(listed) and set(NAMES) <= set(PAGES)
+
+
 def test_all_rows_of_the_paper_are_there():
-    assert len(ROWS) == 18 and len(BY_NAME) == 18 + 6  # other bins of ordinal targets
+    assert len(ROWS) == 18 and len(BY_NAME) == 18 + 7  # other bins of ordinal targets
     assert [row.task for row in ROWS].count("ranking") == 5
     assert all((row.CRF is None) == (row.task == "ranking") for row in ROWS)
 
@@ -94,6 +115,30 @@ def test_crf_predicts_the_least_expected_loss():
 
 def test_equal_width_bins_cover_the_range():
     assert equal_width(np.array([0.0, 1.9, 2.0, 9.9, 10.0]), 5).tolist() == [0, 0, 1, 4, 4]
+
+
+def test_bins_closed_on_the_right_differ_at_their_borders():
+    found = closed_on_the_right(np.array([0.0, 1.9, 2.0, 2.1, 4.0, 10.0]), 5)
+    assert found.tolist() == [0, 0, 0, 1, 1, 4]
+
+
+def test_the_scripts_with_one_thing_changed():
+    ranking, words = BY_NAME["vowel (ranking)"], BY_NAME["ocr"]
+    assert len(protocol.exponents_of(ranking, "longer")) == 9
+    assert len(protocol.exponents_of(words, "longer")) == 5
+    for row, iterations in ((ranking, 20), (words, "auto")):
+        plain, found = (
+            protocol.authors_settings(row, "M4N", f) for f in ("scripts", "mirror-prox")
+        )
+        assert "solver" not in plain and plain["max_iter"] == found["max_iter"]
+        steps = found["solver"].solver
+        assert steps.oracle.iterations == iterations
+        assert not steps.line_search and steps.step_average == 1.0
+    random = np.random.RandomState(0)
+    examples = Examples(random.randn(300, 3), random.randint(2, size=300), 2)
+    first, second = (protocol.make_split(BY_NAME["iris"], examples, 0, f).train.X
+                     for f in ("scripts", "redrawn"))  # fmt: skip
+    assert first.shape == second.shape and not np.allclose(first, second)
 
 
 def test_mean_and_standard_error():

@@ -98,14 +98,19 @@ class ProgressReporter(_Reporter):
     """Report the checks of a solver that stops after ``max_iter`` passes or at a relative gap.
 
     ``name`` is what is being fitted, ``tol`` the relative gap; nothing is reported if ``verbose``
-    is 0 or less. The bar shows the passes of all that are allowed, or how far the logarithm of the
-    gap has come towards that of the tolerance, whichever is more, and is full when the fit ends.
-    Compilation is announced once, also to the logger of a silent fit.
+    is 0 or less. ``per_round`` is the number of passes in a round of partitions, which are then
+    counted instead of passes; 0 if there are no partitions. The bar shows the passes of all that
+    are allowed, or how far the logarithm of the gap has come towards that of the tolerance,
+    whichever is more, and is full when the fit ends. Compilation is announced once, also to the
+    logger of a silent fit.
     """
 
-    def __init__(self, verbose: int, max_iter: int, name: str, tol: float = 0.0) -> None:
+    def __init__(
+        self, verbose: int, max_iter: int, name: str, tol: float = 0.0, per_round: int = 0
+    ) -> None:
         super().__init__(verbose, name)
         self._max_iter, self._tol = max_iter, tol
+        self._unit, self._per_unit = ("round", per_round) if per_round else ("pass", 1)
         self._first_gap: float | None = None
         self._closed = 0.0  # share of the way from the first gap to the tolerance
         self._check: Any = None
@@ -145,11 +150,14 @@ class ProgressReporter(_Reporter):
         """Report a check of the solver; its values that are None are left out."""
         self._check, self._check_time = check, time.perf_counter()
         if self.mode == "log" and not self._between_messages:
-            passed = f"pass {check.passes:.4g}/{self._max_iter:g}"
-            self._log([passed, *_figures(check, check.seconds)])
+            done = f"{check.passes / self._per_unit:.4g}"
+            self._log([self._counted(done), *_figures(check, check.seconds)])
         elif self.mode == "bar":
             self._closed = max(self._closed, self._share_closed(check))
             self._draw(check.passes)
+
+    def _counted(self, done: str) -> str:
+        return f"{self._unit} {done}/{math.ceil(self._max_iter / self._per_unit):g}"
 
     def _share_closed(self, check: Any) -> float:
         """How far the logarithm of the relative gap has come towards that of the tolerance."""
@@ -179,8 +187,8 @@ class ProgressReporter(_Reporter):
                 self._log(self._parts(passes))
 
     def _parts(self, position: float) -> list[str]:
-        """The pass, the figures of the last check, and the time."""
-        parts = [f"pass {int(position)}/{self._max_iter:g}"]
+        """The pass or round, the figures of the last check, and the time."""
+        parts = [self._counted(str(int(position / self._per_unit)))]
         if self._check is not None:
             seconds = self._check.seconds + time.perf_counter() - self._check_time
             parts += _figures(self._check, seconds)

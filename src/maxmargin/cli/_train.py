@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -254,7 +255,9 @@ def _command(request: Request, run: Run, options: dict[str, Any]) -> int:
     run.check(request.data)
     prepared, test = _read(request, run, choices, reading)
     _tell_data(prepared, run.silent)
-    same = replace(request, max_iter=None)  # more passes may be allowed later
+    # More passes may be allowed later; the contents of the file count, and the format by its name.
+    name = request.data if request.data.startswith("@") else "".join(Path(request.data).suffixes)
+    same = replace(request, max_iter=None, data=name)
     of_reading = [f"{name}={reading[name]}" for name in ("format_", "header", "encoding", "part")]
     fingerprint = fingerprint_of(
         [repr(same), repr(choices), repr(run.holdout), *of_reading], [request.data]

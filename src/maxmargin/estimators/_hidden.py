@@ -14,7 +14,7 @@ from ..solvers.groups import for_groups
 from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import HiddenParts, run_rounds
 from ._base import Settings, StructuredEstimator, with_parameters
-from ._warnings import warn_failure
+from ._warnings import warn_failure, warn_zero
 from .values import Hidden
 
 
@@ -138,6 +138,8 @@ class HiddenLabels(StructuredEstimator):
         self.start_objectives_ = np.array(result.objectives)
         if status == FAILED:
             warn_failure(type(self).__name__, self.primal_, self.dual_)
+        if status in (CONVERGED, STATIONARY) and problem.cost.linear and not result.weights.any():
+            warn_zero(type(self).__name__)
         if status == MAX_ITER and settings.tol > 0:
             warnings.warn(
                 f"{type(self).__name__} did not reach a stationary point in {settings.max_iter} "

@@ -20,7 +20,11 @@ def warn_failure(name: str, primal: float, dual: float) -> None:
     )
 
 
-def warn_zero(name: str, remedy: str) -> None:
+# What to do about weights of zero where only the surrogate is to blame.
+OTHER_SURROGATE = 'Use surrogate="max-min" or "crf" where there is one.'
+
+
+def warn_zero(name: str, remedy: str = OTHER_SURROGATE) -> None:
     """Warn of an optimum at weights of zero, which are the least hinge losses and no model.
 
     Max-margin is minimised there wherever the best output of most inputs has less than half of the

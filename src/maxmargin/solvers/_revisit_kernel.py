@@ -32,6 +32,7 @@ def revisit_steps(structure, rows, scales, order, weights, atoms):
         count, first = atoms.count[i], atoms.labels_start[i]
         outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
         shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
+        generic.prepare_revisit(structure, i, outputs, scratch)
         generic.revisit(structure, rows, weights, i, scales[i], outputs, shares, scratch)
         for a in range(count - 1, -1, -1):
             if shares[a] == 0.0:

@@ -281,10 +281,15 @@ class BlockFrankWolfe(BlockAscent):
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
         passes = _REVISITS_IN_BATCHES if problem.batch > 1 else _REVISITS
         for _ in range(passes if len(several) else 0):
-            _revisit_kernel.revisit_steps(
-                problem.structure, problem.rows, problem.scales, state.rng.permutation(several),
-                state.weights, state.dual,
-            )  # fmt: skip
+            order = state.rng.permutation(several)
+            if problem.batch > 1:
+                visits = Visits(order, _NONE, _NONE, state.gaps)
+                _batch_kernel.revisit_batches(problem, visits, state.weights, state.dual)
+            else:
+                _revisit_kernel.revisit_steps(
+                    problem.structure, problem.rows, problem.scales, order, state.weights,
+                    state.dual,
+                )  # fmt: skip
         return state
 
     def _kernel(self, problem):

@@ -137,7 +137,9 @@ class PartitionedAscent(Solver):
         return found + self.solver.missing_in_parts()
 
     def adapted(self, problem):
-        return problem if problem.in_parts else in_parts(problem, int(self.n_partitions))
+        found = problem if problem.in_parts else in_parts(problem, int(self.n_partitions))
+        found.passes_per_round = int(self.local_passes) if found.n_parts > 1 else 0
+        return found
 
     def init(self, problem, start, rng):
         crew, n_parts = problem.crew, problem.n_parts

@@ -67,6 +67,11 @@ def _can_revisit(structure, i):
     return True
 
 
+@implements(generic.prepare_revisit, Arborescence)
+def _prepare_revisit(structure, i, outputs, scratch):
+    """Nothing: products of features are known only where they are needed."""
+
+
 @implements(generic.revisit, Arborescence)
 def _revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     _, _, _, values, work = scratch
