@@ -175,7 +175,8 @@ class Accelerated(Wrapper):
                 cosine = product / np.sqrt(own * ahead)
                 inertia = _adapted_inertia(state, momentum.cosine - cosine)
                 if damping:
-                    damping = _larger_damping(momentum, cosine)
+                    excess = (cosine - momentum.cosine) / (1.0 - momentum.cosine)
+                    damping = _larger_damping(momentum, excess)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
         move_centre(
@@ -265,10 +266,10 @@ def _adapted_inertia(state: AcceleratedState, missing: float) -> float:
     return float(min(max(state.inertia * np.exp(gain * missing), _LEAST * unit), _MOST * unit))
 
 
-def _larger_damping(momentum: Momentum, cosine: float) -> float:
-    """The factor of the momentum where the weights keep their direction."""
-    share = _SLOPE * (cosine - momentum.cosine) / (1.0 - momentum.cosine)
-    return momentum.damping + min(max(share, 0.0), 1.0) * max(momentum.most - momentum.damping, 0.0)
+def _larger_damping(momentum: Momentum, excess: float) -> float:
+    """The factor of the momentum where the cosine is above its target, by a share of its range."""
+    share = min(max(_SLOPE * excess, 0.0), 1.0)
+    return momentum.damping + share * max(momentum.most - momentum.damping, 0.0)
 
 
 def _with_progress(state: AcceleratedState, guess: float) -> AcceleratedState:
