@@ -167,37 +167,44 @@ def test_kill_9_and_resume(folder):
 
 
 @pytest.mark.more
-def test_a_path_of_alphas_goes_on_where_it_was(folder, capsys, monkeypatch):
+def test_a_path_of_alphas_that_was_finished_is_not_computed_again(folder, capsys, monkeypatch):
     words = ["train", "multiclass", "@wine", "--alpha", "cv", "--folds", "2", "--json", "-o"]
     assert main([*words, "whole.mm"]) == 0
     whole = json.loads(capsys.readouterr().out)
     import maxmargin.cli._fit as fit
 
-    calls = []
-
     def write_and_die(path, about, state):
-        calls.append(about["scores"])
         write_checkpoint(path, about, state)
-        if len(about["scores"]) == 9:  # in the second fold
-            raise Killed
+        raise Killed
 
     monkeypatch.setattr(fit, "write_checkpoint", write_and_die)
     monkeypatch.setattr("maxmargin.cli._app._code_of", lambda error: -9)
     assert main([*words, "killed.mm", "--checkpoint-every", "0"]) == -9
     monkeypatch.undo()
     monkeypatch.chdir(folder)
-    fitted = []
-    before = MulticlassClassifier.fit
-    monkeypatch.setattr(
-        MulticlassClassifier, "fit", lambda self, X, y: fitted.append(1) or before(self, X, y)
-    )
+    monkeypatch.setattr("maxmargin.cli._path.path", None)  # cannot be called
     capsys.readouterr()
     assert main([*words, "killed.mm", "--resume"]) == 0
     resumed = json.loads(capsys.readouterr().out)
-    assert len(fitted) == 1 + (14 - 9) + 1  # the heuristic, the rest of the path, the last fit
     assert resumed["alpha_path"] == whole["alpha_path"]
     a, b = maxmargin.load("killed.mm"), maxmargin.load("whole.mm")
-    assert a.coef_.tobytes() == b.coef_.tobytes()
+    assert a.coef_.tobytes() == b.coef_.tobytes() and a.alpha_ == b.alpha_
+
+
+@pytest.mark.parametrize("spelling", ["{0}/d.csv", "./d.csv", "../{1}/d.csv"])
+def test_resume_with_another_spelling_of_the_same_path(folder, capsys, spelling):
+    rows = np.column_stack([WINE, CLASSES])
+    names = ",".join([*(f"x{k}" for k in range(WINE.shape[1])), "y"])
+    np.savetxt("d.csv", rows, delimiter=",", header=names, comments="")
+    options = ["--target", "y", "--tol", "0", "-o"]
+    assert main(["train", "multiclass", "d.csv", *options, "a.mm", "--max-iter", "3"]) == 0
+    again = ["train", "multiclass", spelling.format(folder, folder.name), *options]
+    more = ["--max-iter", "9", "--resume"]
+    assert main([*again, str(folder / "a.mm"), *more]) == 0
+    assert "continuing from" in capsys.readouterr().err
+    assert maxmargin.load("a.mm").n_iter_ == 9
+    np.savetxt("d.csv", rows[1:], delimiter=",", header=names, comments="")  # other data
+    assert main([*again, "a.mm", "--max-iter", "12", "--resume"]) == 2
 
 
 def test_resume_without_a_checkpoint(folder, capsys):

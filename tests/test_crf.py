@@ -248,6 +248,8 @@ def test_sparse_rows_are_dense_rows(iris, solver):
     one, other = crf(solver=solver).fit(X, y), crf(solver=solver).fit(sp.csr_array(X), y)
     np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-9)
     np.testing.assert_allclose(one.intercept_, other.intercept_, atol=1e-9)
+    # The same weights have the same probabilities, up to rounding of scores and exponentials.
+    np.testing.assert_allclose(one.predict_proba(X), one.predict_proba(sp.csr_array(X)), 1e-13)
     # Logarithms of probabilities then differ by at most twice the difference of two scores.
     error = 2e-9 * (1.0 + np.abs(X).sum(axis=1).max())
     np.testing.assert_allclose(one.predict_proba(X), other.predict_proba(sp.csr_array(X)), error)

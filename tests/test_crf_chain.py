@@ -510,14 +510,22 @@ def test_a_refit_continues(solver, tmp_path):
         assert again.n_iter_ <= 5
 
 
-def test_auto_goes_by_the_shape_of_the_data():
+def test_auto_goes_by_shape_strength_and_threads():
     random = np.random.RandomState(0)
     y = [np.array([0, 1, 2]), np.array([2, 1])]
     few = [random.randn(3, 2), random.randn(2, 2)]
     many = [random.randn(3, 50), random.randn(2, 50)]
-    for X, solver in ((few, "lbfgs"), (many, "bcfw")):
-        auto = crf().fit(X, y)
-        assert (flat_weights(auto) == flat_weights(crf(solver=solver).fit(X, y))).all()
+    weak, strong = {"alpha": 1e-4, "tol": 1e-3}, {"alpha": ALPHA}
+    for X, options, solver in (
+        (few, weak, "lbfgs"),
+        (few, strong, "bcfw"),
+        (few, strong | {"n_jobs": 2}, "lbfgs"),
+        (many, weak, "bcfw"),
+        (many, strong, "bcfw"),
+    ):
+        auto = crf(**options).fit(X, y)
+        wanted = crf(solver=solver, **options).fit(X, y)
+        assert (flat_weights(auto) == flat_weights(wanted)).all()
         assert (auto.dual_nbytes_ == 0) == (solver == "lbfgs")
 
 

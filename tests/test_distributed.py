@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 from sklearn.feature_extraction import DictVectorizer, FeatureHasher
 
+import maxmargin
 from maxmargin import (
     MultiLabelClassifier,
     OrdinalClassifier,
@@ -555,3 +556,97 @@ def test_words_in_threads():
     distributed.fit(model, (WORDS, TAGS), engine="threads", n_workers=2)
     assert model.status_ == "converged"
     assert isinstance(model, SequenceLabeler) and model._engine is None
+
+
+def test_columns_of_tables_in_memory_are_found_by_name(client):
+    """The order of the columns of a partition does not change what they mean."""
+    import pandas as pd
+
+    def delayed(*frames):
+        return [dask.delayed(tuple)([f, Y[k::2]]) for k, f in enumerate(frames)]
+
+    table = pd.DataFrame(X, columns=list("abcd"))
+    expected = distributed.fit(flat(), delayed(table[::2], table[1::2]), engine=client)
+    other = delayed(table[::2], table[list("dbca")][1::2])
+    found = distributed.fit(flat(), other, engine=client)
+    assert bits(found) == bits(expected) and found.feature_names_in_.tolist() == list("abcd")
+    assert (
+        distributed.predict(found, other, engine=client).tolist()
+        == distributed.predict(expected, delayed(table[::2], table[1::2]), engine=client).tolist()
+    )
+    for frames, message in (
+        ((table, table.rename(columns={"c": "e"})), "partition 1 has no column 'c', but partition"),
+        ((table, table.assign(e=1.0)), "partition 0 has no column 'e', but partition 1 has one"),
+        ((table, X), "partition 1 has no names of columns, but partition 0 has"),
+        ((table, table.set_axis(list("dcbb"), axis=1)), "no column 'a'"),
+        (
+            (table.set_axis(list("abcc"), axis=1), table.set_axis(list("bacc"), axis=1)),
+            "several columns of partition 1 or 0 are called 'c'",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            distributed.fit(
+                flat(), [dask.delayed(tuple)([frame, Y]) for frame in frames], engine=client
+            )
+
+
+def test_methods_that_a_model_does_not_have():
+    model = flat().fit(X, Y)
+    with pytest.raises(TypeError, match="there is no 'decode' to call on partitions: .*'decode'"):
+        distributed.decode(model, X, engine="threads")
+    with pytest.raises(TypeError, match="'predict_proba' to call on partitions: probabilities"):
+        distributed.predict(model, X, engine="threads", method="predict_proba")
+
+
+def shards_of_colours(folder):
+    """Two tables with a column of categories, each of which lacks one."""
+    tables = [f"x,colour,y\n{rows}" for rows in ("1,red,p\n2,blue,q\n", "1,green,q\n3,red,p\n")]
+    return write_tables(folder, tables)
+
+
+def test_saved_models_read_new_shards_by_the_same_recipe(tmp_path):
+    shards = shards_of_colours(tmp_path)
+    model = distributed.fit(flat(), shards, engine="disk")
+    maxmargin.save(model, tmp_path / "model")
+    loaded = maxmargin.load(tmp_path / "model")
+    new = Shards(tmp_path / "1.csv", "multiclass", target="y")
+    assert loaded.shards_ == model.shards_ and loaded.shards_["number"] == 2
+    assert (
+        distributed.predict(loaded, new, engine="disk").tolist()
+        == distributed.predict(model, new, engine="disk").tolist()
+    )
+    with pytest.raises(ValueError, match=r"trained on 2 shards and read from a file of maxmargin"):
+        distributed.partial_fit(loaded, new)
+    loaded.shards_ = {"number": 2, "recipe": ["form"]}
+    maxmargin.save(loaded, tmp_path / "model")
+    with pytest.raises(maxmargin.ModelFileError, match="expected a recipe with a form"):
+        maxmargin.load(tmp_path / "model")
+
+
+def test_a_plain_fit_forgets_shards(tmp_path):
+    """Shards that are read later are not read by the recipe of an earlier fit."""
+    shards = shards_of_colours(tmp_path)
+    model = distributed.partial_fit(flat(), shards)
+    assert {"shards_", "_known_shards", "_known_parts"} <= set(vars(model))
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((2, 4), np.nan), [0, 1])
+    assert {"shards_", "_known_shards", "_known_parts"} <= set(vars(model))
+    model.fit(X, Y)
+    assert not {"shards_", "_known_shards", "_known_parts"} & set(vars(model))
+    model = distributed.fit(flat(), shards, engine="disk")
+    distributed.fit(model, (X, Y), engine="threads", n_partitions=2)
+    assert not {"shards_", "_known_shards", "_known_parts"} & set(vars(model))
+
+
+@pytest.mark.parametrize("local_passes", [1, 2])
+def test_progress_of_partitions_shows_rounds_workers_and_the_gap(caplog, local_passes):
+    solver = Partitioned("auto", 2, local_passes)
+    model = flat(solver=solver, verbose=1, max_iter=40, tol=1e-3)
+    with caplog.at_level("INFO", "maxmargin"):
+        distributed.fit(model, (X, Y), engine="threads", n_workers=2, n_partitions=2)
+    lines = [r.message for r in caplog.records if "gap" in r.message]
+    most = 40 // local_passes
+    assert lines and all(f"/{most} " in line and " pass " not in line for line in lines)
+    assert lines[0].startswith("MulticlassClassifier (2 partitions, 2 workers): round 0/")
+    last = float(lines[-1].split("round ")[1].split("/")[0])
+    assert last == pytest.approx(model.history_[-1].passes / local_passes, rel=1e-3)

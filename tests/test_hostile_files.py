@@ -396,7 +396,7 @@ def checkpoint_of(make, X, y, path, at=5):
     def write(state):
         left[0] -= 1
         if not left[0]:
-            write_checkpoint(path, {"scores": []}, state)
+            write_checkpoint(path, {"path": []}, state)
             raise Killed
 
     model = make()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment, linprog
 from sklearn.exceptions import ConvergenceWarning
@@ -75,6 +75,9 @@ def test_the_game_agrees_with_its_linear_program(seed, n, scale, ties):
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS, st.integers(2, 7), st.integers(0, 5), st.sampled_from([1e-3, 0.1, 10.0]))
+@example(228, 6, 5, 0.1)  # nearly singular systems: the method stopped at 5e-8
+@example(361, 6, 5, 0.1)
+@example(420, 7, 4, 0.1)  # second-order terms let the gap go up and down between 2e-4 and 6e-4
 def test_with_a_quadratic_term_neither_player_can_do_better(seed, n, columns, size):
     random = np.random.RandomState(seed)
     scores = 0.3 * random.randn(n * n)
@@ -84,11 +87,10 @@ def test_with_a_quadratic_term_neither_player_can_do_better(seed, n, columns, si
     upper, lower, mu, nu, regret = solved(scores, centre, curvature, factor, 1e-10, n)
     moved = mu - centre
     slope = scores - nu / n - curvature * moved - factor @ (factor.T @ moved)
-    # Two of 401 games with n = 6, 5 columns and size 0.1 end with a regret of 2.1e-8, and report
-    # it; a larger limit on steps does not change that. The gain is bounded by what is reported.
+    # The largest of 86400 such games, relative to 1 + size: gain 1.1e-8, regret 1.1e-8.
     gain = best_weight(slope.reshape(n, n)) - slope @ mu
-    assert gain <= max(1e-8 * (1.0 + size), 2.0 * regret)
-    assert -1e-12 <= regret <= 1e-7
+    assert gain <= 2e-8 * (1.0 + size)
+    assert -1e-12 <= regret <= 2e-8
     assert regret == pytest.approx((best_weight(mu.reshape(n, n)) - mu @ nu) / n, abs=1e-12)
     assert lower - 1e-9 <= game_value(scores, n) <= upper + 1e-9
 

@@ -1,13 +1,11 @@
 """Measures of structured predictions: spans, trees, label images, whole outputs."""
 
-import math
-
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score, jaccard_score
 from sklearn.model_selection import cross_val_score
 
-from maxmargin import SequenceLabeler, metrics
+from maxmargin import MulticlassClassifier, SequenceLabeler, metrics
 
 # Labels, then the spans that conlleval's rules find, as start:end:type.
 CONLL = [
@@ -183,4 +181,25 @@ def test_scorers_in_cross_validation():
     scores = cross_val_score(model, X, y, cv=2, scoring=metrics.get_scorer("span_f1"))
     assert np.all(scores == 1.0)
     assert set(metrics.scorer_names()) >= {"span_f1", "uas", "las", "kendall_tau", "mean_iou"}
-    assert not math.isnan(metrics.get_scorer("accuracy")._score_func([0, 1], [0, 1]))
+    scores = cross_val_score(model, X, y, cv=2, scoring=metrics.get_scorer("token_f1_macro"))
+    assert np.all(scores == 1.0)
+
+
+def test_measures_of_one_label_say_what_to_use_for_sequences():
+    X, y = [np.eye(2), np.eye(2)], [["a", "b"], ["a", "b"]]
+    scorer = metrics.get_scorer("f1_macro")
+    with pytest.raises(ValueError, match="scoring='f1_macro' of scikit-learn .* token_f1_macro"):
+        scorer(SequenceLabeler(alpha=0.01).fit(X, y), X, y)
+    model = MulticlassClassifier(alpha=0.01).fit(np.eye(2), [0, 1])
+    assert scorer(model, np.eye(2), [0, 1]) == 1.0
+    weighted = metrics.get_scorer("accuracy")(model, np.eye(2), [0, 0], sample_weight=[3, 1])
+    assert weighted == 0.75
+
+
+def test_token_f1_is_that_of_all_positions():
+    true, found = [["a", "b"], [], ["c", "a"]], [["a", "a"], [], ["b", "a"]]
+    for average in ("macro", "micro", "weighted"):
+        wanted = f1_score(list("abca"), list("aaba"), average=average, zero_division=0.0)
+        assert metrics.token_f1_score(true, found, average=average) == wanted
+    with pytest.raises(ValueError, match="y_true has no labels"):
+        metrics.token_f1_score([[]], [[]])

@@ -180,6 +180,34 @@ def test_a_fit_that_is_far_from_its_optimum_goes_on():
     assert np.nanmax(few.n_iter) <= 20 and np.nanmax(few.relative_gaps) > 0.5
 
 
+def test_a_fit_that_is_far_goes_on_only_while_it_leads():
+    """With scores that fall, the weak strength gets its passes doubled once."""
+
+    def worse_when_weaker(model, X, y):
+        return model.alpha_
+
+    model = MulticlassClassifier(random_state=0)
+    found = path(model, X, Y, grid=[10.0, 1e-5], cv=3, patience=2, scoring=worse_when_weaker)
+    n_iter, gaps = found.n_iter[-1], found.relative_gaps[-1]
+    assert np.nanmax(n_iter) <= 20 and np.nanmax(gaps) > 0.5
+    led = path(model, X, Y, grid=[10.0, 1e-5], cv=3, patience=2, scoring=lambda m, X, y: -m.alpha_)
+    assert np.nanmax(led.n_iter) > 20
+
+
+def test_an_interrupt_ends_the_path(monkeypatch):
+    class Interrupted(MulticlassClassifier):
+        def _fit_again(self, strength):
+            return False
+
+        def fit(self, X, y):
+            super().fit(X, y)
+            self.status_ = "interrupted"
+            return self
+
+    with pytest.raises(KeyboardInterrupt):
+        path(Interrupted(random_state=0), X, Y, grid=3, cv=2)
+
+
 def test_a_strength_that_is_better_on_few_folds_is_not_chosen():
     scores = np.array([[0.5, 0.5, 0.6], [0.9, 0.8, np.nan], [0.6, 0.4, 0.65]])
     found = Path([3.0, 2.0, 1.0], np.array([3.0, 2.0, 1.0]), scores, *[np.ones((3, 3))] * 3, [],

@@ -247,6 +247,18 @@ def test_inertia_and_mixtures_are_those_of_any_problem(name):
     assert problem.signature() is None
 
 
+def test_output_spaces_of_other_shapes_have_other_hashes():
+    # The masks of two labels, and those of one label with a table of 40 positions: equal bytes.
+    problem = sequences()
+    found = set()
+    for n, allowed in ((2, (0, 2)), (1, (40, 1))):
+        masks = {"transition_mask": np.zeros((n, n)), "allowed": np.zeros(allowed, bool)}
+        ends = {"first_mask": np.zeros(n), "last_mask": np.zeros(n)}
+        problem.structure = problem.structure._replace(n_labels=n, **masks, **ends)
+        found.add(problem.signature())
+    assert len(found) == 2
+
+
 def test_subsets_that_cannot_be_are_refused():
     problem = rows()
     problem.sample_weight[1] = 0.0

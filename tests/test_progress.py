@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from maxmargin import _compiling, _progress
-from maxmargin._progress import ProgressReporter
+from maxmargin._progress import ProgressReporter, messages_every
 
 pty = pytest.importorskip("pty", reason="needs a Unix terminal")
 termios = pytest.importorskip("termios", reason="needs a Unix terminal")
@@ -91,6 +91,22 @@ def test_silent(verbose, terminal, caplog):
         progress.update(check(1))
     assert screen.read() == ""
     assert caplog.records == []
+
+
+def test_messages_come_now_and_then(caplog, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("maxmargin._progress.time.perf_counter", lambda: clock[0])
+    with caplog.at_level(logging.INFO), messages_every(10.0):
+        with ProgressReporter(1, 100, "fit") as progress:
+            for second in range(1, 26):
+                clock[0] = float(second)
+                progress.update(check(second))
+                progress.pulse(0.5, second)
+    said = [record.getMessage() for record in caplog.records]
+    assert [text.split("  ")[0] for text in said] == ["fit: pass 10/100", "fit: pass 20/100"]
+    with caplog.at_level(logging.INFO), ProgressReporter(1, 100, "fit") as progress:
+        progress.update(check(26))
+    assert len(caplog.records) == 3
 
 
 def test_bar_is_one_line_rewritten_and_closed(terminal):

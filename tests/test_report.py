@@ -187,6 +187,17 @@ def test_half_of_the_examples_are_wrong_ones():
 # --- pages ----------------------------------------------------------------------------------
 
 
+def test_types_of_spans_and_malformed_labels():
+    X = [["in", "New", "York", "ran"], ["Ann", "ran"], ["ran", "in", "Oslo"]] * 4
+    y = [["O", "B-LOC", "I-LOC", "O"], ["B-PER", "O"], ["O", "O", "I-LOC"]] * 4  # the last is B-LOC
+    X = [[{"word": word} for word in words] for words in X]
+    report = Report("Names")
+    report.add(SequenceLabeler(random_state=0).fit(X, y), X_train=X, y_train=y)
+    text = check_page(report.html()).text
+    assert "Types of spans" in text and "PER" in text
+    assert "malformed in IOB2: 4 labels of the data" in text
+
+
 def test_page_of_two_models(iris, flat, chain, words):
     X, y = iris
     report = Report("Flowers & words", introduction="Both.")

@@ -1,5 +1,5 @@
-"""Passes over remembered label sequences: a dual that rises, weights that follow, and an end where
-no remembered sequence is better than another that has mass."""
+"""Passes over remembered outputs: a dual that rises, weights that follow, and an end where no
+remembered output is better than another that has mass."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 
-from maxmargin import SequenceLabeler
+from maxmargin import SequenceLabeler, TreeParser
 from maxmargin.solvers import frank_wolfe
 from maxmargin.solvers._revisit_kernel import revisit_steps
+from maxmargin.structures.arborescence import arc_scores
 from steppers import pairwise
 from test_problems import packed
 
@@ -79,3 +80,58 @@ def test_a_fit_with_revisits_has_the_same_optimum_in_fewer_passes(monkeypatch):
     assert one.status_ == other.status_ == "converged"
     assert other.dual_ <= one.primal_ and one.dual_ <= other.primal_
     assert other.n_iter_ < one.n_iter_
+
+
+def sentences():
+    """Words with tags, and trees that these do not explain."""
+    random = np.random.RandomState(1)
+    words = [
+        [(f"w{random.randint(6)}", "NV"[random.randint(2)]) for _ in range(m)] for m in LENGTHS
+    ]
+    heads = [[0, *(random.randint(1, d + 1) for d in range(1, m))] for m in LENGTHS]
+    return words, heads
+
+
+def sparse_arcs():
+    random = np.random.RandomState(2)
+    _, heads = sentences()
+    tables = [sparse.random((m + 1) * m, 9, 0.4, "csr", random_state=random) for m in LENGTHS]
+    return tables, heads
+
+
+@pytest.mark.parametrize("data", [sentences, sparse_arcs])
+def test_mass_moves_until_no_remembered_tree_is_better(data):
+    X, y = data()
+    problem = packed(TreeParser(alpha=0.3, hash_bits=10), X, y)
+    structure = problem.structure
+    stepper = pairwise(problem, rng=np.random.RandomState(0))
+    for _ in range(6):
+        stepper.advance(1.0, len(X))
+    state = stepper.state
+    several = np.flatnonzero(state.dual.count > 1)
+    assert len(several) >= 4
+    weights, before = state.weights, -np.inf
+    for _ in range(3000):
+        dual = problem.concave(state.dual) - problem.penalty(weights)
+        assert dual >= before - 1e-12
+        before = dual
+        revisit_steps(structure, problem.rows, problem.scales, several, weights, state.dual)
+    np.testing.assert_allclose(weights, problem.weights_of(state.dual), atol=1e-9)
+    arcs = np.empty(structure.parts_indptr[-1])
+    arc_scores(structure, problem.rows, weights, 0, len(X), arcs)
+    for i in several:
+        trees, shares = outputs_of(state.dual, structure, i)
+        m, costs = len(y[i]), structure.costs[structure.indptr[i] : structure.indptr[i + 1]]
+        table = arcs[structure.parts_indptr[i] : structure.parts_indptr[i + 1]].reshape(m, m + 1)
+        scores = [table[range(m), tree].sum() + costs @ (tree != y[i]) for tree in trees]
+        assert shares.sum() == pytest.approx(1.0) and (shares > 0.0).all()
+        assert max(scores) - min(scores) < 1e-6
+
+
+def test_trees_of_words_are_revisited_by_default():
+    X, y = sentences()
+    model = TreeParser(alpha=0.3, hash_bits=10, tol=0.05, max_iter=5000, random_state=0)
+    default, other = clone(model).fit(X, y), clone(model).set_params(solver="bcfw").fit(X, y)
+    assert default.status_ == other.status_ == "converged"
+    assert other.dual_ <= default.primal_ and default.dual_ <= other.primal_
+    assert default.n_iter_ < other.n_iter_

@@ -49,6 +49,11 @@ def max_plus(old, matrix, new):
 
 
 @numba.njit
+def best_step(old, matrix, row, arrive, leave):
+    vector.best_step(old, matrix, row, arrive, leave)
+
+
+@numba.njit
 def mask_above(row, offset, bound):
     return vector.mask_above(row, offset, bound)
 
@@ -173,15 +178,24 @@ def test_dot(random, length):
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("n_rows", [1, 2, 7])
-def test_max_plus(random, n_rows, length):
+def test_max_plus_and_the_step_of_a_best_path(random, n_rows, length):
     old, matrix = random.randn(n_rows), random.randn(n_rows, length)
     matrix[random.random_sample(matrix.shape) < 0.3] = -np.inf
     matrix[:, random.randint(length)] = -np.inf  # a label that nothing may precede
     old[random.randint(n_rows)] = -np.inf
     new, around = framed(random.randn(length))
     max_plus(old, matrix, new)
-    np.testing.assert_array_equal(new, (old[:, None] + matrix).max(axis=0))
+    wanted = (old[:, None] + matrix).max(axis=0)
+    np.testing.assert_array_equal(new, wanted)
     assert_frame_untouched(around, length)
+    row = random.randn(length)
+    arrive, around = framed(random.randn(length))
+    leave, around_sum = framed(random.randn(length))
+    best_step(old, matrix, row, arrive, leave)
+    np.testing.assert_array_equal(arrive, wanted)
+    np.testing.assert_array_equal(leave, row + wanted)
+    assert_frame_untouched(around, length)
+    assert_frame_untouched(around_sum, length)
 
 
 def test_max_plus_takes_the_largest_wherever_it_stands():
@@ -224,6 +238,8 @@ def test_rows_that_are_not_contiguous_doubles_are_refused():
         refused(copy, row, wrong)
         refused(dot, row, wrong)
         refused(max_plus, wrong, np.ones((8, 8)), row)
+        refused(best_step, row, np.ones((8, 8)), wrong, row, row)
+        refused(best_step, row, np.ones((8, 8)), row, row, wrong)
         refused(mask_above, wrong, 0, 0.0)
 
 

@@ -95,6 +95,7 @@ def _certificate(model: Any) -> Schema:
         "start_objectives_": Optional(real("starts")),
         "unproven_completions_": Optional(integer(0)),
         "bounds_": Optional(_bounds),
+        "shards_": Optional(_shards),
         **_HISTORY,
     }
 
@@ -105,6 +106,16 @@ def _bounds(value: Any, sizes: Sizes) -> None:
     for name, item in value.items():
         text(name, sizes)
         number()(item, sizes)
+
+
+def _shards(value: Any, sizes: Sizes) -> None:
+    """The number of shards of a fit, and the recipe by which they were read."""
+    if type(value) is not dict or set(value) != {"number", "recipe"}:
+        raise ValueError(f"expected a number and a recipe, received {short(value)}")
+    integer(1)(value["number"], sizes)
+    recipe = value["recipe"]
+    if type(recipe) is not dict or not all(map(is_text, recipe)) or "form" not in recipe:
+        raise ValueError(f"expected a recipe with a form, received {short(recipe)}")
 
 
 def _features(at_least: int = 0) -> Schema:

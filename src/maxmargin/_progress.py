@@ -8,16 +8,31 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _LOGGER = logging.getLogger("maxmargin")
 _SECONDS_BETWEEN_DRAWINGS = 0.1
+# Seconds between two messages of a fit; 0: every check is a message.
+_between_messages = 0.0
 # A file that is read within this time needs no bar.
 _SECONDS_BEFORE_READING_IS_SHOWN = 0.5
 _SHORTEST_BAR, _LONGEST_BAR = 4, 30
 # Seconds that the first fit of an estimator compiles, where they were measured: see
 # docs/results/benchmarks.md.
 _FIRST_FIT_SECONDS = {"SequenceLabeler": 8, "MulticlassClassifier": 4, "GraphLabeler": 29}
+
+
+@contextmanager
+def messages_every(seconds: float) -> Iterator[None]:
+    """Without a terminal, fits log a message after this time instead of one per check."""
+    global _between_messages
+    before, _between_messages = _between_messages, seconds
+    try:
+        yield
+    finally:
+        _between_messages = before
 
 
 class _Reporter:
@@ -83,19 +98,25 @@ class ProgressReporter(_Reporter):
     """Report the checks of a solver that stops after ``max_iter`` passes or at a relative gap.
 
     ``name`` is what is being fitted, ``tol`` the relative gap; nothing is reported if ``verbose``
-    is 0 or less. The bar shows the passes of all that are allowed, or how far the logarithm of the
-    gap has come towards that of the tolerance, whichever is more, and is full when the fit ends.
-    Compilation is announced once, also to the logger of a silent fit.
+    is 0 or less. ``per_round`` is the number of passes in a round of partitions, which are then
+    counted instead of passes; 0 if there are no partitions. The bar shows the passes of all that
+    are allowed, or how far the logarithm of the gap has come towards that of the tolerance,
+    whichever is more, and is full when the fit ends. Compilation is announced once, also to the
+    logger of a silent fit.
     """
 
-    def __init__(self, verbose: int, max_iter: int, name: str, tol: float = 0.0) -> None:
+    def __init__(
+        self, verbose: int, max_iter: int, name: str, tol: float = 0.0, per_round: int = 0
+    ) -> None:
         super().__init__(verbose, name)
         self._max_iter, self._tol = max_iter, tol
+        self._unit, self._per_unit = ("round", per_round) if per_round else ("pass", 1)
         self._first_gap: float | None = None
         self._closed = 0.0  # share of the way from the first gap to the tolerance
         self._check: Any = None
         self._check_time = -float("inf")
         self._announced = False
+        self._between_messages, self._logged = _between_messages, time.perf_counter()
 
     def __enter__(self) -> Any:
         from ._compiling import WATCH  # imports numba
@@ -127,13 +148,16 @@ class ProgressReporter(_Reporter):
 
     def update(self, check: Any) -> None:
         """Report a check of the solver; its values that are None are left out."""
-        if self.mode == "log":
-            passed = f"pass {check.passes:.4g}/{self._max_iter:g}"
-            self._log([passed, *_figures(check, check.seconds)])
+        self._check, self._check_time = check, time.perf_counter()
+        if self.mode == "log" and not self._between_messages:
+            done = f"{check.passes / self._per_unit:.4g}"
+            self._log([self._counted(done), *_figures(check, check.seconds)])
         elif self.mode == "bar":
-            self._check, self._check_time = check, time.perf_counter()
             self._closed = max(self._closed, self._share_closed(check))
             self._draw(check.passes)
+
+    def _counted(self, done: str) -> str:
+        return f"{self._unit} {done}/{math.ceil(self._max_iter / self._per_unit):g}"
 
     def _share_closed(self, check: Any) -> float:
         """How far the logarithm of the relative gap has come towards that of the tolerance."""
@@ -149,20 +173,30 @@ class ProgressReporter(_Reporter):
         return max(0.0, math.log(self._first_gap / gap) / math.log(self._first_gap / self._tol))
 
     def pulse(self, fraction_of_pass: float, passes: float) -> None:
-        """Move the bar between two checks, some way beyond the number of complete passes.
+        """Move the bar between two checks, some way beyond the number of complete passes; or log a
+        message, where they come now and then.
 
         Cheap enough to be called often.
         """
         if self._is_due():
             self._draw(passes + fraction_of_pass)
+        elif self.mode == "log" and self._between_messages:
+            now = time.perf_counter()
+            if now - self._logged >= self._between_messages:
+                self._logged = now
+                self._log(self._parts(passes))
 
-    def _draw(self, position: float) -> None:
-        parts = [f"pass {int(position)}/{self._max_iter:g}"]
+    def _parts(self, position: float) -> list[str]:
+        """The pass or round, the figures of the last check, and the time."""
+        parts = [self._counted(str(int(position / self._per_unit)))]
         if self._check is not None:
             seconds = self._check.seconds + time.perf_counter() - self._check_time
             parts += _figures(self._check, seconds)
+        return parts
+
+    def _draw(self, position: float) -> None:
         passed = position / self._max_iter if self._max_iter > 0 else 1.0
-        self._show(max(passed, self._closed), parts)
+        self._show(max(passed, self._closed), self._parts(position))
 
 
 class EpochReporter(_Reporter):

@@ -21,8 +21,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _check_method_params, _num_samples
 
+from ._progress import WorkReporter
 from ._validation import check_integer, is_integer
 from .estimators._base import Limits
+from .solvers.result import INTERRUPTED
 from .strengths import strengths_of
 
 __all__ = ["Path", "path"]
@@ -33,8 +35,8 @@ _NOTICEABLE = 0.25
 # into strengths that are too weak. A limit of 4 changed what was chosen for noisy labels, for the
 # worse.
 _MOST_PASSES = 10
-# A fit with a larger relative gap at its last pass says nothing about its strength: the passes are
-# doubled, up to this number.
+# A fit with a larger relative gap at its last pass says little about its strength: the passes are
+# doubled once, and up to this number while its score is the best one of its fold.
 _FAR = 0.5
 _LONGEST = 80
 # Passes before the first check of a fit, at least.
@@ -149,17 +151,23 @@ class _Fold:
         dual, self._n_iter = self._best_dual
         self._model._dual = copy.deepcopy(dual)
 
-    def fit(self, strength: Any) -> _Fit:
-        """Fit from the last dual solution, with data that the first fit has packed."""
+    def fit(self, strength: Any, best: float = -math.inf) -> _Fit:
+        """Fit from the last dual solution, with data that the first fit has packed.
+
+        ``best`` is the score of the best strength so far: a fit that is far from its optimum takes
+        twice the passes, and goes on while its score, before or after the last passes, is above.
+        """
         model, began = self._model, time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # certificates and rare labels are in the results
             n_iter, gap = self._climb(strength)
-            while model._limits is not None and gap > _FAR and n_iter < self._longest:
+            score, leads = float(self._score(model, *self._test)), True
+            while model._limits and gap > _FAR and n_iter < self._longest and leads:
                 model._limits = Limits(n_iter, float(n_iter))
                 more, gap = self._climb(strength)
                 n_iter += max(more, 1)
-            score = float(self._score(model, *self._test))
+                before, score = score, float(self._score(model, *self._test))
+                leads = max(before, score) > best
         self._n_iter = n_iter
         return _Fit(model.alpha_, score, gap, n_iter, time.perf_counter() - began)
 
@@ -168,6 +176,8 @@ class _Fold:
         model = self._model
         if not model._fit_again(strength):
             model.set_params(alpha=strength).fit(*self._train, **self._params)
+        if model.status_ == INTERRUPTED:  # otherwise the next fit would begin
+            raise KeyboardInterrupt
         return model.n_iter_, model.gap_ / abs(model.primal_) if model.primal_ else 0.0
 
 
@@ -202,8 +212,9 @@ def path(
         folds, at least two, are computed first; if it is worse than the best one so far on all of
         these, and by more than a standard error of the differences on average, the other folds are
         left out. Fits of margins end after ten passes, and their gaps say how far they are; where
-        the relative gap is above one half, they go on for up to 80. By default all strengths are
-        computed with all folds, each to ``tol``.
+        the relative gap is above one half, they go on for ten more, and for up to 80 while the
+        score of the fold is the best one so far. By default all strengths are computed with all
+        folds, each to ``tol``.
     n_jobs : int, optional
         Number of threads; folds run in parallel. The result does not depend on it.
     **fit_params
@@ -232,31 +243,45 @@ def path(
     score = _own_score if scoring is None else get_scorer(scoring)
     splits = _splits(cv, X, y, own.get("random_state"))
     folds = [_Fold(clone(model), X, y, split, fit_params, score) for split in splits]
-    walk = _Walk(strengths, folds, Parallel(n_jobs=n_jobs, prefer="threads"))
-    if patience is None:
-        for index in range(len(strengths)):
-            walk.compute(index)
-    else:
-        walk.search(patience)
+    name = f"{type(model).__name__}, path of alphas"
+    with WorkReporter(int(own.get("verbose", 0)), name, len(strengths)) as progress:
+        run = Parallel(n_jobs=n_jobs, prefer="threads")
+        walk = _Walk(strengths, folds, run, progress)
+        if patience is None:
+            for index in range(len(strengths)):
+                walk.compute(index)
+                walk.report(index)
+        else:
+            walk.search(patience)
     return walk.result()
 
 
 class _Walk:
     """The points of a path that are computed, one strength at a time."""
 
-    def __init__(self, strengths: list, folds: list[_Fold], run: Parallel):
+    def __init__(self, strengths: list, folds: list[_Fold], run: Parallel, progress: WorkReporter):
+        self._progress = progress
         self._strengths = strengths
         self._folds = folds
         self._run = run
         self._fits: dict[int, list[_Fit]] = {}  # of the first folds
         self._scores: dict[int, np.ndarray] = {}
 
-    def compute(self, index: int, until: int | None = None) -> None:
-        """Fit the folds that are missing at a strength, from their last dual solutions."""
+    def compute(self, index: int, until: int | None = None, best: Any = None) -> None:
+        """Fit the folds that are missing at a strength, from their last dual solutions; ``best``
+        are the scores of the best strength so far."""
         strength, known = self._strengths[index], self._fits.setdefault(index, [])
-        missing = self._folds[len(known) : until]
-        known += self._run(delayed(fold.fit)(strength) for fold in missing)
+        best = [-math.inf] * len(self._folds) if best is None else best
+        missing = list(zip(self._folds, best, strict=True))[len(known) : until]
+        known += self._run(delayed(fold.fit)(strength, score) for fold, score in missing)
         self._scores[index] = np.array([fit.score for fit in known])
+
+    def report(self, index: int) -> None:
+        """Show a strength that is computed."""
+        fits = self._fits[index]
+        score = np.mean([fit.score for fit in fits])
+        self._progress.done(f"alpha {fits[0].alpha:.3g}: score {score:.4g} ({len(fits)} folds)")
+        self._progress.tick()
 
     def search(self, patience: int) -> None:
         """Compute points that are far apart, then those around the best one."""
@@ -269,6 +294,7 @@ class _Walk:
             for fold in self._folds:
                 fold.limit_passes(near=False)
             self._race(index)
+            self.report(index)
             if progress.is_over(self._scores[index]):
                 break
         while stride > 1 and not self._is_flat(stride):
@@ -279,6 +305,7 @@ class _Walk:
                         fold.restore_dual()
                         fold.limit_passes(near=True)
                     self._race(index)
+                    self.report(index)
 
     def _around(self, centre: int, stride: int) -> list[int]:
         """Neighbours of a point; at last only the one on the side where scores are higher."""
@@ -296,13 +323,13 @@ class _Walk:
         else:
             best = self._scores[self._best()]
             few = max(2, math.ceil(len(self._folds) / 2))
-            self.compute(index, few)
+            self.compute(index, few, best)
             lost = best[:few] - self._scores[index]
             if lost.min() > 0.0 and lost.mean() > _standard_error(lost, 1):
                 supposed = best[few:] - lost.mean()
                 self._scores[index] = np.concatenate([self._scores[index], supposed])
                 return
-            self.compute(index)
+            self.compute(index, best=best)
         if self._best() == index:
             for fold in self._folds:
                 fold.keep_dual()

@@ -34,8 +34,11 @@ _MOST_STEPS = 60
 TO_BOUNDARY = 0.995
 # Steps shorter than this, and those that do not shrink a gap below this, are rounding errors.
 SHORTEST = 1e-6
-# A pivot smaller than this share of its value before elimination counts as zero; its replacement.
-_LOST = 1e-13
+# A pivot smaller than this share of its value before elimination counts as zero, and is replaced.
+# Where the step is then useless, it is computed again, without second-order terms and with the next
+# share; from the attempt _DURING on, a share of the largest value during elimination.
+_LOST = (1e-13, 1e-13, 1e-15, 1e-15, 1e-17, 1e-19)
+_DURING = 3
 _STAY = 1e100
 NEAR_END = 1e-9
 # Error of a sum of marginals that is repaired without a noticeable change.
@@ -203,19 +206,19 @@ def _assemble(factor, at, curvature, newton):
 
 
 @leaf
-def _factorize(system, before):
+def _factorize(system, attempt, largest):
     """Eliminate in place, above the diagonal: row k keeps pivot and multipliers times the pivot.
 
     Near the end rows and columns form groups that are nearly independent. The effect of a shift of
     the potentials of a group is then below rounding: its pivot counts as zero, and the unknown is
-    not changed. ``before`` is scratch for the diagonal.
+    not changed. ``largest`` is scratch for the diagonal.
     """
     size = system.shape[0]
     for k in range(size):
-        before[k] = system[k, k]
+        largest[k] = abs(system[k, k])
     for k in range(size):
         row = system[k]
-        if not row[k] / before[k] > _LOST:
+        if not abs(row[k]) > _LOST[attempt] * largest[k]:
             row[k] = _STAY
             row[k + 1 :] = 0.0
             continue
@@ -223,15 +226,17 @@ def _factorize(system, before):
         for i in range(k + 1, size):
             if row[i] != 0.0:
                 add_scaled(system[i, i:], row[i:], -row[i] * inverse)
+                if attempt >= _DURING:
+                    largest[i] = max(largest[i], abs(system[i, i]))
 
 
 @leaf
-def factorize_newton(factor, at, curvature, newton):
+def factorize_newton(factor, at, curvature, newton, attempt):
     """Prepare Newton steps at a point."""
     for k in range(at.mu.shape[0]):
         newton.stiffness[k] = curvature + at.low[k] / at.mu[k] + at.high[k] / at.slack[k]
     _assemble(factor, at, curvature, newton)
-    _factorize(newton.system, newton.right)
+    _factorize(newton.system, attempt, newton.right)
 
 
 @leaf
@@ -463,23 +468,27 @@ def birkhoff_game(scores, centre, curvature, factor, accuracy, n, work, mu, nu):
     _gradient(scores, centre, curvature, factor, at.mu, newton.moved, gradient)
     open_point(at, gradient, rest)
     gap = products_after(at, at, 0.0)
+    attempt = 0
     for _ in range(_MOST_STEPS):
-        if not gap > accuracy:
+        if not gap > accuracy or attempt == len(_LOST):
             break
-        factorize_newton(factor, at, curvature, newton)
+        factorize_newton(factor, at, curvature, newton, attempt)
         copy(newton.pull, gradient)
         newton_direction(factor, at, newton, 0.0, False, answer, move)
         after = products_after(at, move, longest_step(at, move))
         goal = centring(after / gap) * gap / (2.0 * size)
         copy(newton.pull, gradient)
-        newton_direction(factor, at, newton, goal, True, answer, move)
+        newton_direction(factor, at, newton, goal, attempt == 0, answer, move)
         length = min(1.0, TO_BOUNDARY * longest_step(at, move))
         after = products_after(at, move, length)
-        is_small = gap < NEAR_END  # earlier, a quadratic term may increase the gap
-        if not length >= SHORTEST or (is_small and not after < gap):
-            break
-        if sums_after(at, move, length) > max(gap, _ROUGH):  # the system was nearly singular
-            break
+        # A quadratic term may increase the gap, but not near the end.
+        may_grow = attempt == len(_LOST) - 1 and gap >= NEAR_END
+        attempt += 1
+        if not length >= SHORTEST or not (after < gap or may_grow):
+            continue
+        if sums_after(at, move, length) > max(0.1 * gap, _ROUGH):  # nearly singular
+            continue
+        attempt = 0
         advance_point(at, move, length)
         gap = after
         _gradient(scores, centre, curvature, factor, at.mu, newton.moved, gradient)

@@ -185,6 +185,11 @@ def add_gram(structure, rows, i, direction, scale, scores):
     the weights move along its own direction. Returns False where this is expensive."""
 
 
+def prepare_revisit(structure, i, outputs, scratch):
+    """What :func:`revisit` needs of stored outputs of example i beside the weights: written to the
+    scratch. For structures with the trait ``revisits``."""
+
+
 def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     """Move mass between the stored outputs of example i, one per row, from worse ones to better
     ones; updates ``shares`` and the weights. For structures with the trait ``revisits``."""

@@ -306,43 +306,79 @@ def multiply_rows(typingctx, left, right, factor, out):
     return types.float64(left, right, types.float64, out), codegen
 
 
+def _max_plus(context, builder, signature, args, write) -> None:
+    """Emit ``write(place, max_j (old[j] + matrix[j]), width)`` for the chunks of a row."""
+    before = _array(context, builder, signature, args, 0)
+    table = _array(context, builder, signature, args, 1)
+    n_rows = _length(builder, before)
+    n_columns = _length(builder, _array(context, builder, signature, args, 2))
+    one = ir.Constant(n_rows.type, 1)
+
+    def emit(places, width):
+        def candidates(j):
+            here = _splat(builder, builder.load(builder.gep(before.data, [j])), width)
+            start = builder.mul(j, n_columns)
+            for place in places:
+                row = _load(builder, table.data, builder.add(start, place), width)
+                yield builder.fadd(row, here, flags=("nsz",))
+
+        best = [cgutils.alloca_once(builder, _vector_type(width)) for _ in places]
+        for partial, value in zip(best, candidates(_number(0, n_rows)), strict=True):
+            builder.store(value, partial)
+        with cgutils.for_range_slice(builder, one, n_rows, one, n_rows.type) as (j, _):
+            for partial, value in zip(best, candidates(j), strict=True):
+                known = builder.load(partial)
+                larger = builder.fcmp_ordered(">", value, known)
+                builder.store(builder.select(larger, value, known), partial)
+        for place, partial in zip(places, best, strict=True):
+            write(place, builder.load(partial), width)
+
+    _for_groups(builder, n_columns, emit)
+
+
 @intrinsic
 def max_plus(typingctx, old, matrix, new):
-    """``new[k] = max_j (old[j] + matrix[j, k])``, the step of a best path."""
+    """``new[k] = max_j (old[j] + matrix[j, k])``."""
     if not _row_types_fit(old, new) or not _row_types_fit(matrix, ndim=2):
         return None
 
     def codegen(context, builder, signature, args):
-        before = _array(context, builder, signature, args, 0)
-        table = _array(context, builder, signature, args, 1)
         after = _array(context, builder, signature, args, 2)
-        n_rows = _length(builder, before)
-        n_columns = _length(builder, after)
-        one = ir.Constant(n_rows.type, 1)
 
-        def emit(places, width):
-            def candidates(j):
-                here = _splat(builder, builder.load(builder.gep(before.data, [j])), width)
-                start = builder.mul(j, n_columns)
-                for place in places:
-                    row = _load(builder, table.data, builder.add(start, place), width)
-                    yield builder.fadd(row, here, flags=("nsz",))
+        def write(place, chunk, width):
+            _store(builder, chunk, after.data, place, width)
 
-            best = [cgutils.alloca_once(builder, _vector_type(width)) for _ in places]
-            for partial, value in zip(best, candidates(_number(0, n_rows)), strict=True):
-                builder.store(value, partial)
-            with cgutils.for_range_slice(builder, one, n_rows, one, n_rows.type) as (j, _):
-                for partial, value in zip(best, candidates(j), strict=True):
-                    known = builder.load(partial)
-                    larger = builder.fcmp_ordered(">", value, known)
-                    builder.store(builder.select(larger, value, known), partial)
-            for place, partial in zip(places, best, strict=True):
-                _store(builder, builder.load(partial), after.data, place, width)
-
-        _for_groups(builder, n_columns, emit)
+        _max_plus(context, builder, signature, args, write)
         return context.get_dummy_value()
 
     return types.none(old, matrix, new), codegen
+
+
+@intrinsic
+def best_step(typingctx, old, matrix, row, arrive, leave):
+    """``arrive[k] = max_j (old[j] + matrix[j, k])`` and ``leave = row + arrive``.
+
+    The step of a best path. Nothing that was written is read: a chunk that overlaps two stores
+    would have to wait until both are in memory.
+    """
+    rows = (old, row, arrive, leave)
+    if not _row_types_fit(*rows) or not _row_types_fit(matrix, ndim=2):
+        return None
+
+    def codegen(context, builder, signature, args):
+        score, maximum, total = (
+            _array(context, builder, signature, args, position) for position in (2, 3, 4)
+        )
+
+        def write(place, chunk, width):
+            here = _load(builder, score.data, place, width)
+            _store(builder, chunk, maximum.data, place, width)
+            _store(builder, builder.fadd(here, chunk, flags=("nsz",)), total.data, place, width)
+
+        _max_plus(context, builder, signature, args, write)
+        return context.get_dummy_value()
+
+    return types.none(old, matrix, row, arrive, leave), codegen
 
 
 @intrinsic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .jit import leaf
-from .vector import add_scaled, copy, max_plus
+from .vector import best_step, copy
 
 
 @leaf
@@ -18,9 +18,7 @@ def viterbi(unary, transitions, arrive, leave, labels):
     length, n_labels = unary.shape
     copy(leave[0], unary[0])
     for t in range(1, length):
-        max_plus(leave[t - 1], transitions, arrive[t])
-        copy(leave[t], unary[t])
-        add_scaled(leave[t], arrive[t], 1.0)
+        best_step(leave[t - 1], transitions, unary[t], arrive[t], leave[t])
     last = 0
     for k in range(1, n_labels):
         if leave[length - 1, k] > leave[length - 1, last]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +20,8 @@ N_PARTITIONS = 4
 
 
 class Fits:
-    """A series of fits with one checkpoint file, written every few seconds; None keeps none.
+    """A path of alphas and a fit with one checkpoint file, written every few seconds; None keeps
+    none.
 
     ``make`` returns a new estimator with the parameters of the command; ``fingerprint`` is that of
     the data and of all parameters that change the result.
@@ -32,11 +34,10 @@ class Fits:
         self.new_model = make
         self._scoring, self._quiet = scoring, quiet
         self._recorder: Recorder | None = None
-        self.interrupted = False
         self.engine: Any = None  # where partitions work, if there are any
         self.n_partitions = N_PARTITIONS
         self._path, self._every, self._fingerprint = path, every, fingerprint
-        self._scores: list[float] = []
+        self.path: list[list[float]] = []  # of alphas, when it is finished
         self._start: FitState | None = None
         self._warned = False
         if resume and path is not None and os.path.exists(path):
@@ -44,32 +45,21 @@ class Fits:
 
     def _read(self, path: str) -> None:
         found, self._start = read_checkpoint(path)
-        scores = found.get("scores")
-        if type(scores) is not list or not all(type(score) is float for score in scores):
+        points = found.get("path")
+        if type(points) is not list or not all(map(_is_point, points)):
             raise ModelFileError(
-                f"cannot continue from {path}: scores must be a list of numbers; remove it and "
-                "start anew"
+                f"cannot continue from {path}: its path of alphas must be a list of four numbers "
+                "each; remove it and start anew"
             )
         if found.get("fingerprint") != self._fingerprint:
             raise ValueError(
                 f"{path} belongs to other data or other options; repeat the command as it was, or "
                 "start anew with --force"
             )
-        self._scores = scores
+        self.path = points
         if self._start is not None:
-            note(
-                f"continuing from {path}: {len(self._scores)} fits done, "
-                f"{self._start.seconds:.0f} s into the next",
-                self._quiet,
-            )
-
-    def known_score(self, number: int) -> float | None:
-        """The score of a fit of the path that was finished before an interruption."""
-        return self._scores[number] if number < len(self._scores) else None
-
-    def keep_score(self, score: float) -> None:
-        """A fit of the path is finished."""
-        self._scores.append(score)
+            seconds = f"{self._start.seconds:.0f} s into the fit"
+            note(f"continuing from {path}: {seconds}", self._quiet)
 
     def score(self, model: Any, X: Any, y: Any) -> float:
         """The score of a model of the path; larger is better."""
@@ -82,8 +72,8 @@ class Fits:
         except (TypeError, ValueError) as error:  # a measure of other outputs
             raise ValueError(f"--scoring {self._scoring} cannot be computed: {error}") from error
 
-    def fit(self, model: Any, X: Any, y: Any, name: str = "") -> Any:
-        """Train; a state read from the file belongs to the first fit that is not yet done."""
+    def fit(self, model: Any, X: Any, y: Any) -> Any:
+        """Train on all data, from the state read from the file, if there is one."""
         start, self._start = self._start, None
         if self._path is not None:
             model._recorder = self._recorder = Recorder(self._write, self._every, start)
@@ -94,12 +84,11 @@ class Fits:
         finally:
             for name in ("_recorder", "_engine", "_n_partitions"):
                 vars(model).pop(name, None)
-        self.interrupted = model.status_ == "interrupted"
         return model
 
     def _write(self, state: FitState) -> None:
         assert self._path is not None
-        about = {"fingerprint": self._fingerprint, "scores": self._scores, "time": time.time()}
+        about = {"fingerprint": self._fingerprint, "path": self.path, "time": time.time()}
         try:
             write_checkpoint(self._path, about, state)
         except OSError as error:
@@ -125,6 +114,14 @@ class Fits:
                 os.remove(self._path)
             with suppress(OSError):
                 remove_leftovers(self._path)
+
+
+def _is_point(numbers: Any) -> bool:
+    return (
+        type(numbers) is list
+        and len(numbers) == 4
+        and all(type(number) is float and math.isfinite(number) for number in numbers)
+    )
 
 
 def fingerprint_of(parts: list[str], files: list[str]) -> str:

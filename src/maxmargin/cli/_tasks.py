@@ -84,15 +84,6 @@ def say_unknown(n_unknown: int, n_features: int) -> str:
     )
 
 
-def say_malformed(malformed: dict[str, Any]) -> str:
-    """How many labels break a scheme, in words."""
-    return (
-        f"malformed in {malformed['scheme']}: {malformed['true']} labels of the data, "
-        f"{malformed['predicted']} of the predictions; every run is read as a span, as conlleval "
-        "does"
-    )
-
-
 def certificate_of(model: Any) -> dict[str, Any]:
     """What is proven about the training objective of a model.
 

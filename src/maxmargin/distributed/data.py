@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer
 from sklearn.utils.validation import _num_samples
 
-from .._validation import is_name
+from .._validation import is_name, is_text
 from ..estimators.sequence import SequenceLabeler
 from ..features.dicts import new_vectorizer
 from ..features.sequences import holds_dicts, learn_sequences, open_sequences
@@ -41,6 +41,7 @@ class Found(NamedTuple):
     size: tuple[float, float]  # sums of the weights of examples, and of these times their lengths
     sample: tuple[Any, Any]
     recipe: dict[str, Any] | None  # of a shard
+    columns: list[Any] | None  # names of those of a table in memory
 
 
 class Common(NamedTuple):
@@ -51,6 +52,7 @@ class Common(NamedTuple):
     n_features: int  # to which sparse matrices are widened; 0: not at all
     mean_length: float  # of the examples
     recipe: dict[str, Any] | None  # of the shards
+    columns: list[Any] | None  # names of those of tables, in their order
 
 
 def unpack(data: Any, where: str) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
@@ -69,11 +71,23 @@ def unpack(data: Any, where: str) -> tuple[tuple[Any, ...], dict[str, Any] | Non
     return tuple(data), recipe
 
 
-def columns_of(frame: Any, target: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and outputs of a partition of a table."""
-    y = frame[target]
-    X = frame.drop(columns=[target] if isinstance(target, str) else list(target))
-    return np.ascontiguousarray(X.to_numpy(dtype=np.float64)), y.to_numpy()
+def columns_of(frame: Any, target: Any) -> tuple[Any, np.ndarray]:
+    """Inputs, with the names of their columns, and outputs of a partition of a table."""
+    X = frame.drop(columns=[target] if is_text(target) else list(target))
+    return X, frame[target].to_numpy()
+
+
+def _column_names(X: Any) -> list[Any] | None:
+    """Names of the columns of a table; None for other data."""
+    return list(X.columns) if hasattr(X, "columns") else None
+
+
+def _in_order(X: Any, names: Any) -> Any:
+    """A table with columns in another order, if it has just these."""
+    own = _column_names(X)
+    if own is None or names is None or own == list(names) or set(own) != set(names):
+        return X
+    return X[list(names)]
 
 
 def problem_of(model: Any, data: tuple[Any, ...], mean_length: float) -> Any:
@@ -102,7 +116,7 @@ def _transformed(X: Any, common: Common) -> Any:
         return [rows[a:b] for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
     if common.n_features and sp.issparse(X):
         return sp.csr_matrix((X.data, X.indices, X.indptr), shape=(X.shape[0], common.n_features))
-    return X
+    return _in_order(X, common.columns)
 
 
 class Held:
@@ -134,15 +148,20 @@ class Held:
             classes = _labels(y)
         size = _size(y, *self.data[2:])
         sample = X[:2], y[:2]
-        return Found(_num_samples(X), width, sparse, names, classes, size, sample, self.recipe)
+        return Found(
+            _num_samples(X), width, sparse, names, classes, size, sample, self.recipe,
+            _column_names(X),
+        )  # fmt: skip
 
     def apply(self, model: Any, method: str) -> Any:
         """A method of a fitted model."""
+        X, *others = self.data
+        X = _in_order(X, vars(model).get("feature_names_in_"))
         if method != "score":
-            return getattr(model, method)(self.data[0])
-        X, y = self.data[:2]
+            return getattr(model, method)(X)
+        y = others[0]
         n = sum(map(np.size, y)) if isinstance(y, list) else len(y)
-        return model.score(*self.data), float(n)
+        return model.score(X, *others), float(n)
 
 
 def _size(y: Any, sample_weight: Any = None) -> tuple[float, float]:
@@ -170,6 +189,7 @@ def merge(model: Any, found: list[Found], recipe: dict[str, Any] | None) -> Comm
 
     ``recipe`` is that of shards, whose sparse matrices end with their last column that is not 0.
     """
+    columns = _common_columns([part.columns for part in found])
     vectorizer, width = None, 0
     if any(part.names is not None for part in found):
         if any(part.names is None for part in found):
@@ -195,7 +215,35 @@ def merge(model: Any, found: list[Found], recipe: dict[str, Any] | None) -> Comm
         named = recipe.get("order") or recipe.get("label_names")
         params.update({"classes": named} if named else {})
     weight, length = np.sum([part.size for part in found], axis=0)
-    return Common(params, vectorizer, width, float(length / weight) if weight else 1.0, recipe)
+    mean_length = float(length / weight) if weight else 1.0
+    return Common(params, vectorizer, width, mean_length, recipe, columns)
+
+
+def _common_columns(found: list[list[Any] | None]) -> list[Any] | None:
+    """Names of the columns of all tables, in the order of the first; None if there are none."""
+    first = found[0]
+    for k, names in enumerate(found):
+        if names == first:
+            continue
+        if names is None or first is None:
+            lacks, has = (k, 0) if names is None else (0, k)
+            raise ValueError(
+                f"partition {lacks} has no names of columns, but partition {has} has; give all or "
+                "none as tables."
+            )
+        for name in [*first, *names]:
+            if name not in names or name not in first:
+                lacks, has = (0, k) if name in names else (k, 0)
+                raise ValueError(
+                    f"partition {lacks} has no column {name!r}, but partition {has} has one; all "
+                    "must have the same columns."
+                )
+            if names.count(name) > 1 or first.count(name) > 1:
+                raise ValueError(
+                    f"several columns of partition {k} or 0 are called {name!r}, and the order of "
+                    "the columns differs; give every column its own name."
+                )
+    return first
 
 
 def make_part(k: int, model: Any, common: Common, n_parts: int, strength: float, data: Any) -> Part:

@@ -79,10 +79,15 @@ def fit(
         if parts is not None:
             model._known_parts = parts
         raise
+    _remember(model, data)
+    return model
+
+
+def _remember(model: Any, data: Any) -> None:
+    """Keep the shards of a fit for a :func:`partial_fit` to come, and nothing of other data."""
     vars(model).pop("_known_shards", None)
     if isinstance(data, Shards):
-        model._known_shards = data  # for a partial_fit to come
-    return model
+        model._known_shards = data
 
 
 def _train(
@@ -132,9 +137,9 @@ def _fit_with(model: Any, data: tuple, hooks: dict[str, Any], common: Common | N
         model.fit(*data)
         if common is not None and common.vectorizer is not None:
             model.vectorizer_ = common.vectorizer
-        vars(model).pop("_recipe", None)
-        if common is not None and common.recipe is not None:
-            model._recipe = common.recipe  # by which new shards are read
+        vars(model).pop("shards_", None)
+        if common is not None and common.recipe is not None:  # by which new shards are read
+            model.shards_ = {"number": hooks["_n_partitions"], "recipe": common.recipe}
     finally:
         for name in hooks:
             vars(model).pop(name, None)
@@ -264,6 +269,11 @@ def partial_fit(
         As in :func:`fit`.
     """
     before = vars(model).get("_known_shards")
+    if before is None and (number := _n_shards(model)):
+        raise ValueError(
+            f"this {type(model).__name__} was trained on {number} shards and read from a file of "
+            "maxmargin.save, which does not store where they are; call fit with all shards."
+        )
     every = shards if before is None else before + shards
     state = {"warm_start": model.warm_start, "_known_parts": vars(model).get("_known_parts", [])}
     model.warm_start, model._known_parts = True, state["_known_parts"]
@@ -274,21 +284,30 @@ def partial_fit(
         raise
     finally:
         model.warm_start = state["warm_start"]
-    model._known_shards = every
+    _remember(model, every)
     return model
+
+
+def _n_shards(model: Any) -> int:
+    """Number of shards that a model was trained on."""
+    return vars(model).get("shards_", {"number": 0})["number"]
 
 
 # --- prediction ------------------------------------------------------------------------------
 
 
 def _applied(model: Any, method: str, data: Any, engine: Any, n_workers: Any, target: Any) -> list:
+    try:
+        getattr(model, method)
+    except AttributeError as error:
+        raise TypeError(f"there is no {method!r} to call on partitions: {error}") from None
     with opened(engine, n_workers) as at:
         sources = _sources(data, target, at)
         if sources is None:
             parts = _cut(data, max(1, at.n_workers))
             makers = [Maker(partial(Held, k, part)) for k, part in enumerate(parts)]
         elif isinstance(data, Shards):
-            recipe = vars(model).get("_recipe")
+            recipe = vars(model).get("shards_", {"recipe": None})["recipe"]
             makers = _held([shard._replace(recipe=recipe) for shard in sources])
         else:
             makers = _held(sources)

@@ -58,6 +58,8 @@ SURROGATES = {
 _OF_HIDDEN = ("objective_", "rounds_", "start_objectives_", "unproven_completions_")
 # A solver starts from the dual state of the previous fit, if that is wanted.
 PREVIOUS: Any = object()
+# What distributed/training.py keeps of shards that a model was fitted on.
+_OF_SHARDS = ("shards_", "_known_shards", "_known_parts")
 
 T = TypeVar("T")
 
@@ -101,7 +103,7 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
     def whole_fit(self, *args, **kwargs):
         before = dict(vars(self))
         try:
-            return fit(self, *args, **kwargs)
+            found = fit(self, *args, **kwargs)
         except BaseException:
             dual_is_whole = vars(self).get("_dual") is before.get("_dual")
             vars(self).clear()
@@ -109,6 +111,10 @@ def _all_or_nothing(fit: Callable[..., Any]) -> Callable[..., Any]:
             if not dual_is_whole:  # the solver has worked on it
                 self._dual = None
             raise
+        if vars(self).get("_hand_over") is None:  # not a fit of shards
+            for name in _OF_SHARDS:
+                vars(self).pop(name, None)
+        return found
 
     return whole_fit
 

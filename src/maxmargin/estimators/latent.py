@@ -29,7 +29,7 @@ from ..latent.variables import Latent
 from ..solvers.base import Solver
 from ..solvers.climb import Climb
 from ..solvers.loop import run
-from ..solvers.result import CONVERGED, FAILED, MAX_ITER, STATIONARY, Result
+from ..solvers.result import FAILED, MAX_ITER, STATIONARY, Result
 from ..solvers.rounds import run_rounds
 from ._base import _all_or_nothing
 from ._warnings import warn_failure, warn_zero
@@ -136,7 +136,8 @@ class LatentPredictor(BaseEstimator):
     certificate_ : str
         What ``primal_``, ``dual_`` and ``gap_`` are about, or why two of them are NaN.
     status_ : str
-        "converged", "max_iter", "stopped", "interrupted" or "failed".
+        "stationary" (the last convex problem is solved, and another round would gain next to
+        nothing), "max_iter", "stopped", "interrupted" or "failed".
     n_iter_ : int
     n_searches_ : int
         Searches for the worst structure of an example.
@@ -211,12 +212,12 @@ class LatentPredictor(BaseEstimator):
         self.certificate_ = _RANDOM if is_random else _CONVEX
         self.oracle_error_ = math.nan if is_random else 0.0
         self.status_ = result.status
-        if self.status_ == STATIONARY:  # which is not to say that the convex problem was solved
-            solved = self.gap_ <= self.tol * abs(self.primal_)
-            self.status_ = CONVERGED if solved else MAX_ITER
+        # Rounds that end are not yet a last convex problem that is solved.
+        if self.status_ == STATIONARY and not self.gap_ <= self.tol * abs(self.primal_):
+            self.status_ = MAX_ITER
         if self.status_ == FAILED:
             warn_failure(type(self).__name__, self.primal_, self.dual_)
-        if self.status_ == CONVERGED and not is_random and not self.coef_.any():
+        if self.status_ == STATIONARY and not is_random and not self.coef_.any():
             warn_zero(type(self).__name__, 'Use trainer="random", or a model without latent '
                       'variables and surrogate="max-min".')  # fmt: skip
         self.history_ = result.history

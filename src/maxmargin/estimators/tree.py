@@ -42,7 +42,7 @@ _MOST_BITS = 30
 @documented(
     without=("fit_intercept", "class_weight", "classes"),
     auto="""\"accelerated\" on
-        arrays and "bcfw" on words""",
+        arrays, pairwise steps on words with ``order=1``, "bcfw" with ``order=2``""",
     solver_note=" A CRF of trees has no other than the last.",
     alpha_note="""with arrays of features C = 1 for the loss summed over the words: the mean number
         of words of a sentence over the total weight; with words a fifth of the number of features

@@ -8,7 +8,7 @@ import numpy as np
 
 from ._pairs import take_pairs
 
-__all__ = ["exact_match_score", "mean_iou_score", "token_accuracy_score"]
+__all__ = ["exact_match_score", "mean_iou_score", "token_accuracy_score", "token_f1_score"]
 
 
 def token_accuracy_score(y_true: Any, y_pred: Any) -> float:
@@ -27,6 +27,25 @@ def token_accuracy_score(y_true: Any, y_pred: Any) -> float:
     if not total:
         raise ValueError("y_true has no labels; expected at least one.")
     return right / total
+
+
+def token_f1_score(y_true: Any, y_pred: Any, *, average: str = "macro") -> float:
+    """F1 of the labels of all positions, averaged over labels as in scikit-learn.
+
+    Examples
+    --------
+    >>> from maxmargin.metrics import token_f1_score
+    >>> round(token_f1_score([["a", "b"], ["a", "a"]], [["a", "b"], ["b", "a"]]), 3)
+    0.733
+    """
+    from sklearn.metrics import f1_score
+
+    pairs = list(take_pairs(y_true, y_pred, "labels"))
+    true = [label for output, _ in pairs for label in output]
+    if not true:
+        raise ValueError("y_true has no labels; expected at least one.")
+    predicted = [label for _, output in pairs for label in output]
+    return float(f1_score(true, predicted, average=average, zero_division=0.0))
 
 
 def exact_match_score(y_true: Any, y_pred: Any) -> float:

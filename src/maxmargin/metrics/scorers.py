@@ -9,7 +9,7 @@ from sklearn.metrics import get_scorer as sklearn_scorer
 from sklearn.metrics import get_scorer_names, make_scorer
 
 from .._validation import is_text
-from .parts import exact_match_score, mean_iou_score, token_accuracy_score
+from .parts import exact_match_score, mean_iou_score, token_accuracy_score, token_f1_score
 from .rankings import kendall_tau
 from .spans import span_f1_score, span_precision_score, span_recall_score
 from .trees import labeled_attachment_score, unlabeled_attachment_score
@@ -26,6 +26,7 @@ _SCORES = {
     "span_precision": span_precision_score,
     "span_recall": span_recall_score,
     "token_accuracy": token_accuracy_score,
+    "token_f1_macro": token_f1_score,
     "uas": unlabeled_attachment_score,
 }
 
@@ -59,8 +60,23 @@ def get_scorer(scoring: Any) -> Any:
     if scoring in _SCORES:
         return make_scorer(_SCORES[scoring])
     if scoring in get_scorer_names():
-        return sklearn_scorer(scoring)
+        return partial(_score_of_labels, scoring)
     raise ValueError(
         f"scoring={scoring!r} is not known; expected one of {', '.join(scorer_names())}, or a name "
         "that scikit-learn knows."
     )
+
+
+def _score_of_labels(name: str, estimator: Any, X: Any, y: Any, **parameters: Any) -> float:
+    """A measure of scikit-learn, which says what to use for outputs that it does not know."""
+    try:
+        return sklearn_scorer(name)(estimator, X, y, **parameters)
+    except ValueError as error:
+        if "is not supported" not in str(error):
+            raise
+        raise ValueError(
+            f"scoring={name!r} of scikit-learn compares one label or one set of labels per "
+            f"example, not outputs with several parts; expected one of "
+            f"{', '.join(scorer_names())} (token_f1_macro is the macro F1 of the labels of all "
+            "positions)."
+        ) from error

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..tasks import VOID, Data, Measure, Outputs, all_right, task_of, unwrap
 from ..tasks.base import n_rows
+from ..tasks.measures import say_malformed
 from ._charts import Interval, heat_map, interval_chart
 from ._markup import Html, count, join, number, plural, shorten, table, tag
 from ._model import certificate, convergence, definitions, formula, parameters, proven
@@ -248,7 +249,19 @@ class Section:
                                                     else "")), drawing,
             [self._verdict(name, other[0]) for name, other in self.others],
             table(header, rows, caption="All measures"), tag("p", how, class_="note"),
+            self._spans(),
         )  # fmt: skip
+
+    def _spans(self) -> Html | None:
+        """Measures of each type of span, and the number of labels that break their scheme."""
+        types = self.task.by_type(self.test.truth, self.found)
+        if not types:
+            return None
+        titles = next(iter(types.values()))
+        rows = [[name, *(number(value) for value in each.values())] for name, each in types.items()]
+        malformed = self.task.malformed(self.test.truth, self.found)
+        said = tag("p", f"{say_malformed(malformed)}.", class_="note") if malformed else None
+        return join(table(["type", *titles], rows, caption="Types of spans"), said)
 
     def _verdict(self, name: str, other: Measure) -> Html:
         main = self.measures[0]

@@ -25,7 +25,7 @@ from .._kernels.blocks import (
 from .._kernels.jit import implements, leaf
 from .._kernels.passes import scratch_sizes
 from .._kernels.team import answer_item, apply_item, in_batches
-from ..structures import chain_revisit  # noqa: F401  (its answers, for the kernel)
+from ..structures import chain_revisit, tree_revisit  # noqa: F401  (answers, for the kernel)
 from ._bcfw_kernel import lengthen
 from ._pairwise_kernel import _look, _move_mass
 
@@ -56,8 +56,17 @@ class VertexVisits(NamedTuple):
     found: Vertices
 
 
+class Prepared(NamedTuple):
+    """What moves of mass in a batch need beside the weights; see ``prepare_revisit``."""
+
+    places: np.ndarray
+    counts: np.ndarray
+    gram: np.ndarray
+
+
 class PairwiseVisits(NamedTuple):
-    """A new output of the oracle, and moves of mass between the outputs of the example."""
+    """A new output of the oracle, if it is asked, and moves of mass between the outputs of the
+    example."""
 
     structure: Any
     rows: Any
@@ -65,6 +74,8 @@ class PairwiseVisits(NamedTuple):
     visits: Any
     weights: np.ndarray
     atoms: Any
+    prepared: Prepared
+    asks: bool
 
 
 @leaf
@@ -142,10 +153,13 @@ def _apply_vertex(task, item, scratch):
 @implements(answer_item, PairwiseVisits)
 def _answer_pairwise(task, item, scratch):
     structure, rows, atoms = task.structure, task.rows, task.atoms
-    (gains, _, _), output_buffer, known, work, _ = scratch
+    (gains, _, _), output_buffer, known, work, moving = scratch
     i = task.visits.order[item]
     _prefetch(structure, rows, task.visits.order, item)
     if task.scales[i] == 0.0:
+        return
+    if not task.asks:
+        _prepare(task, item, moving)
         return
     _, gap = _look(structure, rows, task.weights, atoms, i, gains, output_buffer, work, known)
     task.visits.gaps[i] = gap
@@ -154,25 +168,47 @@ def _answer_pairwise(task, item, scratch):
         output = output_buffer[: high - low]
         if find_atom(atoms, i, output) < 0:
             write_atom(atoms, i, output, 0.0)
+        _prepare(task, item, moving)
+
+
+@leaf
+def _prepare(task, item, moving):
+    """Prepare moves between the outputs of the example of an item."""
+    structure, atoms, prepared = task.structure, task.atoms, task.prepared
+    i, slot = task.visits.order[item], item % prepared.counts.shape[0]
+    low, high = generic.label_range(structure, i)
+    count, first = atoms.count[i], atoms.labels_start[i]
+    outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
+    own = prepared.places[slot], prepared.counts[slot], prepared.gram[slot], moving[0], moving[1]
+    generic.prepare_revisit(structure, i, outputs, own)
+
+
+@leaf
+def _move(task, item, moving):
+    """Make moves at the present weights; outputs without mass are removed."""
+    structure, atoms, prepared = task.structure, task.atoms, task.prepared
+    i, slot = task.visits.order[item], item % prepared.counts.shape[0]
+    low, high = generic.label_range(structure, i)
+    count, first = atoms.count[i], atoms.labels_start[i]
+    outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
+    shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
+    own = prepared.places[slot], prepared.counts[slot], prepared.gram[slot], moving[0], moving[1]
+    generic.revisit(structure, task.rows, task.weights, i, task.scales[i], outputs, shares, own)
+    for a in range(count - 1, -1, -1):
+        if shares[a] == 0.0:
+            remove_atom(atoms, i, a, high - low)
 
 
 @implements(apply_item, PairwiseVisits)
 def _apply_pairwise(task, item, scratch):
     structure, rows, atoms = task.structure, task.rows, task.atoms
-    (gains, pair, total), output_buffer, known, work, revisiting = scratch
+    (gains, pair, total), output_buffer, known, work, moving = scratch
     i = task.visits.order[item]
     scale = task.scales[i]
-    if scale == 0.0 or task.visits.gaps[i] <= 0.0:
+    if scale == 0.0 or (task.asks and task.visits.gaps[i] <= 0.0):
         return
-    low, high = generic.label_range(structure, i)
-    if generic.can_revisit(structure, i):
-        count, first = atoms.count[i], atoms.labels_start[i]
-        outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
-        shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
-        generic.revisit(structure, rows, task.weights, i, scale, outputs, shares, revisiting)
-        for a in range(count - 1, -1, -1):
-            if shares[a] == 0.0:
-                remove_atom(atoms, i, a, high - low)
+    if generic.can_revisit(structure, i) or not task.asks:
+        _move(task, item, moving)
         return
     size = generic.block_size(structure, i)
     _look(structure, rows, task.weights, atoms, i, gains, output_buffer, work, known)
@@ -212,23 +248,33 @@ def vertex_batches(problem, visits, weights, trail, blocks):
 
 def pairwise_batches(problem, visits, weights, trail, atoms):
     """As ``pairwise_steps``, in batches and without an average; returns the storage of the dual."""
-    structure, rows = problem.structure, problem.shared_rows
+    atoms = reserve_atoms(problem.structure, atoms, visits.order)
+    _in_pairs(problem, visits, weights, atoms, True)
+    return atoms
+
+
+def revisit_batches(problem, visits, weights, atoms):
+    """As ``revisit_steps``, in batches: the same bits."""
+    _in_pairs(problem, visits, weights, atoms, False)
+
+
+def _in_pairs(problem, visits, weights, atoms, asks):
+    structure, rows, size = problem.structure, problem.shared_rows, problem.batch
     largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
-    atoms = reserve_atoms(structure, atoms, visits.order)
     most = int(atoms.count[visits.order].max()) + 1
-    task = PairwiseVisits(structure, rows, problem.scales, visits, weights, atoms)
+    prepared = Prepared(
+        np.empty((size, most, most_labels), np.int64),
+        np.empty((size, most), np.int64),
+        np.empty((size, most, most)),
+    )
+    task = PairwiseVisits(
+        structure, rows, problem.scales, visits, weights, atoms, prepared, asks
+    )  # fmt: skip
 
     def scratch():
         known = np.empty((most, most_parts), np.int32), np.empty(most, np.int64), np.empty(most)
-        revisiting = (
-            np.empty((most, most_labels), np.int64),
-            np.empty(most, np.int64),
-            np.empty((most, most)),
-            np.empty((2, most)),
-            np.zeros(largest),
-        )
+        moving = np.empty((2, most)), np.zeros(work)
         blocks = np.empty(largest), np.zeros(largest), np.empty(largest)
-        return blocks, np.empty(most_labels, np.int32), known, np.empty(work), revisiting
+        return blocks, np.empty(most_labels, np.int32), known, np.empty(work), moving
 
-    in_batches(task, len(visits.order), problem.batch, problem.n_threads, scratch)
-    return atoms
+    in_batches(task, len(visits.order), size, problem.n_threads, scratch)

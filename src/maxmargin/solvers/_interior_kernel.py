@@ -106,7 +106,7 @@ def factorize_all(structure, rows, sample_weight, pools, work, hessian):
         at = _point_of(pools, i, pools.points)
         newton = newton_at(n, 0, pools.systems[pools.system_start[i] :], work)
         rest = work[newton_work(n, 0) :]
-        factorize_newton(none, at, 0.0, newton)
+        factorize_newton(none, at, 0.0, newton, 0)
         copy(pools.stiffness[pools.parts[i] : pools.parts[i] + size], newton.stiffness)
         response, rest = rest[: size * size].reshape(size, size), rest[size * size :]
         response_matrix(at, newton, rest, response)

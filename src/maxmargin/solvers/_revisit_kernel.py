@@ -7,7 +7,7 @@ import numpy as np
 from .._kernels import protocol as generic
 from .._kernels.atoms import remove_atom
 from .._kernels.jit import compiled
-from ..structures import chain_revisit  # noqa: F401  (its answers, for the kernel)
+from ..structures import chain_revisit, tree_revisit  # noqa: F401  (answers, for the kernel)
 
 
 @compiled
@@ -22,7 +22,7 @@ def revisit_steps(structure, rows, scales, order, weights, atoms):
         np.empty(most, np.int64),
         np.empty((most, most)),
         np.empty((2, most)),
-        np.zeros(generic.largest_block(structure)),
+        np.zeros(generic.work_size(structure, rows)),
     )
     for step in range(order.shape[0]):
         i = order[step]
@@ -32,6 +32,7 @@ def revisit_steps(structure, rows, scales, order, weights, atoms):
         count, first = atoms.count[i], atoms.labels_start[i]
         outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
         shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
+        generic.prepare_revisit(structure, i, outputs, scratch)
         generic.revisit(structure, rows, weights, i, scales[i], outputs, shares, scratch)
         for a in range(count - 1, -1, -1):
             if shares[a] == 0.0:

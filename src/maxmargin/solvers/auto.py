@@ -35,6 +35,8 @@ _ROUNDS, _TIED_ROUNDS = 2, 4
 _VERTEX_CURVATURE = 1.0
 # Weights of the iterates in averages: of steps, and of rounds.
 _STEP_POWER, _ROUND_POWER = 3.0, 8.0
+# The same of rounds of parts, whose iterates swing more.
+_PARTS_POWER = 3.0
 # Tolerance below which a few Newton steps are faster than many passes.
 _NEWTON_TOL = 1e-3
 # The same for joint corrections of all mixtures of trees.
@@ -51,6 +53,10 @@ _FLOW_TOL, _FLOW_STRENGTH, _FLOW_EXAMPLES = 5e-3, 0.01, 5000
 # a thirtieth (1.4): 7.7 and 12.9 s; 4500 at a thirtieth (2.1): 18.5 and 15.7 s. Tags of 1500
 # sentences of EWT (2.7): 1.8 and 5.4 s; of 3500 at a thirtieth (2.5): 5.1 and 10.7 s.
 _LOOSE_FLOW_TOL, _LOOSE_FLOW_PRODUCT, _LOOSE_FLOW_EXAMPLES = 0.02, 4.0, 4000
+# Strength of a CRF of sequences, in the same unit, above which plain steps are faster than L-BFGS.
+# Handwritten words to 1 %, 6251 and 626 of them: at 0.0044 2.7 and 5.0 s, 0.21 and 0.26 s; at half
+# of it 4.9 and 6.1 s, 0.35 and 0.38 s; at a quarter 8.3 and 7.7 s, 0.58 and 0.44 s.
+_BLOCK_STRENGTH = 0.002
 # Only with many weights: a round of an acceleration reads far more weights than the examples have.
 _MANY_WEIGHTS = 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
@@ -65,8 +71,7 @@ def choose(problem: Any) -> Solver:
     if problem.traits.graph:
         return _by_vertices(problem) or _soft(problem)
     if problem.cost.smooth:
-        hidden = problem.clamped is not None and not problem.in_kernel_space
-        by_gradients = problem.no_oracle or hidden or problem.suits_gradients
+        by_gradients = _by_gradients(problem) and not _suits_blocks(problem)
         return LBFGS() if by_gradients else _plain(problem)
     if problem.no_oracle:
         return _flow(problem)
@@ -80,8 +85,25 @@ def choose(problem: Any) -> Solver:
             return corrective
     # Acceleration changes all weights in every round: too many where features are hashed, unless
     # the oracle of max-min takes even longer.
-    many = problem.hashes_features and problem.cost.linear
-    return _plain(problem) if many else _accelerated(problem)
+    if not (problem.hashes_features and problem.cost.linear):
+        return _accelerated(problem)
+    # To 1 % on 300 sentences of EWT, "bcfw" takes more than 200 s and this 35 s.
+    return _revisiting(problem) if problem.traits.revisits else _plain(problem)
+
+
+def _by_gradients(problem: Any) -> bool:
+    """Whether L-BFGS is the faster solver of a smooth problem in threads or parts."""
+    hidden = problem.clamped is not None and not problem.in_kernel_space
+    return bool(problem.cost.smooth and (problem.no_oracle or hidden or problem.suits_gradients))
+
+
+def _suits_blocks(problem: Any) -> bool:
+    """Whether steps of blocks train a CRF of sequences faster than L-BFGS in one thread."""
+    known = problem.n_weights > 0 and problem.traits.entropy_apart and problem.cost.likelihood
+    if not known or problem.clamped is not None or not problem.dual_fits:
+        return False
+    strength = problem.alpha * problem.total_weight
+    return strength > _BLOCK_STRENGTH * problem.mean_square()
 
 
 def _suits_flow(problem: Any) -> bool:
@@ -117,6 +139,10 @@ def _plain(problem: Any, steps: str = "plain") -> Solver:
     return BlockFrankWolfe(problem.order, steps, step_average=power)
 
 
+def _revisiting(problem: Any) -> Solver:
+    return _averaged(BlockFrankWolfe(problem.order, "pairwise"), problem)
+
+
 def _soft(problem: Any) -> Solver:
     power = None if problem.in_kernel_space else _STEP_POWER
     rounds = _TIED_ROUNDS if problem.tied_pairs else _ROUNDS
@@ -132,8 +158,12 @@ def _by_vertices(problem: Any) -> Solver | None:
 
 def choose_for_parts(problem: Any) -> Solver:
     """The same among the solvers that can train in parts; always accelerated, as parts need it."""
+    if not problem.traits.graph and _by_gradients(problem):
+        return LBFGS()
     found = _soft(problem) if problem.traits.graph else choose(problem)
-    return found if found.sums_gradients or found.accelerated else _accelerated(problem)
+    if not (found.sums_gradients or found.accelerated):
+        found = _accelerated(problem)
+    return found.set_params(power=_PARTS_POWER) if isinstance(found, Averaged) else found
 
 
 def partitions_for(problem: Any) -> int:
@@ -191,6 +221,8 @@ def for_threads(solver: Any, problem: Any) -> Any:
     if not is_text(solver):
         return solver
     by_choice = solver in ("auto", "accelerated")
+    if solver == "auto" and not problem.traits.graph and _by_gradients(problem):
+        return LBFGS()  # its passes use all threads
     problem.batch = batch_for(problem) if by_choice else 1
     return in_parts(solver, partitions_for(problem) if by_choice else 1)
 
@@ -263,10 +295,11 @@ def _checked(solver: Checked, problem: Any) -> Solver:
 def _partitioned(given: Partitioned, problem: Any) -> Solver:
     """The solver for :class:`Partitioned`: parts within all wrappers."""
     alone = given.n_partitions == 1
-    by_choice = is_text(given.solver) and given.solver in ("auto", "bcfw") and not alone
-    found = choose_for_parts(problem) if by_choice else make_solver(given.solver, problem)
     if alone and problem.engine is None:
-        return found
+        return make_solver(given.solver, problem)
+    one = ("auto",) if _by_gradients(problem) else ()
+    by_choice = is_text(given.solver) and given.solver in (one if alone else ("auto", "bcfw"))
+    found = choose_for_parts(problem) if by_choice else make_solver(given.solver, problem)
     return _cut(found, int(given.n_partitions), int(given.local_passes))
 
 

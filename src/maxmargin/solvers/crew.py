@@ -186,6 +186,7 @@ class PartitionedProblem(TrainingProblem):
         self.n_weights = problem.n_weights
         self.tolerance, self.from_scratch = problem.tolerance, problem.from_scratch
         self.engine = problem.engine
+        self.passes_per_round = int(len(sizes) > 1)
 
     @property
     def n_parts(self) -> int:

@@ -55,7 +55,8 @@ _NONE = np.empty(0)
 _ACTIVE_ROUNDS = 9
 _ACTIVE_SHARE = 0.1
 # Passes over the atoms of examples after each round that calls oracles. If all weights fit into the
-# cache of the processor, a round is hardly slower than these.
+# cache of the processor, a round is hardly slower than these, unless features are hashed: then
+# every part is.
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
 # The same in batches, whose visits end with such moves at the weights of the moment.
 _REVISITS_IN_BATCHES = 1
@@ -274,15 +275,21 @@ class BlockFrankWolfe(BlockAscent):
     def _end_round(self, problem, state):
         """Move mass between atoms: far cheaper than a round, for about half of its gain."""
         revisits = self.steps == "pairwise" and problem.traits.revisits
-        if not revisits or problem.n_weights < _MANY_WEIGHTS or len(state.correction):
+        many = problem.n_weights >= _MANY_WEIGHTS or problem.hashes_features
+        if not revisits or not many or len(state.correction):
             return state
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
         passes = _REVISITS_IN_BATCHES if problem.batch > 1 else _REVISITS
         for _ in range(passes if len(several) else 0):
-            _revisit_kernel.revisit_steps(
-                problem.structure, problem.rows, problem.scales, state.rng.permutation(several),
-                state.weights, state.dual,
-            )  # fmt: skip
+            order = state.rng.permutation(several)
+            if problem.batch > 1:
+                visits = Visits(order, _NONE, _NONE, state.gaps)
+                _batch_kernel.revisit_batches(problem, visits, state.weights, state.dual)
+            else:
+                _revisit_kernel.revisit_steps(
+                    problem.structure, problem.rows, problem.scales, order, state.weights,
+                    state.dual,
+                )  # fmt: skip
         return state
 
     def _kernel(self, problem):

@@ -299,7 +299,8 @@ def run(
             return EARLY_STOPPED
         return None
 
-    with InterruptGuard() as guard, ProgressReporter(verbose, max_iter, name, tol) as progress:
+    reporter = ProgressReporter(verbose, max_iter, name, tol, stepper.problem.passes_per_round)
+    with InterruptGuard() as guard, reporter as progress:
         try:
             status = None if first_check else check()
             while status is None:

@@ -27,6 +27,7 @@ class Outline:
     tolerance = 1e-2  # of the relative gap: inexact oracles need not be much more accurate
     from_scratch = True  # whether no earlier dual point is continued, nor weights chosen otherwise
     in_parts = False  # whether the examples are in parts: see parts.py
+    passes_per_round = 0  # of several parts; 0 if there are none
     engine: Any = None  # that runs the parts; threads by default
     n_threads = 1  # of evaluations, batches and vector operations
     batch = 1  # examples that are visited together, by several threads: see _kernels/team.py

@@ -278,8 +278,12 @@ class Problem(TrainingProblem):
         if self.rows.weighs != FEATURES:
             return False
         rows: Any = self.rows
-        fits = 8 * int(passes.block_sizes(self.structure).sum()) <= _DUAL_BYTES
-        return not fits or rows.n_columns <= len(rows.squares)
+        return not self.dual_fits or rows.n_columns <= len(rows.squares)
+
+    @property
+    def dual_fits(self) -> bool:
+        """Whether the marginals of all examples fit into memory."""
+        return 8 * int(passes.block_sizes(self.structure).sum()) <= _DUAL_BYTES
 
     def in_blocks(self) -> Problem:
         """The same problem; blocks of sequences also store their entropy if they maximise it."""

@@ -50,6 +50,7 @@ class Arborescence(NamedTuple):
         return Traits(
             sparse_outputs=True,  # one of m + 1 parts per word
             scores_parts=True,
+            revisits=True,
             saddle="trees",
             no_oracle={
                 "crf": "the entropy of given marginals, which trees do not have in closed form "

@@ -75,7 +75,9 @@ class Chain(NamedTuple):
     def output_space(self) -> bytes:
         """Data that determine the set of outputs."""
         masks = (self.transition_mask, self.first_mask, self.last_mask, self.allowed)
-        return b"".join(array.tobytes() for array in (self.indptr, *masks))
+        arrays = (self.indptr, *masks)
+        shapes = repr([array.shape for array in arrays]).encode()
+        return shapes + b"".join(array.tobytes() for array in arrays)
 
 
 def _at_once(work: Callable[[int, int], None], n: int) -> None:

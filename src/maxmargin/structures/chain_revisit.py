@@ -169,6 +169,16 @@ def _can_revisit(structure, i):
     return structure.products_indptr[i + 1] > structure.products_indptr[i]
 
 
+@implements(generic.prepare_revisit, Chain)
+def _prepare_revisit(structure, i, outputs, scratch):
+    if not generic.can_revisit(structure, i):
+        return
+    places, counts, gram, _, table = scratch
+    counts, n = counts[: outputs.shape[0]], structure.n_labels
+    _list_differences(outputs, places, counts)
+    _fill_gram(structure, i, outputs, places, counts, table[: n * n], gram)
+
+
 @implements(generic.revisit, Chain)
 def _revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     if not generic.can_revisit(structure, i):
@@ -180,10 +190,7 @@ def _revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     scores, before = values[0, :count], values[1, :count]
     counts = counts[:count]
     gains = table[n * n : n * n + n].reshape(1, n)
-    table = table[: n * n]
-    _list_differences(outputs, places, counts)
     _score(structure, rows, weights, i, outputs, places, counts, gains, scores)
-    _fill_gram(structure, i, outputs, places, counts, table, gram)
     for a in range(count):
         before[a] = shares[a]
     _move(shares, scores, gram, scale)

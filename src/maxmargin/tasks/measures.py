@@ -240,3 +240,12 @@ def span_scores(truth: Sequence[Sequence[str]], found: Sequence[Sequence[str]]) 
         Measure("span recall", right, n_true),
         Measure("span F1", right, (n_true + n_predicted) / 2),
     ]
+
+
+def say_malformed(malformed: dict[str, Any]) -> str:
+    """How many labels break a scheme, in words."""
+    return (
+        f"malformed in {malformed['scheme']}: {malformed['true']} labels of the data, "
+        f"{malformed['predicted']} of the predictions; every run is read as a span, as conlleval "
+        "does"
+    )
