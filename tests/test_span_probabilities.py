@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from maxmargin import SequenceLabeler, load, save
+from maxmargin import SequenceLabeler, UnseenLabelWarning, load, save
 from maxmargin.metrics import find_spans
 
 rng = np.random.default_rng(0)
@@ -122,6 +122,18 @@ def test_uncertainty_and_calibration_against_enumeration(kernel):
         assert model.uncertainty(x, "entropy") == pytest.approx(entropies)
     with pytest.raises(ValueError, match="kind must be"):
         model.uncertainty(x, "guess")
+
+
+def test_calibration_leaves_out_labels_that_were_never_seen():
+    model = fit(BIO)
+    X = [rng.normal(size=(4, 3)) for _ in range(50)]
+    y = [drawn[0].tolist() for drawn in model.sample(X, random_state=0)]
+    wanted = model.calibrate(X, y).temperature_
+    others = [[*y[0][:3], "I-new"], ["B-new", *y[1][1:]]]
+    with pytest.warns(UnseenLabelWarning, match="2 of 52 sequences with such labels are left out"):
+        assert model.calibrate([X[0], *X, X[1]], [others[0], *y, others[1]]).temperature_ == wanted
+    with pytest.warns(UnseenLabelWarning), pytest.raises(ValueError, match="every sequence"):
+        model.calibrate(X[:2], others)
 
 
 def test_calibration_finds_the_temperature_and_changes_no_prediction(tmp_path):

@@ -221,11 +221,11 @@ class LabelCodes:
         return np.array([code.get(label, -1) for label in values], dtype=np.int32)
 
 
-def warn_unseen(labels: Iterable[Any]) -> None:
+def warn_unseen(labels: Iterable[Any], what: str = "they count as errors") -> None:
     """Tell that labels at scoring are unknown to the model."""
     listed = ", ".join(sorted({repr(plain(label)) for label in labels})[:5])
     warnings.warn(
-        f"y holds labels that the model has never seen ({listed}); they count as errors.",
+        f"y holds labels that the model has never seen ({listed}); {what}.",
         UnseenLabelWarning,
         stacklevel=outside(),
     )

@@ -22,7 +22,7 @@ from ..surrogates.cost import SMOOTH
 from ..tasks.measures import SPAN_MARKS
 from ..tasks.parts import check_lengths, flatten_labels
 from ._chain_weights import ChainWeights
-from ._sequence_data import cut, encode_positions
+from ._sequence_data import cut, encode_positions, with_known_labels
 from ._spans import ChainSums, SpanLabels, SpanProbability, span_probabilities
 from .values import HammingLoss
 
@@ -199,13 +199,15 @@ class ChainProbabilities(ChainWeights):
         ----------
         X : list of n sequences
             Not those of the training, on which every model is too sure.
-        y : list of n sequences of labels from ``classes_``
+        y : list of n sequences of labels
+            Sequences with a label that is not in ``classes_`` are left out, with a warning.
 
         Returns
         -------
         self
         """
-        chain, sequences, codes = self._labelled(X, y, None)
+        known = with_known_labels(take_list(X), y, LabelCodes(self.classes_))
+        chain, sequences, codes = self._labelled(*known, None)
 
         def loss(log_sharpness: float) -> float:
             found = self._log_likelihoods(chain, sequences, codes, float(np.exp(log_sharpness)))

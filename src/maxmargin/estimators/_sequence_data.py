@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._labels import LabelCodes, place_in_sequences, plain
+from .._labels import LabelCodes, place_in_sequences, plain, warn_unseen
 from .._validation import check_sample_weight, has_length, is_iterator
 from ..features.sequences import Sequences, learn_sequences, take_list
 from ..solvers.groups import for_groups, in_threads
@@ -254,3 +255,22 @@ def encode_positions(
             "declared classes; add it to classes= or correct it."
         )
     return found
+
+
+def with_known_labels(X: list, y: Any, codes: LabelCodes) -> tuple[list, list]:
+    """The sequences all of whose labels are known; a warning says how many others there are."""
+    labels, lengths = flatten_labels(y, X)
+    unknown = codes.codes_or_minus_one(labels) < 0
+    y = list(y)
+    if not unknown.any():
+        return X, y
+    indptr = np.concatenate([[0], np.cumsum(lengths)])
+    bad = [bool(unknown[first:last].any()) for first, last in pairwise(indptr)]
+    warn_unseen(
+        [labels[at] for at in np.flatnonzero(unknown)],
+        f"{sum(bad)} of {len(bad)} sequences with such labels are left out",
+    )
+    if all(bad):
+        raise ValueError("y: every sequence has a label that the model has never seen.")
+    kept = [i for i, one in enumerate(bad) if not one]
+    return [X[i] for i in kept], [y[i] for i in kept]

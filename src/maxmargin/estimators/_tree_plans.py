@@ -133,7 +133,7 @@ def make_plan(
     chosen = [t for t in _PRUNING if attributes_of([t]) <= sentences.attributes]
     pruner = type(parser)(
         alpha=TimesAuto(_PRUNING_STRENGTH), max_iter=_PRUNING_PASSES, tol=0.0, random_state=0,
-        solver=Checked("auto", every=_PRUNING_PASSES), single_root=parser.single_root,
+        solver=Checked("bcfw", every=_PRUNING_PASSES), single_root=parser.single_root,
         templates=chosen, between=spec.between, hash_bits=_PRUNING_BITS, hidden=False,
     )  # fmt: skip
     pruner.fit(part, np.split(heads, part.indptr[1:-1]), weights)

@@ -17,12 +17,15 @@ def revisit_steps(structure, rows, scales, order, weights, atoms):
     most = 1
     for i in order:
         most = max(most, atoms.count[i])
+    # Zero as far as tables of an example reach: the rest may be as long as the weights.
+    table = np.empty(generic.work_size(structure, rows))
+    table[: generic.largest_block(structure)] = 0.0
     scratch = (
         np.empty((most, generic.most_labels(structure)), np.int64),
         np.empty(most, np.int64),
         np.empty((most, most)),
         np.empty((2, most)),
-        np.zeros(generic.work_size(structure, rows)),
+        table,
     )
     for step in range(order.shape[0]):
         i = order[step]
