@@ -145,7 +145,7 @@ CASES = (
     Case("uci_satimage", MulticlassClassifier, _satimage, BLOCKS),
     Case("yeast, all pairs", MultiLabelClassifier, _yeast, GRAPHS, {"edges": "full"}),
     Case("RCV1, all pairs, 2000 examples", MultiLabelClassifier, _rcv1, GRAPHS, {"edges": "full"},
-         seconds=90.0),
+         seconds=70.0),
     Case("MSRC-21, 100 images", GraphLabeler, _msrc, GRAPHS, {"pairwise": "potts"}),
     Case("EWT trees, 2000 sentences", TreeParser, _sentences, BLOCKS),
     Case("ranking: vowel", LabelRanker, _ranking, BLOCKS, _RANKS),

@@ -26,6 +26,7 @@ from maxmargin import (
     save,
 )
 from maxmargin.checkpoint import Recorder, read_checkpoint, write_checkpoint
+from maxmargin.solvers.acceleration import _larger_damping
 from maxmargin.solvers.auto import make_solver
 from maxmargin.solvers.partitions import PartitionedAscent, PartitionedGradients
 from maxmargin.solvers.parts import Lost, Threads
@@ -313,3 +314,24 @@ def test_steps_towards_vertices_have_no_parts():
     parts = graphs(solver=Partitioned("auto", 2), **one_weight).fit(X, LABELS)
     assert whole.status_ == parts.status_ == "converged"
     assert parts.dual_ <= whole.primal_ and whole.dual_ <= parts.primal_
+
+
+@pytest.mark.parametrize(
+    ("excess", "factor"), [(-1.0, 0.4), (0.0, 0.4), (0.125, 0.65), (0.25, 0.9), (1.0, 0.9)]
+)
+def test_momentum_grows_while_the_weights_keep_their_direction(excess, factor):
+    """From the factor of the solver to the largest of parts; one part has that of the solver."""
+    inner = BlockFrankWolfe()
+    parts, alone = PartitionedAscent(inner, 8).momentum, PartitionedAscent(inner, 1).momentum
+    assert alone == inner.momentum
+    assert _larger_damping(parts, excess) == pytest.approx(factor, rel=1e-12)
+    assert _larger_damping(alone, excess) == inner.momentum.damping
+
+
+def test_averages_of_parts_by_default():
+    """Those of parts have another power; a power that is given stays."""
+    problem = problem_of(flat())
+    assert make_solver(Partitioned("auto", 4), problem).power == 3.0
+    assert make_solver(Partitioned("auto", 1), problem).power == 8.0
+    given = Partitioned(Averaged("accelerated", power=5.0), 4)
+    assert make_solver(given, problem).power == 5.0

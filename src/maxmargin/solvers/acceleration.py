@@ -23,7 +23,7 @@ import numpy as np
 
 from .._validation import check_number, is_auto
 from ._centre_kernel import bare_products, mix_bare, mix_in, move_centre, movement
-from .base import Candidate, Wrapper, check_inner, trusted_ratio, with_bound
+from .base import Candidate, Momentum, Wrapper, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
 
 # Rounds between two mixtures of dual points; each costs a pass without oracles.
@@ -34,6 +34,8 @@ _LESS_INERTIA = 0.7
 # rounds more and more slowly. Bounds on the inertia, in units of the first one.
 _GAIN_UP, _GAIN_DOWN, _SETTLING = 0.2, 0.1, 20.0
 _LEAST, _MOST = 0.75, 3.0
+# How fast the factor of the momentum grows with the cosine, in units of their ranges.
+_SLOPE = 4.0
 # Largest inertia: the weights of the dual point are a difference of numbers larger by this factor,
 # and their rounding error must stay far below any useful tolerance.
 _MOST_INERTIA = 1e6
@@ -92,7 +94,8 @@ class Accelerated(Wrapper):
     -----
     Solvers that have a ``momentum.cosine`` adapt their inertia after every round: a is the cosine
     between the last two movements of the weights, and inertia changes by the factor
-    ``exp(gain * (cosine - a))``, within bounds.
+    ``exp(gain * (cosine - a))``, within bounds. With a ``momentum.most`` the factor of the momentum
+    grows with the cosine, up to this value.
     """
 
     accelerated = True
@@ -169,8 +172,11 @@ class Accelerated(Wrapper):
             state = _with_progress(state, self.solver.estimate(problem, inner, apart))
             damping = 0.0 if state.lowest == np.inf else damping
             if own * ahead > 0.0:  # a product of tiny squares may underflow
-                missing = momentum.cosine - product / np.sqrt(own * ahead)
-                inertia = _adapted_inertia(state, missing)
+                cosine = product / np.sqrt(own * ahead)
+                inertia = _adapted_inertia(state, momentum.cosine - cosine)
+                if damping:
+                    excess = (cosine - momentum.cosine) / (1.0 - momentum.cosine)
+                    damping = _larger_damping(momentum, excess)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
         move_centre(
@@ -258,6 +264,12 @@ def _adapted_inertia(state: AcceleratedState, missing: float) -> float:
     gain *= min(1.0, _SETTLING / state.inner.rounds)
     unit = state.first * state.calm
     return float(min(max(state.inertia * np.exp(gain * missing), _LEAST * unit), _MOST * unit))
+
+
+def _larger_damping(momentum: Momentum, excess: float) -> float:
+    """The factor of the momentum where the cosine is above its target, by a share of its range."""
+    share = min(max(_SLOPE * excess, 0.0), 1.0)
+    return momentum.damping + share * max(momentum.most - momentum.damping, 0.0)
 
 
 def _with_progress(state: AcceleratedState, guess: float) -> AcceleratedState:

@@ -35,6 +35,8 @@ _ROUNDS, _TIED_ROUNDS = 2, 4
 _VERTEX_CURVATURE = 1.0
 # Weights of the iterates in averages: of steps, and of rounds.
 _STEP_POWER, _ROUND_POWER = 3.0, 8.0
+# The same of rounds of parts, whose iterates swing more.
+_PARTS_POWER = 3.0
 # Tolerance below which a few Newton steps are faster than many passes.
 _NEWTON_TOL = 1e-3
 # The same for joint corrections of all mixtures of trees.
@@ -159,7 +161,9 @@ def choose_for_parts(problem: Any) -> Solver:
     if not problem.traits.graph and _by_gradients(problem):
         return LBFGS()
     found = _soft(problem) if problem.traits.graph else choose(problem)
-    return found if found.sums_gradients or found.accelerated else _accelerated(problem)
+    if not (found.sums_gradients or found.accelerated):
+        found = _accelerated(problem)
+    return found.set_params(power=_PARTS_POWER) if isinstance(found, Averaged) else found
 
 
 def partitions_for(problem: Any) -> int:

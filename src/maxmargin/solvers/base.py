@@ -91,13 +91,15 @@ class Momentum(NamedTuple):
     """Parameters of the acceleration of a solver.
 
     ``damping`` is the factor of the momentum of the theory, which assumes exact rounds; ``rounds``
-    is the number of rounds between two moves of the centre. With a ``cosine`` inertia adapts, see
+    is the number of rounds between two moves of the centre. With a ``cosine`` inertia adapts, and
+    the factor of the momentum is up to ``most`` where it is larger, see
     :class:`~maxmargin.solvers.acceleration.Accelerated`.
     """
 
     damping: float
     rounds: int = 1
     cosine: float | None = None
+    most: float = 0.0
 
 
 class Solver(BaseEstimator):

@@ -25,6 +25,9 @@ from .lbfgs import LBFGS
 from .parts import PartitionedDual, PartState
 from .problem import DualPoint, Evaluation
 
+# Largest factor of the momentum. Parts that overestimate their changes move the weights for many
+# rounds in one direction: on CoNLL-2000 with 8 parts the factor 0.4 of the solvers needs 48 rounds.
+_MOST_DAMPING = 0.9
 # Upper limit of the seeds of the parts.
 _SEEDS = 2**31 - 1
 
@@ -126,7 +129,8 @@ class PartitionedAscent(Solver):
 
     @property
     def momentum(self):  # type: ignore[override]
-        return self.solver.momentum
+        own = self.solver.momentum
+        return own if self.n_partitions == 1 else own._replace(most=_MOST_DAMPING)
 
     def missing(self, problem):
         found = self.solver.missing(problem)
