@@ -87,7 +87,7 @@ def choose(problem: Any) -> Solver:
     # the oracle of max-min takes even longer.
     if not (problem.hashes_features and problem.cost.linear):
         return _accelerated(problem)
-    # To 1 % on 300 sentences of EWT, "bcfw" takes more than 200 s and this 35 s.
+    # On 300 sentences of EWT this has a gap of 1 % after 42 s; "bcfw" has 7.7 % after 21 s.
     return _revisiting(problem) if problem.traits.revisits else _plain(problem)
 
 
