@@ -358,8 +358,7 @@ def max_plus(typingctx, old, matrix, new):
 def best_step(typingctx, old, matrix, row, arrive, leave):
     """``arrive[k] = max_j (old[j] + matrix[j, k])`` and ``leave = row + arrive``.
 
-    The step of a best path. Nothing that was written is read: a chunk that overlaps two stores
-    would have to wait until both are in memory.
+    The step of a best path, in one operation: nothing that it wrote is read again.
     """
     rows = (old, row, arrive, leave)
     if not _row_types_fit(*rows) or not _row_types_fit(matrix, ndim=2):
