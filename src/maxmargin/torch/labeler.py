@@ -155,7 +155,7 @@ class NeuralSequenceLabeler(BaseEstimator):
         X = X if has_length(X) else list(X)
         inputs, labels = read_sequences(X, y)
         keep_names(self, common_names(X))
-        self.position_shape_ = tuple(inputs[0].shape[1:])
+        self.position_shape_: tuple[int, ...] | None = tuple(inputs[0].shape[1:])
         weights = check_sample_weight(sample_weight, len(inputs))
         rng = check_random_state(self.random_state)
         self.classes_ = find_classes(np.concatenate(labels))
@@ -391,7 +391,7 @@ class NeuralSequenceLabeler(BaseEstimator):
             "pass_mask": bool(self.pass_mask),
             "batch_size": int(self.batch_size),
             "names": names_known(self),
-            "position_shape": list(self.position_shape_),
+            "position_shape": self.position_shape_,
         }
         write_network(path, about, self._network().state_dict(), self.head_.structure)
 
