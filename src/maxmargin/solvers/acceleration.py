@@ -41,6 +41,9 @@ _SLOPE = 4.0
 _MOST_INERTIA = 1e6
 # Number of rounds without a smaller gap after which inertia is halved and momentum reset.
 _PATIENCE = 20
+# The same for solvers without a target of the cosine, whose gaps after a round vary too much: the
+# distance of the weights to those of the dual point counts, where it is this share of the gap.
+_MATTERS = 0.1
 
 
 class AcceleratedState(NamedTuple):
@@ -95,7 +98,8 @@ class Accelerated(Wrapper):
     Solvers that have a ``momentum.cosine`` adapt their inertia after every round: a is the cosine
     between the last two movements of the weights, and inertia changes by the factor
     ``exp(gain * (cosine - a))``, within bounds. With a ``momentum.most`` the factor of the momentum
-    grows with the cosine, up to this value.
+    grows with the cosine, up to this value. The others halve it when the weights of the dual point
+    stay away from the iterate, as they do with weak regularisation.
     """
 
     accelerated = True
@@ -166,7 +170,12 @@ class Accelerated(Wrapper):
         inertia, damping = state.inertia, momentum.damping
         apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
         if momentum.cosine is None:
-            if unsettled or product > own:  # momentum points backwards
+            calm = state.calm
+            if apart > _MATTERS * self.solver.estimate(problem, inner, apart):
+                state = _with_progress(state, apart)
+            if state.calm < calm:  # and the weights of the dual point do not come closer
+                inertia, damping = 0.5 * inertia, 0.0
+            elif unsettled or product > own:  # momentum points backwards
                 inertia, damping = _LESS_INERTIA * inertia, 0.0
         else:
             state = _with_progress(state, self.solver.estimate(problem, inner, apart))
@@ -273,7 +282,7 @@ def _larger_damping(momentum: Momentum, excess: float) -> float:
 
 
 def _with_progress(state: AcceleratedState, guess: float) -> AcceleratedState:
-    """Update the state by the estimate of the gap after a round.
+    """Update the state by the estimate of the gap after a round, or of a part of it.
 
     Rounds are not exact, and with too much inertia for their accuracy the weights can oscillate
     around the optimum. Without inertia the dual never decreases, so less inertia ends this.
