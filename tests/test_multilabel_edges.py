@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import warnings
+from contextlib import nullcontext
 
 import cvxpy as cp
 import numpy as np
@@ -26,12 +27,14 @@ from maxmargin import (
     EarlyStopping,
     MultiLabelClassifier,
     SoftAgreement,
+    datasets_made,
     load,
     save,
 )
 from maxmargin.graphs.factor_graph import FactorGraph
 from maxmargin.graphs.label_graph import chow_liu_tree, label_graphs, mutual_information
 from maxmargin.graphs.packing import pack_graphs, plan_layout
+from maxmargin.solvers import acceleration
 from realdata import load_npz
 from samebits import assert_same
 
@@ -278,3 +281,15 @@ def test_sparse_news():
     svms = OneVsRestClassifier(LinearSVC(random_state=0)).fit(inputs[:600], labels[:600])
     right = np.mean((svms.predict(inputs[600:]) == labels[600:]).all(axis=1))
     assert model.score(inputs[600:], labels[600:]) > right - 0.02
+
+
+@pytest.mark.parametrize("rule", [True, False])
+def test_weak_regularisation_does_not_leave_the_dual_behind(rule, monkeypatch):
+    """With the inertia of the start the weights of the dual point stay away from the iterate."""
+    if not rule:
+        monkeypatch.setattr(acceleration, "_MATTERS", np.inf)
+    data = datasets_made.make_label_sets(300, random_state=0)
+    model = MultiLabelClassifier(edges="full", alpha=1e-3, max_iter=600, random_state=0)
+    with nullcontext() if rule else pytest.warns(ConvergenceWarning):
+        model.fit(data.X, data.y)
+    assert (model.gap_ <= 0.01 * model.primal_) == rule
