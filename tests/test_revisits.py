@@ -46,24 +46,33 @@ def augmented_score(structure, weights, x, truth, y):
     return total + np.sum(truth != y)
 
 
+def revisited(problem, rounds):
+    """The state after some rounds and many visits of remembered outputs; examples with several."""
+    stepper = pairwise(problem, rng=np.random.RandomState(0))
+    for _ in range(rounds):
+        stepper.advance(1.0, problem.n_examples)
+    state = stepper.state
+    several = np.flatnonzero(state.dual.count > 1)
+    assert len(several) >= 4
+    before = -np.inf
+    for _ in range(3000):
+        dual = problem.concave(state.dual) - problem.penalty(state.weights)
+        assert dual >= before - 1e-12
+        before = dual
+        revisit_steps(
+            problem.structure, problem.rows, problem.scales, several, state.weights, state.dual
+        )  # fmt: skip
+    np.testing.assert_allclose(state.weights, problem.weights_of(state.dual), atol=1e-9)
+    return state, several
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("ends", [True, False])
 def test_mass_moves_until_no_remembered_sequence_is_better(kind, ends):
     model = SequenceLabeler(alpha=0.01, boundary_weights=ends)
     problem = packed(model, [kind(x) for x in X], Y)
-    stepper = pairwise(problem, rng=np.random.RandomState(0))
-    for _ in range(4):
-        stepper.advance(1.0, len(X))
-    state = stepper.state
-    several = np.flatnonzero(state.dual.count > 1)
-    assert len(several) >= 4
-    weights, before = state.weights, -np.inf
-    for _ in range(3000):
-        dual = problem.concave(state.dual) - problem.penalty(weights)
-        assert dual >= before - 1e-12
-        before = dual
-        revisit_steps(problem.structure, problem.rows, problem.scales, several, weights, state.dual)
-    np.testing.assert_allclose(weights, problem.weights_of(state.dual), atol=1e-9)
+    state, several = revisited(problem, rounds=4)
+    weights = state.weights
     for i in several:
         labels, shares = outputs_of(state.dual, problem.structure, i)
         x = np.hstack([X[i], np.ones((len(X[i]), 1))])
@@ -104,19 +113,8 @@ def test_mass_moves_until_no_remembered_tree_is_better(data):
     X, y = data()
     problem = packed(TreeParser(alpha=0.3, hash_bits=10), X, y)
     structure = problem.structure
-    stepper = pairwise(problem, rng=np.random.RandomState(0))
-    for _ in range(6):
-        stepper.advance(1.0, len(X))
-    state = stepper.state
-    several = np.flatnonzero(state.dual.count > 1)
-    assert len(several) >= 4
-    weights, before = state.weights, -np.inf
-    for _ in range(3000):
-        dual = problem.concave(state.dual) - problem.penalty(weights)
-        assert dual >= before - 1e-12
-        before = dual
-        revisit_steps(structure, problem.rows, problem.scales, several, weights, state.dual)
-    np.testing.assert_allclose(weights, problem.weights_of(state.dual), atol=1e-9)
+    state, several = revisited(problem, rounds=6)
+    weights = state.weights
     arcs = np.empty(structure.parts_indptr[-1])
     arc_scores(structure, problem.rows, weights, 0, len(X), arcs)
     for i in several:

@@ -115,9 +115,7 @@ class BlockAscent(Solver):
     def advance(self, problem, state, steps):
         if not len(state.pending):
             state = self._new_round(problem, state)
-        batch = (
-            problem.batch
-        )  # batches begin at the same places of a round, whatever the clock says
+        batch = problem.batch  # begins at the same places of a round, whatever the clock says
         count = min(-(-max(1, int(steps)) // batch) * batch, len(state.pending))
         visits = Visits(state.pending[:count], state.draws[:count], state.tree, state.gaps)
         rest = {"pending": state.pending[count:], "draws": state.draws[count:]}
