@@ -44,14 +44,14 @@ def _expected(n: int, size: int) -> float:
 def test_answers_before_a_batch_and_steps_in_order(n_threads):
     for n, size in ((1, 4), (16, 4), (61, 7)):
         task = Doubling(np.zeros(size), np.zeros(1))
-        in_batches(task, n, size, n_threads, lambda: np.empty(1))
+        in_batches(task, np.arange(n) % 3, size, n_threads, lambda thread: np.empty(1))
         assert task.total[0] == _expected(n, size)
 
 
 def test_threads_end_when_the_leader_fails():
     calls = []
 
-    def scratch():
+    def scratch(thread):
         calls.append(None)
         if len(calls) > 1 or n_threads == 1:  # of the leader, or of a helper: no matter which
             raise MemoryError("no scratch")
@@ -60,7 +60,7 @@ def test_threads_end_when_the_leader_fails():
     for n_threads in (1, 3):
         calls.clear()
         with pytest.raises(MemoryError, match="no scratch"):
-            in_batches(Doubling(np.zeros(4), np.zeros(1)), 8, 4, n_threads, scratch)
+            in_batches(Doubling(np.zeros(4), np.zeros(1)), np.ones(8), 4, n_threads, scratch)
 
 
 def sequences():

@@ -24,15 +24,22 @@ def as_label_array(labels: Sequence[Any]) -> np.ndarray:
     if is_array(labels) and labels.ndim == 1:
         return labels
     labels = list(labels)
-    kinds = {type(label) for label in labels}
-    alike = kinds <= {str, np.str_} or kinds <= {bool, np.bool_}
-    if alike or (kinds and all(_is_number(kind) for kind in kinds)):
-        native = np.array(labels)
+    kinds = set(map(type, labels))
+    texts = kinds <= {str, np.str_}
+    if texts or kinds <= {bool, np.bool_} or all(_is_number(kind) for kind in kinds):
+        native = _text_array(labels) if texts else np.array(labels)
         if native.tolist() == labels:  # large integers and final zero bytes may get lost
             return native
     array = np.empty(len(labels), dtype=object)
     array[:] = labels  # tuples stay tuples
     return array
+
+
+def _text_array(texts: list[str]) -> np.ndarray:
+    """The array of strings, of which most occur many times: each is converted once."""
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    codes = np.fromiter(map(places.__getitem__, texts), np.int64, len(texts))
+    return np.array(list(places))[codes]
 
 
 def plain(label: Any) -> Any:

@@ -47,6 +47,10 @@ def prefetch_rows(rows, first, last):
     """Prefetch rows that will be used next."""
 
 
+def prefetch_weights(rows, matrix, row):
+    """Prefetch the rows of ``matrix`` that a row uses."""
+
+
 def row_product(rows, row, other):
     """Inner product of two rows."""
 
@@ -193,6 +197,10 @@ def prepare_revisit(structure, i, outputs, scratch):
 def revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     """Move mass between the stored outputs of example i, one per row, from worse ones to better
     ones; updates ``shares`` and the weights. For structures with the trait ``revisits``."""
+
+
+def prefetch_revisit(structure, rows, weights, i, places, counts):
+    """Prefetch the weights that :func:`revisit` will use, after :func:`prepare_revisit`."""
 
 
 def can_revisit(structure, i):

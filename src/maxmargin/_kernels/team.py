@@ -3,7 +3,8 @@
 The answers to all examples of a batch are computed at the weights before the batch, by any thread
 and in any order. When all are known, one thread, the leader, changes the weights by them, in the
 order of the examples. A thread takes the next example that nobody has taken, so the leader does all
-the work if there are no other threads, or if they are late.
+the work if there are no other threads, or if they are late. Examples that take longest come first,
+so that threads wait less for the last one.
 
 What is visited, and how, is the class of a task: a NamedTuple that implements :func:`answer_item`
 and :func:`apply_item`.
@@ -127,13 +128,15 @@ def _take(counters):
 
 
 @leaf
-def run_batches(task, counters, leads, n_items, size, scratch):
-    """Work on batches of ``size`` items until all are done; one thread leads."""
+def run_batches(task, turns, counters, leads, size, scratch):
+    """Work on batches of ``size`` items until all are done; one thread leads. ``turns`` are the
+    items in the order in which they are answered."""
+    n_items = turns.shape[0]
     first, opened, looks = 0, 0, 0
     while True:
-        item = _take(counters)
-        if item >= 0:
-            answer_item(task, item, scratch)
+        turn = _take(counters)
+        if turn >= 0:
+            answer_item(task, turns[turn], scratch)
             _increase(counters, _ANSWERED)
             looks = 0
         elif leads and _look(counters, _ANSWERED) == opened:
@@ -152,23 +155,46 @@ def run_batches(task, counters, leads, n_items, size, scratch):
                 _let_others_run()
 
 
-def in_batches(
-    task: Any, n_items: int, size: int, n_threads: int, make_scratch: Callable[[], Any]
-) -> None:
-    """Visit the items of a task in batches of ``size``, in threads with scratch of their own."""
-    counters = np.zeros(_SIZE, np.int64)
+class Workspace:
+    """Arrays that threads use again from call to call: the system clears the memory of a new large
+    array, which takes longer than most calls use it."""
 
-    def work(leads: bool) -> None:
-        run_batches(task, counters, leads, n_items, size, make_scratch())
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], np.ndarray] = {}
+
+    def zeros(self, name: str, thread: int, size: int) -> np.ndarray:
+        """An array that was zero when it was made; calls that change it must restore it, or expect
+        anything in it."""
+        found = self._kept.get((name, thread))
+        if found is None or len(found) < size:
+            found = self._kept[name, thread] = np.zeros(size)
+        return found[:size]
+
+    def __reduce__(self) -> Any:
+        return Workspace, ()  # a copy has arrays of its own
+
+
+def in_batches(
+    task: Any, costs: np.ndarray, size: int, n_threads: int, make_scratch: Callable[[int], Any]
+) -> None:
+    """Visit the items of a task in batches of ``size``; thread t uses ``make_scratch(t)``.
+
+    ``costs`` says how long each item takes, in any unit.
+    """
+    counters = np.zeros(_SIZE, np.int64)
+    turns = np.lexsort((-costs, np.arange(len(costs)) // size))
+
+    def work(thread: int) -> None:
+        run_batches(task, turns, counters, thread == 0, size, make_scratch(thread))
 
     helpers = min(n_threads, size) - 1
     if helpers < 1:
-        work(True)
+        work(0)
         return
     with ThreadPoolExecutor(helpers) as pool:
         try:
-            running = [pool.submit(work, False) for _ in range(helpers)]
-            work(True)
+            running = [pool.submit(work, thread + 1) for thread in range(helpers)]
+            work(0)
         finally:
             counters[_ENDED] = 1  # also if the leader failed: nobody waits for it
         for helper in running:

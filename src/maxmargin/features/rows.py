@@ -18,6 +18,7 @@ from .._kernels.protocol import (
     cross_products,
     drain_row,
     prefetch_rows,
+    prefetch_weights,
     products_with,
     row_product,
     score_row,
@@ -454,6 +455,14 @@ def _prefetch(rows, first, last):
     prefetch(rows.squares, first, last)
     prefetch(rows.data, rows.indptr[first], rows.indptr[last])
     prefetch(rows.indices, rows.indptr[first], rows.indptr[last])
+
+
+@implements(prefetch_weights, FeatureRows)
+def _prefetch_weights(rows, matrix, row):
+    if _is_dense(rows) or _restricted(rows) or matrix.size <= _CACHED:
+        return
+    for place in range(rows.indptr[row], rows.indptr[row + 1]):
+        prefetch(matrix, rows.indices[place], rows.indices[place] + 1)
 
 
 @implements(row_product, FeatureRows)

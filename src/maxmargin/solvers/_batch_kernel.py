@@ -199,11 +199,25 @@ def _move(task, item, moving):
             remove_atom(atoms, i, a, high - low)
 
 
+@leaf
+def _prefetch_moves(task, item):
+    """Prefetch the weights that the moves of the next example of a batch will use."""
+    size = task.prepared.counts.shape[0]
+    slot = (item + 1) % size
+    if slot == 0 or item + 1 == task.visits.order.shape[0]:
+        return
+    i = task.visits.order[item + 1]
+    if task.scales[i] > 0.0 and not (task.asks and task.visits.gaps[i] <= 0.0):
+        places, counts = task.prepared.places[slot], task.prepared.counts[slot]
+        generic.prefetch_revisit(task.structure, task.rows, task.weights, i, places, counts)
+
+
 @implements(apply_item, PairwiseVisits)
 def _apply_pairwise(task, item, scratch):
     structure, rows, atoms = task.structure, task.rows, task.atoms
     (gains, pair, total), output_buffer, known, work, moving = scratch
     i = task.visits.order[item]
+    _prefetch_moves(task, item)
     scale = task.scales[i]
     if scale == 0.0 or (task.asks and task.visits.gaps[i] <= 0.0):
         return
@@ -233,16 +247,17 @@ def vertex_batches(problem, visits, weights, trail, blocks):
     )
     task = VertexVisits(structure, rows, problem.scales, visits, weights, trail, blocks, found)
 
-    def scratch():
+    def scratch(thread):
         return (
             np.empty(largest),
             np.zeros(largest),  # directions: zero between two visits
             np.full(largest, -1, np.int32),
             np.empty(most_labels, np.int32),
-            np.empty(work),
+            problem.workspace.zeros("oracle", thread, work),
         )
 
-    in_batches(task, len(visits.order), size, problem.n_threads, scratch)
+    costs = problem.block_sizes[visits.order]
+    in_batches(task, costs, size, problem.n_threads, scratch)
     return blocks
 
 
@@ -271,10 +286,13 @@ def _in_pairs(problem, visits, weights, atoms, asks):
         structure, rows, problem.scales, visits, weights, atoms, prepared, asks
     )  # fmt: skip
 
-    def scratch():
+    def scratch(thread):
         known = np.empty((most, most_parts), np.int32), np.empty(most, np.int64), np.empty(most)
-        moving = np.empty((2, most)), np.zeros(work)
+        # The table of moves is zero between two visits.
+        moving = np.empty((2, most)), problem.workspace.zeros("moves", thread, work)
         blocks = np.empty(largest), np.zeros(largest), np.empty(largest)
-        return blocks, np.empty(most_labels, np.int32), known, np.empty(work), moving
+        own = problem.workspace.zeros("oracle", thread, work)
+        return blocks, np.empty(most_labels, np.int32), known, own, moving
 
-    in_batches(task, len(visits.order), size, problem.n_threads, scratch)
+    costs = problem.block_sizes[visits.order]
+    in_batches(task, costs, size, problem.n_threads, scratch)

@@ -53,6 +53,11 @@ def bare_products(best, weights, centre, inertia, n_threads=1):
     return _sums(_in_chunks(_bare_products, (best, weights, centre), (inertia,), n_threads))
 
 
+def write_bare(out, weights, centre, inertia, n_threads=1):
+    """``out = bare``."""
+    _in_chunks(_write_bare, (out, weights, centre), (float(inertia),), n_threads)
+
+
 def mix_bare(best, weights, centre, inertia, step, n_threads=1):
     """``best += step * (bare - best)``."""
     _in_chunks(_mix_bare, (best, weights, centre), (float(inertia), float(step)), n_threads)
@@ -96,3 +101,9 @@ def _mix_bare(best, weights, centre, inertia, step):
     for j in range(weights.shape[0]):
         bare = (1.0 + inertia) * weights[j] - inertia * centre[j]
         best[j] += step * (bare - best[j])
+
+
+@compiled
+def _write_bare(out, weights, centre, inertia):
+    for j in range(weights.shape[0]):
+        out[j] = (1.0 + inertia) * weights[j] - inertia * centre[j]

@@ -22,7 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import check_number, is_auto
-from ._centre_kernel import bare_products, mix_bare, mix_in, move_centre, movement
+from ._centre_kernel import (
+    bare_products,
+    mix_bare,
+    mix_in,
+    move_centre,
+    movement,
+    write_bare,
+)
 from .base import Candidate, Momentum, Wrapper, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
 
@@ -202,7 +209,8 @@ class Accelerated(Wrapper):
         if concave is None:
             return None
         if state.best is None:
-            return DualPoint(concave, self._dual_weights(state, problem.n_threads))
+            room = np.empty(len(state.centre))
+            return DualPoint(concave, self._dual_weights(state, room, problem.n_threads))
         best, weights = state.best, state.inner.weights
         n_threads = problem.n_threads
         old, new, cross = bare_products(
@@ -214,13 +222,12 @@ class Accelerated(Wrapper):
         mix_bare(best.weights, weights, state.centre, state.inertia, step, n_threads)
         return DualPoint((1.0 - step) * best.concave + step * concave, best.weights)
 
-    def _dual_weights(self, state, n_threads=1) -> np.ndarray:
+    def _dual_weights(self, state, room, n_threads) -> np.ndarray:
         """``w(mu)``, of which the iterate is a mixture with the centre."""
         if state.inertia == 0.0:
             return state.inner.weights
-        bare = np.zeros(len(state.centre))
-        mix_bare(bare, state.inner.weights, state.centre, state.inertia, 1.0, n_threads)
-        return bare
+        write_bare(room, state.inner.weights, state.centre, state.inertia, n_threads)
+        return room
 
     def settled(self, state) -> np.ndarray:
         """The iterate. Right after a move of the centre, the weights do not yet belong to it."""
@@ -236,7 +243,8 @@ class Accelerated(Wrapper):
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AcceleratedState, list[Candidate]]:
-        settled, bare = self.settled(state), self._dual_weights(state, problem.n_threads)
+        room = problem.workspace.zeros("dual weights", 0, len(state.centre))
+        settled, bare = self.settled(state), self._dual_weights(state, room, problem.n_threads)
         guess = self.estimate(problem, state) / state.ratio
         inner, candidates = self.solver.check(problem, state.inner, settled, bare)
         state = state._replace(inner=inner)

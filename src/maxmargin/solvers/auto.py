@@ -63,7 +63,7 @@ _MANY_WEIGHTS = 1 << 16
 _PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
 # Examples that threads visit together. In smaller batches threads wait for the longest example; in
 # larger ones outputs are older.
-_BATCH = 32
+_BATCH = 16
 
 
 def choose(problem: Any) -> Solver:

@@ -21,6 +21,7 @@ from .._kernels import passes
 from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
 from .._kernels.passes import Objective, Sums
+from .._kernels.team import Workspace
 from ..features.kernels import KernelRows, squared_combination
 from ..features.rows import COEFFICIENTS, FEATURES, HASHED, FeatureRows
 from ..oracles.values import make_oracle
@@ -112,6 +113,7 @@ class TrainingProblem(Outline):
         self.total_weight = float(self.sample_weight.sum())
         self.n_examples = len(self.sample_weight)
         self.scales = self.sample_weight / (self.alpha * self.total_weight)
+        self.workspace = Workspace()
 
     def in_blocks(self) -> Any:
         """The same problem in a form for block-coordinate ascent."""
@@ -265,9 +267,14 @@ class Problem(TrainingProblem):
         self._no_dual: Blocks | Atoms = empty_blocks(0, 0)
 
     @cached_property
+    def block_sizes(self) -> np.ndarray:
+        """Number of parts of each example."""
+        return passes.block_sizes(self.structure)
+
+    @cached_property
     def least_group(self) -> int:
         """Least number of examples that a thread evaluates at a time."""
-        return least_group(self.n_examples, int(passes.block_sizes(self.structure).sum()))
+        return least_group(self.n_examples, int(self.block_sizes.sum()))
 
     @property
     def suits_gradients(self) -> bool:
@@ -283,7 +290,7 @@ class Problem(TrainingProblem):
     @property
     def dual_fits(self) -> bool:
         """Whether the marginals of all examples fit into memory."""
-        return 8 * int(passes.block_sizes(self.structure).sum()) <= _DUAL_BYTES
+        return 8 * int(self.block_sizes.sum()) <= _DUAL_BYTES
 
     def in_blocks(self) -> Problem:
         """The same problem; blocks of sequences also store their entropy if they maximise it."""
@@ -304,7 +311,7 @@ class Problem(TrainingProblem):
     def start(self) -> Blocks:
         """Dual blocks at the truth: w = 0."""
         if self.cost.fills_blocks:
-            room = whole_blocks(passes.block_sizes(self.structure))
+            room = whole_blocks(self.block_sizes)
         else:
             room = empty_blocks(self.n_examples, 4 * self.n_examples)
         return passes.truth_blocks(self.structure, self.rows, room)

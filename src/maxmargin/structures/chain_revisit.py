@@ -12,7 +12,7 @@ import numpy as np
 
 from .._kernels import protocol as generic
 from .._kernels.jit import implements, leaf
-from .._kernels.protocol import add_label_losses, add_row, score_rows
+from .._kernels.protocol import add_label_losses, add_row, prefetch_weights, score_rows
 from .._kernels.vector import add_scaled
 from .chain import Chain
 
@@ -177,6 +177,16 @@ def _prepare_revisit(structure, i, outputs, scratch):
     counts, n = counts[: outputs.shape[0]], structure.n_labels
     _list_differences(outputs, places, counts)
     _fill_gram(structure, i, outputs, places, counts, table[: n * n], gram)
+
+
+@implements(generic.prefetch_revisit, Chain)
+def _prefetch_revisit(structure, rows, weights, i, places, counts):
+    if not generic.can_revisit(structure, i):
+        return
+    n = structure.n_labels
+    matrix = weights[: rows.n_inputs * n].reshape(rows.n_inputs, n)
+    for p in range(counts[0]):
+        prefetch_weights(rows, matrix, structure.indptr[i] + places[0, p])
 
 
 @implements(generic.revisit, Chain)

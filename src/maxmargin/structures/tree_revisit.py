@@ -72,6 +72,11 @@ def _prepare_revisit(structure, i, outputs, scratch):
     """Nothing: products of features are known only where they are needed."""
 
 
+@implements(generic.prefetch_revisit, Arborescence)
+def _prefetch_revisit(structure, rows, weights, i, places, counts):
+    """Nothing: the places of weights are known only when the features are computed."""
+
+
 @implements(generic.revisit, Arborescence)
 def _revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
     _, _, _, values, work = scratch
