@@ -28,6 +28,7 @@ from .._kernels.team import answer_item, apply_item, in_batches
 from ..structures import chain_revisit, tree_revisit  # noqa: F401  (answers, for the kernel)
 from ._bcfw_kernel import lengthen
 from ._pairwise_kernel import _look, _move_mass
+from ._revisit_kernel import revisit_sizes
 
 # Examples whose data are prefetched ahead of their visits.
 _AHEAD = 2
@@ -180,7 +181,7 @@ def _prepare(task, item, moving):
     count, first = atoms.count[i], atoms.labels_start[i]
     outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
     own = prepared.places[slot], prepared.counts[slot], prepared.gram[slot], moving[0], moving[1]
-    generic.prepare_revisit(structure, i, outputs, own)
+    generic.prepare_revisit(structure, task.rows, i, outputs, own)
 
 
 @leaf
@@ -262,10 +263,11 @@ def _in_pairs(problem, visits, weights, atoms, asks):
     structure, rows, size = problem.structure, problem.shared_rows, problem.batch
     largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
     most = int(atoms.count[visits.order].max()) + 1
+    n_lists, longest, n_products = revisit_sizes(structure, rows, most)
     prepared = Prepared(
-        np.empty((size, most, most_labels), np.int64),
+        np.empty((size, n_lists, longest), np.int32),
         np.empty((size, most), np.int64),
-        np.empty((size, most, most)),
+        np.empty((size, n_products, n_products)),
     )
     task = PairwiseVisits(
         structure, rows, problem.scales, visits, weights, atoms, prepared, asks
