@@ -189,7 +189,12 @@ def add_gram(structure, rows, i, direction, scale, scores):
     the weights move along its own direction. Returns False where this is expensive."""
 
 
-def prepare_revisit(structure, i, outputs, scratch):
+def revisit_room(structure, rows, most):
+    """Shape of the integers, and size of the square matrix, that :func:`prepare_revisit` writes for
+    up to ``most`` outputs."""
+
+
+def prepare_revisit(structure, rows, i, outputs, scratch):
     """What :func:`revisit` needs of stored outputs of example i beside the weights: written to the
     scratch. For structures with the trait ``revisits``."""
 

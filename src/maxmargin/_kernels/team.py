@@ -162,13 +162,14 @@ class Workspace:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], np.ndarray] = {}
 
-    def zeros(self, name: str, thread: int, size: int) -> np.ndarray:
-        """An array that was zero when it was made; calls that change it must restore it, or expect
-        anything in it."""
+    def array(self, name: str, shape: Any, dtype: Any = np.float64, thread: int = 0) -> np.ndarray:
+        """An array that was zero when it was made; calls leave anything in it, or zeros where they
+        rely on them."""
+        size = int(np.prod(shape))
         found = self._kept.get((name, thread))
         if found is None or len(found) < size:
-            found = self._kept[name, thread] = np.zeros(size)
-        return found[:size]
+            found = self._kept[name, thread] = np.zeros(size, dtype)
+        return found[:size].reshape(shape)
 
     def __reduce__(self) -> Any:
         return Workspace, ()  # a copy has arrays of its own

@@ -184,7 +184,7 @@ def slot_of(rows, key):
 
 
 @leaf
-def _between_key(rows, head, dependent):
+def base_key(rows, head, dependent):
     """Key of the tags of both ends and the direction."""
     key = rows.between_keys[head, 0] ^ rows.between_keys[dependent, 1]
     return key ^ rows.place_keys[6 if head > dependent else 13]
@@ -219,7 +219,7 @@ def _pass(rows, met, node):
 
 
 @leaf
-def _met_between(rows, head, dependent):
+def met_between(rows, head, dependent):
     """The tags between two words."""
     step = 1 if head > dependent else -1
     met = _nothing()
@@ -229,7 +229,7 @@ def _met_between(rows, head, dependent):
 
 
 @leaf
-def _tag_key(rows, met, node):
+def tag_key(rows, met, node):
     """Key of a tag and its number of occurrences."""
     bit = np.uint64(1) << np.uint64(rows.tags[node])
     level = 1 if met.twice & bit == 0 else 2 if met.often & bit == 0 else 3
@@ -254,7 +254,7 @@ def _gather(rows, matrix, head, dependent, place):
 @leaf
 def _gather_between(rows, matrix, head, dependent, met):
     """Sum of the weights of the *between* features of an arc."""
-    base = _between_key(rows, head, dependent)
+    base = base_key(rows, head, dependent)
     total = matrix[slot_of(rows, base ^ met.key), 0]
     step = 1 if head > dependent else -1
     left = met.once
@@ -263,7 +263,7 @@ def _gather_between(rows, matrix, head, dependent, met):
         bit = np.uint64(1) << np.uint64(rows.tags[node])
         if left & bit:
             left ^= bit
-            total += matrix[slot_of(rows, base ^ _tag_key(rows, met, node)), 0]
+            total += matrix[slot_of(rows, base ^ tag_key(rows, met, node)), 0]
         node += step
     return total
 
@@ -287,7 +287,7 @@ def _score_word(rows, matrix, first, m, d, out):
 
 
 @leaf
-def _locate(rows, row):
+def locate(rows, row):
     """Sentence of a row: first node and length; and the word and the head of the arc."""
     low, high = 0, rows.rows_indptr.shape[0] - 1
     while high - low > 1:
@@ -305,7 +305,7 @@ def _locate(rows, row):
 @implements(score_rows, ArcRows)
 def _score(rows, matrix, begin, end, out):
     # Rows are read sentence by sentence.
-    first, m, _, _ = _locate(rows, begin)
+    first, m, _, _ = locate(rows, begin)
     for d in range((end - begin) // (m + 1)):
         _score_word(rows, matrix, first, m, d, out[d * (m + 1) : (d + 1) * (m + 1), 0])
 
@@ -334,8 +334,8 @@ def touch_arc(rows, matrix, first, d, h, amount, drain):
         total += touch(matrix, slot_of(rows, key ^ place), amount, drain)
     if h == 0 or rows.between_keys.shape[0] == 0:
         return total
-    met = _met_between(rows, head, dependent)
-    base = _between_key(rows, head, dependent)
+    met = met_between(rows, head, dependent)
+    base = base_key(rows, head, dependent)
     total += touch(matrix, slot_of(rows, base ^ met.key), amount, drain)
     left = met.once
     step = 1 if head > dependent else -1
@@ -343,7 +343,7 @@ def touch_arc(rows, matrix, first, d, h, amount, drain):
         bit = np.uint64(1) << np.uint64(rows.tags[node])
         if left & bit:
             left ^= bit
-            total += touch(matrix, slot_of(rows, base ^ _tag_key(rows, met, node)), amount, drain)
+            total += touch(matrix, slot_of(rows, base ^ tag_key(rows, met, node)), amount, drain)
     return total
 
 
@@ -353,26 +353,26 @@ def score_arc(rows, matrix, first, d, h):
     head, dependent = first + h, first + d + 1
     total = _gather(rows, matrix, head, dependent, place_key(rows, d, h))
     if h > 0 and rows.between_keys.shape[0] > 0:
-        met = _met_between(rows, head, dependent)
+        met = met_between(rows, head, dependent)
         total += _gather_between(rows, matrix, head, dependent, met)
     return total
 
 
 @implements(score_row, ArcRows)
 def _score_row(rows, matrix, row):
-    first, _, d, h = _locate(rows, row)
+    first, _, d, h = locate(rows, row)
     return score_arc(rows, matrix, first, d, h)
 
 
 @implements(add_row, ArcRows)
 def _add(rows, matrix, row, values, scale):
-    first, _, d, h = _locate(rows, row)
+    first, _, d, h = locate(rows, row)
     touch_arc(rows, matrix, first, d, h, scale * values[0], False)
 
 
 @implements(drain_row, ArcRows)
 def _drain(rows, matrix, row):
-    first, _, d, h = _locate(rows, row)
+    first, _, d, h = locate(rows, row)
     return touch_arc(rows, matrix, first, d, h, 0.0, True)
 
 

@@ -23,11 +23,12 @@ from .._kernels.blocks import (
     subtract_block,
 )
 from .._kernels.jit import implements, leaf
-from .._kernels.passes import scratch_sizes
+from .._kernels.passes import block_sizes, scratch_sizes
 from .._kernels.team import answer_item, apply_item, in_batches
 from ..structures import chain_revisit, tree_revisit  # noqa: F401  (answers, for the kernel)
 from ._bcfw_kernel import lengthen
 from ._pairwise_kernel import _look, _move_mass
+from ._revisit_kernel import revisit_sizes
 
 # Examples whose data are prefetched ahead of their visits.
 _AHEAD = 2
@@ -180,7 +181,7 @@ def _prepare(task, item, moving):
     count, first = atoms.count[i], atoms.labels_start[i]
     outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
     own = prepared.places[slot], prepared.counts[slot], prepared.gram[slot], moving[0], moving[1]
-    generic.prepare_revisit(structure, i, outputs, own)
+    generic.prepare_revisit(structure, task.rows, i, outputs, own)
 
 
 @leaf
@@ -253,10 +254,10 @@ def vertex_batches(problem, visits, weights, trail, blocks):
             np.zeros(largest),  # directions: zero between two visits
             np.full(largest, -1, np.int32),
             np.empty(most_labels, np.int32),
-            problem.workspace.zeros("oracle", thread, work),
+            problem.workspace.array("oracle", work, thread=thread),
         )
 
-    costs = problem.block_sizes[visits.order]
+    costs = block_sizes(structure)[visits.order]
     in_batches(task, costs, size, problem.n_threads, scratch)
     return blocks
 
@@ -277,10 +278,12 @@ def _in_pairs(problem, visits, weights, atoms, asks):
     structure, rows, size = problem.structure, problem.shared_rows, problem.batch
     largest, most_labels, most_parts, work = scratch_sizes(structure, rows)
     most = int(atoms.count[visits.order].max()) + 1
+    n_lists, longest, n_products = revisit_sizes(structure, rows, most)
+    array = problem.workspace.array
     prepared = Prepared(
-        np.empty((size, most, most_labels), np.int64),
+        array("lists", (size, n_lists, longest), np.int32),
         np.empty((size, most), np.int64),
-        np.empty((size, most, most)),
+        array("products", (size, n_products, n_products)),
     )
     task = PairwiseVisits(
         structure, rows, problem.scales, visits, weights, atoms, prepared, asks
@@ -288,11 +291,10 @@ def _in_pairs(problem, visits, weights, atoms, asks):
 
     def scratch(thread):
         known = np.empty((most, most_parts), np.int32), np.empty(most, np.int64), np.empty(most)
-        # The table of moves is zero between two visits.
-        moving = np.empty((2, most)), problem.workspace.zeros("moves", thread, work)
+        moving = np.empty((2, most)), array("moves", work, thread=thread)
         blocks = np.empty(largest), np.zeros(largest), np.empty(largest)
-        own = problem.workspace.zeros("oracle", thread, work)
+        own = array("oracle", work, thread=thread)
         return blocks, np.empty(most_labels, np.int32), known, own, moving
 
-    costs = problem.block_sizes[visits.order]
+    costs = block_sizes(structure)[visits.order]
     in_batches(task, costs, size, problem.n_threads, scratch)

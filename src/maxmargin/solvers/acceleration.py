@@ -243,7 +243,7 @@ class Accelerated(Wrapper):
     def check(
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AcceleratedState, list[Candidate]]:
-        room = problem.workspace.zeros("dual weights", 0, len(state.centre))
+        room = problem.workspace.array("dual weights", len(state.centre))
         settled, bare = self.settled(state), self._dual_weights(state, room, problem.n_threads)
         guess = self.estimate(problem, state) / state.ratio
         inner, candidates = self.solver.check(problem, state.inner, settled, bare)

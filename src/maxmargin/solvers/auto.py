@@ -61,9 +61,6 @@ _BLOCK_STRENGTH = 0.002
 _MANY_WEIGHTS = 1 << 16
 # Number of parts for threads, and the number of examples from which they are faster.
 _PARTITIONS, _FEWEST_IN_PARTS = 2, 1000
-# Examples that threads visit together. In smaller batches threads wait for the longest example; in
-# larger ones outputs are older.
-_BATCH = 16
 
 
 def choose(problem: Any) -> Solver:
@@ -185,7 +182,7 @@ def batch_for(problem: Any) -> int:
     if _has_dense_rows(problem) or problem.n_examples < _FEWEST_IN_PARTS:
         return 1
     innermost = list(_layers(choose(problem)))[-1]
-    return _BATCH if innermost.visits_in_batches(problem) else 1
+    return problem.traits.batch if innermost.visits_in_batches(problem) else 1
 
 
 def _has_dense_rows(problem: Any) -> bool:

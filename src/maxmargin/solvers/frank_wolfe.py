@@ -58,8 +58,10 @@ _ACTIVE_SHARE = 0.1
 # cache of the processor, a round is hardly slower than these, unless features are hashed: then
 # every part is.
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
-# The same in batches, whose visits end with such moves at the weights of the moment.
-_REVISITS_IN_BATCHES = 1
+# The same in batches, whose visits end with such moves at the weights of the moment, and of trees
+# with hashed features, whose moves take longer: with 2, 500 sentences of EWT have a gap of 5 %
+# after 36 passes instead of 39, but each takes a fourth longer.
+_FEW_REVISITS = 1
 # Inertia at the start, in units of the root of the mean curvature of an example.
 _INERTIA = 2.0
 
@@ -277,7 +279,8 @@ class BlockFrankWolfe(BlockAscent):
         if not revisits or not many or len(state.correction):
             return state
         several = np.flatnonzero((state.dual.count > 1) & (problem.scales > 0.0))
-        passes = _REVISITS_IN_BATCHES if problem.batch > 1 else _REVISITS
+        few = problem.batch > 1 or problem.hashes_features
+        passes = _FEW_REVISITS if few else _REVISITS
         for _ in range(passes if len(several) else 0):
             order = state.rng.permutation(several)
             if problem.batch > 1:

@@ -267,14 +267,9 @@ class Problem(TrainingProblem):
         self._no_dual: Blocks | Atoms = empty_blocks(0, 0)
 
     @cached_property
-    def block_sizes(self) -> np.ndarray:
-        """Number of parts of each example."""
-        return passes.block_sizes(self.structure)
-
-    @cached_property
     def least_group(self) -> int:
         """Least number of examples that a thread evaluates at a time."""
-        return least_group(self.n_examples, int(self.block_sizes.sum()))
+        return least_group(self.n_examples, int(passes.block_sizes(self.structure).sum()))
 
     @property
     def suits_gradients(self) -> bool:
@@ -290,7 +285,7 @@ class Problem(TrainingProblem):
     @property
     def dual_fits(self) -> bool:
         """Whether the marginals of all examples fit into memory."""
-        return 8 * int(self.block_sizes.sum()) <= _DUAL_BYTES
+        return 8 * int(passes.block_sizes(self.structure).sum()) <= _DUAL_BYTES
 
     def in_blocks(self) -> Problem:
         """The same problem; blocks of sequences also store their entropy if they maximise it."""
@@ -311,7 +306,7 @@ class Problem(TrainingProblem):
     def start(self) -> Blocks:
         """Dual blocks at the truth: w = 0."""
         if self.cost.fills_blocks:
-            room = whole_blocks(self.block_sizes)
+            room = whole_blocks(passes.block_sizes(self.structure))
         else:
             room = empty_blocks(self.n_examples, 4 * self.n_examples)
         return passes.truth_blocks(self.structure, self.rows, room)

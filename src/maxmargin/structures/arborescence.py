@@ -25,6 +25,7 @@ from .._kernels.matrix_tree import matrix_tree_work, tree_marginals
 from .._kernels.maxima import largest
 from .._kernels.protocol import drain_row, score_row
 from ..features.arcs import ArcRows
+from .arc_moves import moves_work
 from .traits import Traits
 
 # Largest number of pieces of the loss floor in a line search: see arborescence_max_min.
@@ -52,6 +53,7 @@ class Arborescence(NamedTuple):
             scores_parts=True,
             revisits=True,
             saddle="trees",
+            batch=32,
             no_oracle={
                 "crf": "the entropy of given marginals, which trees do not have in closed form "
                 "(solver='auto' or 'lbfgs')"
@@ -119,7 +121,8 @@ def _work_size(structure, rows):
     table = m * (m + 1)
     kernel = max(arborescence_work(m), matrix_tree_work(m))
     game = 2 * MOST_TREES * (m + MOST_TREES + 2) + game_work(MOST_TREES)
-    return 5 * table + kernel + m + 2 * MOST_PIECES + game + rows.n_inputs
+    tables = 5 * table + kernel + m + 2 * MOST_PIECES + game
+    return tables + max(rows.n_inputs, moves_work())
 
 
 # --- scores and weights ---------------------------------------------------------------------

@@ -61,6 +61,7 @@ class Chain(NamedTuple):
             entropy_apart=True,
             revisits=True,
             saddle="positions",
+            batch=8,
             no_oracle={
                 "max-min": "an exact max-min oracle, which label sequences do not have "
                 "(solver='auto' or 'flow', BlockFrankWolfe(oracle=MirrorProx()), or "

@@ -169,8 +169,13 @@ def _can_revisit(structure, i):
     return structure.products_indptr[i + 1] > structure.products_indptr[i]
 
 
+@implements(generic.revisit_room, Chain)
+def _revisit_room(structure, rows, most):
+    return most, generic.most_labels(structure), most
+
+
 @implements(generic.prepare_revisit, Chain)
-def _prepare_revisit(structure, i, outputs, scratch):
+def _prepare_revisit(structure, rows, i, outputs, scratch):
     if not generic.can_revisit(structure, i):
         return
     places, counts, gram, _, table = scratch

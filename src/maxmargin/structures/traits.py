@@ -36,6 +36,9 @@ class Traits(NamedTuple):
         Whether some parts of a block are scored much faster than all.
     order : str
         The order of visits to examples that was fastest in benchmarks.
+    batch : int
+        Number of examples that threads visit together. In smaller batches threads wait longer for
+        each other; in larger ones the outputs are those of older weights.
     no_oracle : mapping
         Surrogates that have no oracle, or no value of given marginals: what is missing.
     refuses : mapping
@@ -52,6 +55,7 @@ class Traits(NamedTuple):
     revisits: bool = False
     scores_parts: bool = False
     order: str = "permutation"
+    batch: int = 16
     no_oracle: Mapping[str, str] = _NOTHING
     refuses: Mapping[str, str] = _NOTHING
 

@@ -2,7 +2,8 @@
 
 Trees of a sentence usually differ in the heads of few words. Scores relative to the first tree need
 only the arcs of these words, a few per word instead of one per possible head. A visit moves mass
-from the worst tree to the best one, by an exact step.
+from the worst tree to the best one, by an exact step; where features are hashed, several times, see
+:mod:`~maxmargin.structures.arc_moves`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,17 @@ from __future__ import annotations
 from .._kernels import protocol as generic
 from .._kernels.jit import implements, leaf
 from .._kernels.protocol import add_row, drain_row, score_row
+from ..features.arcs import ArcRows
 from .arborescence import Arborescence
+from .arc_moves import (
+    MOST_ARCS,
+    add_arcs,
+    lists_in,
+    lists_room,
+    move_trees,
+    prepare_arcs,
+    score_arcs,
+)
 
 
 @leaf
@@ -67,18 +78,56 @@ def _can_revisit(structure, i):
     return True
 
 
+@implements(generic.revisit_room, Arborescence, ArcRows)
+def _arcs_room(structure, rows, most):
+    return 1, lists_room(most, structure.longest), MOST_ARCS
+
+
+@implements(generic.revisit_room, Arborescence)
+def _no_room(structure, rows, most):
+    return 1, 1, 1
+
+
+@implements(generic.prepare_revisit, Arborescence, ArcRows)
+def _prepare_hashed(structure, rows, i, outputs, scratch):
+    places, _, gram, _, work = scratch
+    products = gram.reshape(gram.shape[0] * gram.shape[1])
+    prepare_arcs(structure, rows, i, outputs, lists_in(places[0]), products, work)
+
+
 @implements(generic.prepare_revisit, Arborescence)
-def _prepare_revisit(structure, i, outputs, scratch):
+def _prepare_nothing(structure, rows, i, outputs, scratch):
     """Nothing: products of features are known only where they are needed."""
 
 
 @implements(generic.prefetch_revisit, Arborescence)
 def _prefetch_revisit(structure, rows, weights, i, places, counts):
-    """Nothing: the places of weights are known only when the features are computed."""
+    """Nothing: a sentence uses more weights than can be on their way at a time."""
+
+
+@implements(generic.revisit, Arborescence, ArcRows)
+def _revisit_hashed(structure, rows, weights, i, scale, outputs, shares, scratch):
+    places, _, gram, values, work = scratch
+    lists = lists_in(places[0])
+    n, count = lists.sizes[0], outputs.shape[0]
+    if n < 0:
+        _move_once(structure, rows, weights, i, scale, outputs, shares, scratch)
+        return
+    gains, change, moved = work[:n], work[n : 2 * n], work[2 * n : 3 * n]
+    products = gram.reshape(gram.shape[0] * gram.shape[1])[: n * n].reshape(n, n)
+    score_arcs(structure, weights, i, outputs.shape[1], lists, gains)
+    move_trees(lists, products, scale, gains, shares, values[0, :count], change, moved)
+    add_arcs(lists, weights, change, -scale)
 
 
 @implements(generic.revisit, Arborescence)
 def _revisit(structure, rows, weights, i, scale, outputs, shares, scratch):
+    _move_once(structure, rows, weights, i, scale, outputs, shares, scratch)
+
+
+@leaf
+def _move_once(structure, rows, weights, i, scale, outputs, shares, scratch):
+    """Move mass from the worst tree to the best one; nothing is prepared."""
     _, _, _, values, work = scratch
     count = outputs.shape[0]
     scores = values[0, :count]
