@@ -173,42 +173,59 @@ def _answer_pairwise(task, item, scratch):
 
 
 @leaf
+def _stored(task, i):
+    """Stored outputs of an example, and the place of their shares."""
+    low, high = generic.label_range(task.structure, i)
+    count, first = task.atoms.count[i], task.atoms.labels_start[i]
+    outputs = task.atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
+    return outputs, task.atoms.start[i]
+
+
+@leaf
+def _known(task, item, moving):
+    """What is prepared for an item, and the scratch of its moves."""
+    slot = item % task.prepared.counts.shape[0]
+    places, counts, gram = task.prepared
+    return places[slot], counts[slot], gram[slot], moving[0], moving[1]
+
+
+@leaf
 def _prepare(task, item, moving):
     """Prepare moves between the outputs of the example of an item."""
-    structure, atoms, prepared = task.structure, task.atoms, task.prepared
-    i, slot = task.visits.order[item], item % prepared.counts.shape[0]
-    low, high = generic.label_range(structure, i)
-    count, first = atoms.count[i], atoms.labels_start[i]
-    outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
-    own = prepared.places[slot], prepared.counts[slot], prepared.gram[slot], moving[0], moving[1]
-    generic.prepare_revisit(structure, task.rows, i, outputs, own)
+    i = task.visits.order[item]
+    outputs, _ = _stored(task, i)
+    known = _known(task, item, moving)
+    generic.prepare_revisit(task.structure, task.rows, i, outputs, known)
 
 
 @leaf
 def _move(task, item, moving):
     """Make moves at the present weights; outputs without mass are removed."""
-    structure, atoms, prepared = task.structure, task.atoms, task.prepared
-    i, slot = task.visits.order[item], item % prepared.counts.shape[0]
-    low, high = generic.label_range(structure, i)
-    count, first = atoms.count[i], atoms.labels_start[i]
-    outputs = atoms.labels[first : first + count * (high - low)].reshape(count, high - low)
-    shares = atoms.weight[atoms.start[i] : atoms.start[i] + count]
-    own = prepared.places[slot], prepared.counts[slot], prepared.gram[slot], moving[0], moving[1]
-    generic.revisit(structure, task.rows, task.weights, i, task.scales[i], outputs, shares, own)
-    for a in range(count - 1, -1, -1):
+    atoms, i = task.atoms, task.visits.order[item]
+    outputs, start = _stored(task, i)
+    shares, known = atoms.weight[start : start + outputs.shape[0]], _known(task, item, moving)
+    generic.revisit(
+        task.structure, task.rows, task.weights, i, task.scales[i], outputs, shares, known
+    )
+    for a in range(outputs.shape[0] - 1, -1, -1):
         if shares[a] == 0.0:
-            remove_atom(atoms, i, a, high - low)
+            remove_atom(atoms, i, a, outputs.shape[1])
+
+
+@leaf
+def _rests(task, i):
+    """Whether the block of an example stays as it is."""
+    return task.scales[i] == 0.0 or (task.asks and task.visits.gaps[i] <= 0.0)
 
 
 @leaf
 def _prefetch_moves(task, item):
-    """Prefetch the weights that the moves of the next example of a batch will use."""
-    size = task.prepared.counts.shape[0]
-    slot = (item + 1) % size
+    """Prefetch the weights that the moves of the next example of the batch will use."""
+    slot = (item + 1) % task.prepared.counts.shape[0]
     if slot == 0 or item + 1 == task.visits.order.shape[0]:
         return
     i = task.visits.order[item + 1]
-    if task.scales[i] > 0.0 and not (task.asks and task.visits.gaps[i] <= 0.0):
+    if not _rests(task, i):
         places, counts = task.prepared.places[slot], task.prepared.counts[slot]
         generic.prefetch_revisit(task.structure, task.rows, task.weights, i, places, counts)
 
@@ -219,13 +236,12 @@ def _apply_pairwise(task, item, scratch):
     (gains, pair, total), output_buffer, known, work, moving = scratch
     i = task.visits.order[item]
     _prefetch_moves(task, item)
-    scale = task.scales[i]
-    if scale == 0.0 or (task.asks and task.visits.gaps[i] <= 0.0):
+    if _rests(task, i):
         return
     if generic.can_revisit(structure, i) or not task.asks:
         _move(task, item, moving)
         return
-    size = generic.block_size(structure, i)
+    size, scale = generic.block_size(structure, i), task.scales[i]
     _look(structure, rows, task.weights, atoms, i, gains, output_buffer, work, known)
     _move_mass(
         structure, rows, atoms, i, scale, (gains[:size], pair[:size], total[:size]), work, known
