@@ -22,7 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import check_number, is_auto
-from ._centre_kernel import bare_products, mix_bare, mix_in, move_centre, movement
+from ._centre_kernel import (
+    bare_products,
+    mix_bare,
+    mix_in,
+    move_centre,
+    movement,
+    pull_centre,
+)
 from .base import Candidate, Momentum, Wrapper, check_inner, trusted_ratio, with_bound
 from .problem import DualPoint, best_share
 
@@ -167,7 +174,7 @@ class Accelerated(Wrapper):
             return state
         inner, unsettled = self.solver.unsettled(problem, inner)
         own, ahead, product = movement(state.centre, inner.weights, state.before, problem.n_threads)
-        inertia, damping = state.inertia, momentum.damping
+        inertia, damping, steady = state.inertia, momentum.damping, 0.0
         apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
         if momentum.cosine is None:
             calm = state.calm
@@ -185,13 +192,16 @@ class Accelerated(Wrapper):
                 inertia = _adapted_inertia(state, momentum.cosine - cosine)
                 if damping:
                     excess = (cosine - momentum.cosine) / (1.0 - momentum.cosine)
-                    damping = _larger_damping(momentum, excess)
+                    damping, steady = _larger_damping(momentum, excess), _steadiness(excess)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
-        move_centre(
-            inner.weights, state.before, state.centre, ahead, state.inertia, inertia,
-            problem.n_threads,
-        )  # fmt: skip
+        vectors = inner.weights, state.before, state.centre
+        numbers = ahead, state.inertia, inertia, problem.n_threads
+        alone = self.solver.apartness(problem) if steady == 1.0 else None
+        if alone is None:
+            move_centre(*vectors, *numbers)
+        else:
+            pull_centre(*vectors, alone, *numbers)
         return state._replace(
             inner=inner, inertia=inertia, centred_at=inner.calls, apart=float(apart)
         )
@@ -277,8 +287,12 @@ def _adapted_inertia(state: AcceleratedState, missing: float) -> float:
 
 def _larger_damping(momentum: Momentum, excess: float) -> float:
     """The factor of the momentum where the cosine is above its target, by a share of its range."""
-    share = min(max(_SLOPE * excess, 0.0), 1.0)
-    return momentum.damping + share * max(momentum.most - momentum.damping, 0.0)
+    return momentum.damping + _steadiness(excess) * max(momentum.most - momentum.damping, 0.0)
+
+
+def _steadiness(excess: float) -> float:
+    """1 if the weights keep their direction, 0 if the cosine is at most its target."""
+    return min(max(_SLOPE * excess, 0.0), 1.0)
 
 
 def _with_progress(state: AcceleratedState, guess: float) -> AcceleratedState:
