@@ -1,4 +1,4 @@
-"""Weights that are hardly coupled with others: the centre of an acceleration follows w(mu) there."""
+"""Weights that are hardly coupled with others: their centre moves towards the dual point."""
 
 from __future__ import annotations
 

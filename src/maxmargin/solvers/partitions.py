@@ -30,8 +30,8 @@ from .problem import DualPoint, Evaluation
 # rounds in one direction: on CoNLL-2000 with 8 parts the factor 0.4 of the solvers needs 48 rounds.
 _MOST_DAMPING = 0.9
 # Coupling of a weight with others, per part and in units of the regularisation, at which its centre
-# is moved half by momentum and half towards w(mu): shorter steps of parts answer less to the latter.
-# And the apartness below which no weight is worth it.
+# is moved half by momentum and half towards w(mu): the shorter the steps of the parts are, the less
+# they respond to the latter. And the apartness below which no weight is worth it.
 _COUPLED, _LEAST_APART = 2.5, 0.05
 # Number of parts from which on this needs fewer rounds. With 2 parts, CoNLL-2000 needs 16 rounds
 # instead of 18, but tags of EWT need 25 instead of 22.
