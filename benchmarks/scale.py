@@ -146,7 +146,6 @@ def _rounds_to_gap(name: str, data: tuple[Any, Any], n_partitions: int, fast: bo
 
 def rounds(repeats: int) -> Iterator[Line]:
     """Rounds to the gap by the number of partitions, accelerated and not; also as a picture."""
-    measured = json.loads(_MEASURED.read_text()) if _MEASURED.exists() else {}
     ways = _chosen("MAXMARGIN_SCALE_SOLVERS", _WAYS)
     numbers = [int(k) for k in _chosen("MAXMARGIN_SCALE_PARTITIONS", _PARTITIONS)]
     for way, name, n_partitions in itertools.product(
@@ -155,6 +154,7 @@ def rounds(repeats: int) -> Iterator[Line]:
         fast = way == _WAYS[0]
         model = _rounds_to_gap(name, CASES[name][1](), n_partitions, fast)
         done, reached = int(model.n_iter_), model.status_ == "converged"
+        measured = json.loads(_MEASURED.read_text()) if _MEASURED.exists() else {}
         found = measured.setdefault(f"{name}, {way}", {})
         found[str(n_partitions)] = [done, reached, float(model.gap_ / model.primal_)]
         said = f"{name}: rounds, {n_partitions} partitions{'' if fast else ', plain'}"
