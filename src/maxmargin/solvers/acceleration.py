@@ -107,8 +107,9 @@ class Accelerated(Wrapper):
     ``exp(gain * (cosine - a))``, within bounds. With a ``momentum.most`` the factor of the momentum
     grows with the cosine, up to this value; where it is largest, the centre of weights that are
     hardly coupled with others (``apartness`` of the solver) moves towards w(mu) instead: their
-    curvature is far below the inertia, and momentum alone leaves them behind. The others halve it when the weights of the dual point
-    stay away from the iterate, as they do with weak regularisation.
+    curvature is far below the inertia, and momentum alone leaves them behind. The others
+    halve the inertia when the weights of the dual point stay away from the iterate, as they do with
+    weak regularisation.
     """
 
     accelerated = True
