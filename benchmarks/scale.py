@@ -10,13 +10,16 @@
     memory      generated shards larger than the memory that the process may have
 
 ``MAXMARGIN_SCALE`` chooses some of them, separated by commas, and ``MAXMARGIN_SCALE_DATA`` the
-data sets for threads; ``MAXMARGIN_SCALE_KILLS`` and ``MAXMARGIN_SCALE_GB`` make the last two
-shorter than 20 kills and 3 GB.
+data sets for threads and rounds; ``MAXMARGIN_SCALE_PARTITIONS`` chooses numbers of partitions for
+rounds, and ``MAXMARGIN_SCALE_SOLVERS`` "accelerated" or "plain". What was measured is kept beside
+the picture, which shows the last measurement of each. ``MAXMARGIN_SCALE_KILLS`` and
+``MAXMARGIN_SCALE_GB`` make the last two shorter than 20 kills and 3 GB.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import random
 import signal
@@ -26,7 +29,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +57,9 @@ _MOST_ROUNDS = 400
 _MOST_DRAWN, _MOST_SECONDS = 100, 200.0
 # Data whose rounds are counted, and how many times those of one partition 8 may need.
 _ROUNDS = {"OCR": 4.0, "CoNLL-2000": 2.0}
+_WAYS, _PARTITIONS = ("accelerated", "plain"), ("1", "2", "4", "8", "32")
 _PICTURE = REPOSITORY / "docs" / "pictures" / "rounds.svg"
+_MEASURED = _PICTURE.with_suffix(".json")
 _WORKERS = 2
 
 
@@ -141,40 +146,53 @@ def _rounds_to_gap(name: str, data: tuple[Any, Any], n_partitions: int, fast: bo
 
 def rounds(repeats: int) -> Iterator[Line]:
     """Rounds to the gap by the number of partitions, accelerated and not; also as a picture."""
-    drawn: dict[tuple[str, bool], list[tuple[int, int, bool]]] = {}
-    single: dict[str, int] = {}
-    for fast, name, n_partitions in itertools.product((True, False), _ROUNDS, (1, 2, 4, 8, 32)):
+    ways = _chosen("MAXMARGIN_SCALE_SOLVERS", _WAYS)
+    numbers = [int(k) for k in _chosen("MAXMARGIN_SCALE_PARTITIONS", _PARTITIONS)]
+    for way, name, n_partitions in itertools.product(
+        ways, _chosen("MAXMARGIN_SCALE_DATA", _ROUNDS), numbers
+    ):
+        fast = way == _WAYS[0]
         model = _rounds_to_gap(name, CASES[name][1](), n_partitions, fast)
-        done, reached = model.n_iter_, model.status_ == "converged"
-        single.setdefault(name, done)
-        drawn.setdefault((name, fast), []).append((n_partitions, done, reached))
+        done, reached = int(model.n_iter_), model.status_ == "converged"
+        measured = json.loads(_MEASURED.read_text()) if _MEASURED.exists() else {}
+        found = measured.setdefault(f"{name}, {way}", {})
+        found[str(n_partitions)] = [done, reached, float(model.gap_ / model.primal_)]
         said = f"{name}: rounds, {n_partitions} partitions{'' if fast else ', plain'}"
         if not reached:
             after = f"{_MOST_SECONDS:.0f} s" if model.status_ == "stopped" else f"{done} rounds"
             said += f" (ended after {after}, relative gap {model.gap_ / model.primal_:.2g})"
-        goal = _ROUNDS[name] * single[name] if fast and n_partitions == 8 else None
-        target = None if goal is None else Target("at most", goal)
+        aims = fast and n_partitions == 8 and "1" in found
+        target = Target("at most", _ROUNDS[name] * found["1"][0]) if aims else None
         yield Line("scale", said, "", Sample([float(done)]), target=target)
-        _draw(drawn)
+        _MEASURED.write_text(json.dumps(measured, indent=1, sort_keys=True) + "\n")
+        _draw(measured)
 
 
-def _draw(drawn: dict[tuple[str, bool], list[tuple[int, int, bool]]]) -> None:
+def _chosen(variable: str, names: Iterable[str]) -> list[str]:
+    """What an environment variable names, separated by commas; all by default."""
+    given = os.environ.get(variable, "")
+    return given.split(",") if given else list(names)
+
+
+def _draw(measured: dict[str, dict[str, list]]) -> None:
     """Rounds by partitions; an empty mark where the gap was not reached."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 3.2), layout="constrained")
     axes = figure.add_subplot()
-    for (name, fast), found in drawn.items():
-        ks, done, _ = zip(*found, strict=True)
+    for way, name in itertools.product(_WAYS, _ROUNDS):
+        found = measured.get(f"{name}, {way}", {})
+        marks = sorted((int(k), done, reached) for k, (done, reached, _) in found.items())
         color = {"OCR": "tab:blue", "CoNLL-2000": "tab:orange"}[name]
-        label = f"{name}, {'accelerated' if fast else 'plain'}"
-        axes.plot(ks, done, "-" if fast else ":", color=color, label=label)
-        for k, n, reached in found:
+        line = "-" if way == _WAYS[0] else ":"
+        if marks:
+            ks, rounds_done, _ = zip(*marks, strict=True)
+            axes.plot(ks, rounds_done, line, color=color, label=f"{name}, {way}")
+        for k, n, reached in marks:
             axes.plot(k, n, "o", color=color, fillstyle="full" if reached else "none")
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    ticks = [1, 2, 4, 8, 32]
-    axes.set_xticks(ticks, [str(k) for k in ticks])
+    axes.set_xticks([int(k) for k in _PARTITIONS], _PARTITIONS)
     axes.set_yticks([10, 20, 50, 100], ["10", "20", "50", "100"])
     axes.minorticks_off()
     axes.set_xlabel("partitions")

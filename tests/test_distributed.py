@@ -34,6 +34,8 @@ from maxmargin.distributed import Shards, hashed, worker
 from maxmargin.distributed.dask import DaskEngine
 from maxmargin.distributed.engines import VersionError
 from maxmargin.files import FileError
+from test_couplings import SENTENCES, tagger
+from test_couplings import TAGS as RARE_TAGS
 from test_partitions import KINDS, TAGS, WORDS, X, Y, bits, flat, optimum
 
 dask = pytest.importorskip("dask")
@@ -52,6 +54,12 @@ def test_dask_and_threads_give_the_same_bits(client, make, X, y):
     expected = make(tol=1e-2, solver=Partitioned("auto", 3)).fit(X, y)
     found = distributed.fit(make(tol=1e-2), (X, y), engine=client, n_partitions=3)
     assert bits(found) == bits(expected)
+
+
+def test_dask_and_threads_give_the_same_bits_where_columns_are_rare(client):
+    expected = tagger(4, tol=5e-2).fit(SENTENCES, RARE_TAGS)
+    given = SequenceLabeler(random_state=0, tol=5e-2), (SENTENCES, RARE_TAGS)
+    assert bits(distributed.fit(*given, engine=client, n_partitions=4)) == bits(expected)
 
 
 def test_one_partition_on_a_cluster_is_the_plain_solver(client):

@@ -12,6 +12,9 @@ from .groups import in_threads
 
 # Numbers that a thread handles at a time: 8 MB of each vector.
 _CHUNK = 1 << 20
+# Share of the way to ``bare`` that the centre of a weight goes which is coupled with no other, and
+# the factor of its last movement that it goes back.
+_PULL, _BACK = 0.3, 0.2
 
 
 def _in_chunks(kernel, vectors, numbers, n_threads):
@@ -48,6 +51,13 @@ def move_centre(weights, before, centre, momentum, inertia, new_inertia, n_threa
     _in_chunks(_move_centre, (weights, before, centre), numbers, n_threads)
 
 
+def pull_centre(weights, before, centre, pulls, momentum, inertia, new_inertia, n_threads=1):
+    """The same with a share of the way to ``bare`` per weight, which takes the place of as much of
+    the momentum."""
+    numbers = (float(momentum), float(inertia), float(new_inertia))
+    _in_chunks(_pull_centre, (weights, before, centre, pulls), numbers, n_threads)
+
+
 def bare_products(best, weights, centre, inertia, n_threads=1):
     """``best @ best``, ``bare @ bare`` and ``best @ bare``."""
     return _sums(_in_chunks(_bare_products, (best, weights, centre), (inertia,), n_threads))
@@ -80,6 +90,19 @@ def _move_centre(weights, before, centre, momentum, inertia, new_inertia):
         here = weights[j]
         there = here + momentum * (here - before[j])
         bare = (1.0 + inertia) * here - inertia * centre[j]
+        before[j] = here
+        weights[j] = (bare + new_inertia * there) / (1.0 + new_inertia)
+        centre[j] = there
+
+
+@compiled
+def _pull_centre(weights, before, centre, pulls, momentum, inertia, new_inertia):
+    for j in range(weights.shape[0]):
+        here = weights[j]
+        bare = (1.0 + inertia) * here - inertia * centre[j]
+        alone = pulls[j]
+        factor = momentum - alone * (momentum + _BACK)
+        there = here + factor * (here - before[j]) + _PULL * alone * (bare - here)
         before[j] = here
         weights[j] = (bare + new_inertia * there) / (1.0 + new_inertia)
         centre[j] = there

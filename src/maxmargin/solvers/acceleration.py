@@ -28,6 +28,7 @@ from ._centre_kernel import (
     mix_in,
     move_centre,
     movement,
+    pull_centre,
     write_bare,
 )
 from .base import Candidate, Momentum, Wrapper, check_inner, trusted_ratio, with_bound
@@ -105,8 +106,11 @@ class Accelerated(Wrapper):
     Solvers that have a ``momentum.cosine`` adapt their inertia after every round: a is the cosine
     between the last two movements of the weights, and inertia changes by the factor
     ``exp(gain * (cosine - a))``, within bounds. With a ``momentum.most`` the factor of the momentum
-    grows with the cosine, up to this value. The others halve it when the weights of the dual point
-    stay away from the iterate, as they do with weak regularisation.
+    grows with the cosine, up to this value; where it is largest, the centre of weights that are
+    hardly coupled with others (``apartness`` of the solver) moves towards w(mu) instead: their
+    curvature is far below the inertia, and momentum alone leaves them behind. The others
+    halve the inertia when the weights of the dual point stay away from the iterate, as they do with
+    weak regularisation.
     """
 
     accelerated = True
@@ -174,7 +178,7 @@ class Accelerated(Wrapper):
             return state
         inner, unsettled = self.solver.unsettled(problem, inner)
         own, ahead, product = movement(state.centre, inner.weights, state.before, problem.n_threads)
-        inertia, damping = state.inertia, momentum.damping
+        inertia, damping, steady = state.inertia, momentum.damping, 0.0
         apart = 0.5 * problem.alpha * inertia**2 * (ahead - 2.0 * product + own)
         if momentum.cosine is None:
             calm = state.calm
@@ -192,13 +196,16 @@ class Accelerated(Wrapper):
                 inertia = _adapted_inertia(state, momentum.cosine - cosine)
                 if damping:
                     excess = (cosine - momentum.cosine) / (1.0 - momentum.cosine)
-                    damping = _larger_damping(momentum, excess)
+                    damping, steady = _larger_damping(momentum, excess), _steadiness(excess)
         root = np.sqrt(1.0 / (1.0 + inertia))
         ahead = damping * (1.0 - root) / (1.0 + root)
-        move_centre(
-            inner.weights, state.before, state.centre, ahead, state.inertia, inertia,
-            problem.n_threads,
-        )  # fmt: skip
+        vectors = inner.weights, state.before, state.centre
+        numbers = ahead, state.inertia, inertia, problem.n_threads
+        alone = self.solver.apartness(problem) if steady == 1.0 else None
+        if alone is None:
+            move_centre(*vectors, *numbers)
+        else:
+            pull_centre(*vectors, alone, *numbers)
         return state._replace(
             inner=inner, inertia=inertia, centred_at=inner.calls, apart=float(apart)
         )
@@ -285,8 +292,12 @@ def _adapted_inertia(state: AcceleratedState, missing: float) -> float:
 
 def _larger_damping(momentum: Momentum, excess: float) -> float:
     """The factor of the momentum where the cosine is above its target, by a share of its range."""
-    share = min(max(_SLOPE * excess, 0.0), 1.0)
-    return momentum.damping + share * max(momentum.most - momentum.damping, 0.0)
+    return momentum.damping + _steadiness(excess) * max(momentum.most - momentum.damping, 0.0)
+
+
+def _steadiness(excess: float) -> float:
+    """1 if the weights keep their direction, 0 if the cosine is at most its target."""
+    return min(max(_SLOPE * excess, 0.0), 1.0)
 
 
 def _with_progress(state: AcceleratedState, guess: float) -> AcceleratedState:

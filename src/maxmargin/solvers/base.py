@@ -197,6 +197,11 @@ class Solver(BaseEstimator):
         """Weight of the proximal term of an acceleration, in units of alpha."""
         return 0.0
 
+    def apartness(self, problem: Any) -> np.ndarray | None:
+        """How little each weight is coupled with others, from 0 to 1: an acceleration moves the
+        centre of such weights towards ``w(mu)``. None: by momentum, as that of all others."""
+        return None
+
     def check(
         self,
         problem: Any,

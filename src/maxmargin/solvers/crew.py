@@ -35,6 +35,8 @@ class Crew:
         self.share = 0.0  # of the last iterate in an average; sent to the parts with the next call
         # Contributions of lost parts to w(mu), not yet subtracted from the weights.
         self.shift: np.ndarray | None = None
+        # How little each weight is coupled with others; None where that is unknown or always much.
+        self.apartness: np.ndarray | None = None
         self._owned: list[np.ndarray] = []  # w_p(mu_p), if parts can be lost
         self._saved: tuple[PartState, ...] | None = None
         self._begin: tuple[Any, ...] = ()

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._validation import check_integer
+from ..features.couplings import Couplings
 from .base import Candidate, Solver, check_inner, expected_gap
 from .crew import in_parts, total
 from .lbfgs import LBFGS
@@ -28,8 +29,28 @@ from .problem import DualPoint, Evaluation
 # Largest factor of the momentum. Parts that overestimate their changes move the weights for many
 # rounds in one direction: on CoNLL-2000 with 8 parts the factor 0.4 of the solvers needs 48 rounds.
 _MOST_DAMPING = 0.9
+# Coupling of a weight with others, per part and in units of the regularisation, at which its centre
+# is moved half by momentum and half towards w(mu): the shorter the steps of the parts are, the less
+# they respond to the latter. And the apartness below which no weight is worth it.
+_COUPLED, _LEAST_APART = 2.5, 0.05
+# Number of parts from which on this needs fewer rounds. With 2 parts, CoNLL-2000 needs 16 rounds
+# instead of 18, but tags of EWT need 25 instead of 22.
+_FEWEST_PULLED = 4
 # Upper limit of the seeds of the parts.
 _SEEDS = 2**31 - 1
+
+
+def _apartness(problem: Any, found: list[Couplings | None]) -> np.ndarray | None:
+    """``1 / (1 + coupling)`` of all weights, 0 for those that do not depend on the features."""
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+    unit = problem.alpha * problem.total_weight * _COUPLED * problem.n_parts
+    columns = 1.0 / (1.0 + total([part.sums for part in parts]) / unit)
+    if columns.max(initial=0.0) < _LEAST_APART:
+        return None
+    of_features = np.repeat(columns, parts[0].n_columns)
+    return np.pad(of_features, (0, problem.n_weights - len(of_features)))
 
 
 class Partitioned(Solver):
@@ -163,8 +184,14 @@ class PartitionedAscent(Solver):
         return problem.mean(problem.crew.all("default_inertia"))
 
     def started(self, problem, state):
-        problem.crew.all("started", problem.inertia)
+        crew = problem.crew
+        crew.all("started", problem.inertia)
+        several = crew.n_parts >= _FEWEST_PULLED and self.momentum.cosine is not None
+        crew.apartness = _apartness(problem, crew.all("couplings")) if several else None
         return state
+
+    def apartness(self, problem):
+        return problem.crew.apartness
 
     def _live(self, problem, state):
         """Restore the parts from the state, if it comes from a checkpoint."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..features.couplings import Couplings
 from ._centre_kernel import mix_in
 from .problem import DualPoint, MeanAnswer
 
@@ -206,6 +207,9 @@ class Part:
 
     def mean_square(self) -> float:
         return float(self.problem.mean_square())
+
+    def couplings(self) -> Couplings | None:
+        return self.problem.couplings()
 
     def mean_answer(self, weights: np.ndarray) -> MeanAnswer:
         return self.problem.mean_answer(weights)

@@ -22,6 +22,7 @@ from .._kernels.atoms import Atoms, empty_atoms, truth_atoms
 from .._kernels.blocks import Blocks, empty_blocks, whole_blocks
 from .._kernels.passes import Objective, Sums
 from .._kernels.team import Workspace
+from ..features.couplings import Couplings, couplings_of
 from ..features.kernels import KernelRows, squared_combination
 from ..features.rows import COEFFICIENTS, FEATURES, HASHED, FeatureRows
 from ..oracles.values import make_oracle
@@ -143,6 +144,10 @@ class TrainingProblem(Outline):
     def mean_answer(self, weights: np.ndarray) -> MeanAnswer:
         """Mean surrogate, its gradient and the error of the oracle, where it is smooth."""
         raise NotImplementedError
+
+    def couplings(self) -> Couplings | None:
+        """How much the columns of the features are coupled with each other; None if unknown."""
+        return None
 
     def mean_loss(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
         """Mean surrogate and its gradient, where it is smooth."""
@@ -363,6 +368,10 @@ class Problem(TrainingProblem):
     def mean_square(self) -> float:
         """Mean over examples of the squared norms of all their rows."""
         return float(self.rows.squares.sum()) / self.n_examples
+
+    def couplings(self) -> Couplings | None:
+        """How much the columns of the features are coupled with each other, where that is known."""
+        return couplings_of(self.structure, self.rows)
 
     def mean_answer(self, weights: np.ndarray) -> MeanAnswer:
         """Mean surrogate, its gradient and the error of the oracle."""
