@@ -216,8 +216,7 @@ class Accelerated(Wrapper):
         if concave is None:
             return None
         if state.best is None:
-            room = np.empty(len(state.centre))
-            return DualPoint(concave, self._dual_weights(state, room, problem.n_threads))
+            return DualPoint(concave, self._dual_weights(state, problem.n_threads))
         best, weights = state.best, state.inner.weights
         n_threads = problem.n_threads
         old, new, cross = bare_products(
@@ -229,10 +228,11 @@ class Accelerated(Wrapper):
         mix_bare(best.weights, weights, state.centre, state.inertia, step, n_threads)
         return DualPoint((1.0 - step) * best.concave + step * concave, best.weights)
 
-    def _dual_weights(self, state, room, n_threads) -> np.ndarray:
+    def _dual_weights(self, state, n_threads=1, room=None) -> np.ndarray:
         """``w(mu)``, of which the iterate is a mixture with the centre."""
         if state.inertia == 0.0:
             return state.inner.weights
+        room = np.empty(len(state.centre)) if room is None else room
         write_bare(room, state.inner.weights, state.centre, state.inertia, n_threads)
         return room
 
@@ -251,7 +251,7 @@ class Accelerated(Wrapper):
         self, problem, state, at=None, dual_weights=None
     ) -> tuple[AcceleratedState, list[Candidate]]:
         room = problem.workspace.array("dual weights", len(state.centre))
-        settled, bare = self.settled(state), self._dual_weights(state, room, problem.n_threads)
+        settled, bare = self.settled(state), self._dual_weights(state, problem.n_threads, room)
         guess = self.estimate(problem, state) / state.ratio
         inner, candidates = self.solver.check(problem, state.inner, settled, bare)
         state = state._replace(inner=inner)
