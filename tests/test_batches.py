@@ -31,6 +31,23 @@ def _apply(task, item, scratch):
     task.total[0] = 0.5 * task.total[0] + task.answers[item % task.answers.shape[0]]
 
 
+class Ahead(NamedTuple):
+    """The same without the total in the answers."""
+
+    answers: np.ndarray
+    total: np.ndarray
+
+
+@implements(answer_item, Ahead)
+def _answer_ahead(task, item, scratch):
+    task.answers[item % task.answers.shape[0]] = item
+
+
+@implements(apply_item, Ahead)
+def _apply_ahead(task, item, scratch):
+    task.total[0] = 0.5 * task.total[0] + task.answers[item % task.answers.shape[0]]
+
+
 def _expected(n: int, size: int) -> float:
     total = 0.0
     for first in range(0, n, size):
@@ -46,6 +63,20 @@ def test_answers_before_a_batch_and_steps_in_order(n_threads):
         task = Doubling(np.zeros(size), np.zeros(1))
         in_batches(task, np.arange(n) % 3, size, n_threads, lambda thread: np.empty(1))
         assert task.total[0] == _expected(n, size)
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_threads_are_a_batch_ahead(n_threads):
+    """Answers that do not depend on steps; two batches have room."""
+    for n, size in ((1, 4), (16, 4), (61, 7)):
+        task = Doubling(np.full(2 * size, np.nan), np.zeros(1))
+        in_batches(
+            Ahead(*task), np.arange(n) % 3, size, n_threads, lambda thread: np.empty(1), ahead=True
+        )
+        total = 0.0
+        for item in range(n):
+            total = 0.5 * total + item
+        assert task.total[0] == total
 
 
 def test_threads_end_when_the_leader_fails():

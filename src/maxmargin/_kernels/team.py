@@ -128,11 +128,14 @@ def _take(counters):
 
 
 @leaf
-def run_batches(task, turns, counters, leads, size, scratch):
-    """Work on batches of ``size`` items until all are done; one thread leads. ``turns`` are the
-    items in the order in which they are answered."""
+def run_batches(task, turns, counters, leads, size, ahead, scratch):
+    """Work on batches of ``size`` items until all are done; one thread leads.
+
+    ``turns`` are the items in the order in which they are answered. If answers do not depend on
+    steps, threads may be ``ahead``: they answer the next batch while the leader makes the steps.
+    """
     n_items = turns.shape[0]
-    first, opened, looks = 0, 0, 0
+    applied, opened, looks = 0, 0, 0
     while True:
         turn = _take(counters)
         if turn >= 0:
@@ -140,13 +143,17 @@ def run_batches(task, turns, counters, leads, size, scratch):
             _increase(counters, _ANSWERED)
             looks = 0
         elif leads and _look(counters, _ANSWERED) == opened:
-            for done in range(first, opened):
-                apply_item(task, done, scratch)
-            if opened == n_items:
+            last, opened = opened, min(opened + size, n_items)
+            if ahead:
+                _set(counters, _OPEN, opened)
+            for item in range(applied, last):
+                apply_item(task, item, scratch)
+            if last == n_items:
                 _set(counters, _ENDED, 1)
                 return
-            first, opened = opened, min(opened + size, n_items)
-            _set(counters, _OPEN, opened)
+            applied = last
+            if not ahead:
+                _set(counters, _OPEN, opened)
         elif _look(counters, _ENDED) != 0:
             return
         else:
@@ -176,17 +183,19 @@ class Workspace:
 
 
 def in_batches(
-    task: Any, costs: np.ndarray, size: int, n_threads: int, make_scratch: Callable[[int], Any]
-) -> None:
+    task: Any, costs: np.ndarray, size: int, n_threads: int, make_scratch: Callable[[int], Any],
+    ahead: bool = False,
+) -> None:  # fmt: skip
     """Visit the items of a task in batches of ``size``; thread t uses ``make_scratch(t)``.
 
-    ``costs`` says how long each item takes, in any unit.
+    ``costs`` says how long each item takes, in any unit. With ``ahead`` two batches are under way
+    at a time.
     """
     counters = np.zeros(_SIZE, np.int64)
     turns = np.lexsort((-costs, np.arange(len(costs)) // size))
 
     def work(thread: int) -> None:
-        run_batches(task, turns, counters, thread == 0, size, make_scratch(thread))
+        run_batches(task, turns, counters, thread == 0, size, ahead, make_scratch(thread))
 
     helpers = min(n_threads, size) - 1
     if helpers < 1:

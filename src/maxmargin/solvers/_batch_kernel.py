@@ -77,6 +77,7 @@ class PairwiseVisits(NamedTuple):
     atoms: Any
     prepared: Prepared
     asks: bool
+    size: int  # of a batch
 
 
 @leaf
@@ -221,10 +222,9 @@ def _rests(task, i):
 @leaf
 def _prefetch_moves(task, item):
     """Prefetch the weights that the moves of the next example of the batch will use."""
-    slot = (item + 1) % task.prepared.counts.shape[0]
-    if slot == 0 or item + 1 == task.visits.order.shape[0]:
+    if (item + 1) % task.size == 0 or item + 1 == task.visits.order.shape[0]:
         return
-    i = task.visits.order[item + 1]
+    i, slot = task.visits.order[item + 1], (item + 1) % task.prepared.counts.shape[0]
     if not _rests(task, i):
         places, counts = task.prepared.places[slot], task.prepared.counts[slot]
         generic.prefetch_revisit(task.structure, task.rows, task.weights, i, places, counts)
@@ -296,13 +296,15 @@ def _in_pairs(problem, visits, weights, atoms, asks):
     most = int(atoms.count[visits.order].max()) + 1
     n_lists, longest, n_products = revisit_sizes(structure, rows, most)
     array = problem.workspace.array
+    # What is prepared does not depend on the weights: without oracles, threads are a batch ahead.
+    room = size if asks else 2 * size
     prepared = Prepared(
-        array("lists", (size, n_lists, longest), np.int32),
-        np.empty((size, most), np.int64),
-        array("products", (size, n_products, n_products)),
+        array("lists", (room, n_lists, longest), np.int32),
+        np.empty((room, most), np.int64),
+        array("products", (room, n_products, n_products)),
     )
     task = PairwiseVisits(
-        structure, rows, problem.scales, visits, weights, atoms, prepared, asks
+        structure, rows, problem.scales, visits, weights, atoms, prepared, asks, size
     )  # fmt: skip
 
     def scratch(thread):
@@ -313,4 +315,4 @@ def _in_pairs(problem, visits, weights, atoms, asks):
         return blocks, np.empty(most_labels, np.int32), known, own, moving
 
     costs = block_sizes(structure)[visits.order]
-    in_batches(task, costs, size, problem.n_threads, scratch)
+    in_batches(task, costs, size, problem.n_threads, scratch, ahead=not asks)

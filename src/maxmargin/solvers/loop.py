@@ -206,7 +206,10 @@ class Stepper:
 def _is_finite(weights: np.ndarray, found: Any) -> bool:
     """Whether nothing has overflowed; a dual of minus infinity is the absence of a bound."""
     numbers = (found.primal, found.oracle_error)
-    return bool(np.isfinite(numbers).all() and found.dual < np.inf and np.isfinite(weights).all())
+    if not (np.isfinite(numbers).all() and found.dual < np.inf):
+        return False
+    # Squares may overflow; otherwise their sum is a faster answer.
+    return bool(np.isfinite(weights @ weights) or np.isfinite(weights).all())
 
 
 def _within(primal: float, dual: float, tol: float) -> bool:
