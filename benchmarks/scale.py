@@ -62,9 +62,9 @@ _WAYS, _PARTITIONS = ("accelerated", "plain"), ("1", "2", "4", "8", "32")
 _PICTURE = REPOSITORY / "docs" / "pictures" / "rounds.svg"
 _MEASURED = _PICTURE.with_suffix(".json")
 _WORKERS = 2
-# Passes of two fits that differ in passes alone: there are checks after 8 passes and 16, and at the
+# Passes of two fits that differ in passes alone: there are checks after 16 passes and 32, and at the
 # end.
-_FEW_PASSES = 9, 15
+_FEW_PASSES = 17, 31
 
 
 def _ocr() -> tuple[list, list]:
