@@ -1,16 +1,20 @@
-"""Batches of examples that several threads visit together; the result does not depend on them.
+"""Threads that work together within a pass; the result does not depend on their number.
 
-The answers to all examples of a batch are computed at the weights before the batch, by any thread
+**Batches** of examples: the answers to all examples of a batch are computed at the weights before the batch, by any thread
 and in any order. When all are known, one thread, the leader, changes the weights by them, in the
 order of the examples. A thread takes the next example that nobody has taken, so the leader does all
 the work if there are no other threads, or if they are late.
 
 What is visited, and how, is the class of a task: a NamedTuple that implements :func:`answer_item`
 and :func:`apply_item`.
+
+**In step**: all threads run the same kernel, each on its own share of every phase of the work, and
+wait for each other between two phases.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +33,7 @@ from .jit import leaf
 # two cache lines of its own.
 _TAKEN, _OPEN, _ANSWERED, _ENDED = 0, 16, 32, 48
 _SIZE = 64
+_LINES = 16  # numbers in two cache lines
 # Number of looks at the counters, about a microsecond in all, before a thread lets others run.
 _LOOKS = 300
 
@@ -161,15 +166,65 @@ def in_batches(
     def work(leads: bool) -> None:
         run_batches(task, counters, leads, n_items, size, make_scratch())
 
-    helpers = min(n_threads, size) - 1
-    if helpers < 1:
-        work(True)
+    _run(work, [True] + [False] * (min(n_threads, size) - 1), counters, _ENDED)
+
+
+def _run(work: Callable[[Any], None], roles: list, counters: np.ndarray, ended: int) -> None:
+    """Call ``work`` with the first role here, and with each other one in a thread."""
+    if len(roles) == 1:
+        work(roles[0])
         return
-    with ThreadPoolExecutor(helpers) as pool:
+    with ThreadPoolExecutor(len(roles) - 1) as pool:
         try:
-            running = [pool.submit(work, False) for _ in range(helpers)]
-            work(True)
+            running = [pool.submit(work, role) for role in roles[1:]]
+            work(roles[0])
         finally:
-            counters[_ENDED] = 1  # also if the leader failed: nobody waits for it
+            counters[ended] = 1  # also if the leader failed: nobody waits for it
         for helper in running:
             helper.result()
+
+
+@leaf
+def wait_for_all(counters, own, n_threads, phase):
+    """Wait until all threads have reached a phase, and see what they wrote before.
+
+    Returns false if this will not happen, because one of them failed.
+    """
+    if n_threads == 1:
+        return True
+    _set(counters, _LINES * own, phase)
+    for other in range(n_threads):
+        looks = 0
+        while _look(counters, _LINES * other) < phase:
+            looks += 1
+            if looks > _LOOKS:
+                if _look(counters, _LINES * n_threads) != 0:
+                    return False
+                _let_others_run()
+    return True
+
+
+def make_counters(n_threads: int) -> np.ndarray:
+    """The phase that each thread has reached, and whether one has failed or all is done."""
+    return np.zeros(_LINES * (n_threads + 1), np.int64)
+
+
+def in_step(work: Callable[[int], None], counters: np.ndarray) -> None:
+    """Call ``work(number)`` in all threads; kernels there meet at :func:`wait_for_all`."""
+    n_threads = len(counters) // _LINES - 1
+
+    def guarded(number: int) -> None:
+        try:
+            work(number)
+        except BaseException:
+            counters[_LINES * n_threads] = 1
+            raise
+
+    _run(guarded, list(range(n_threads)), counters, _LINES * n_threads)
+
+
+def processors() -> int:
+    """Number of processors that this process may use; more threads in step would wait for turns."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -27,10 +27,11 @@ from ..solvers._centre_kernel import mix_in
 from ..solvers.base import Candidate, Momentum, check_power, expected_gap
 from ..solvers.frank_wolfe import BlockAscent
 from ..solvers.problem import DualPoint, Evaluation
+from ._shared_visits import visit_together
 from ._soft_check import slots_of_states, write_messages
 from ._soft_kernel import MeanMessages, Progress, soft_steps, start_beliefs
 from .graph import TREE
-from .kernels.agreement import Beliefs, Penalty, make_room
+from .kernels.agreement import Beliefs, Penalty
 from .soft_bounds import blocks_per_visit, default_kappa, known_in_advance
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
@@ -253,12 +254,15 @@ class SoftAgreement(BlockAscent):
     def _visit(self, problem, state, visits):
         # In other orders an example may be visited twice in a round, or not at all.
         share = self._share(state) if self.order == "permutation" else 0.0
-        soft_steps(
-            problem.data(), problem.split(state.weights), state.dual,
-            self._penalty(problem, state), visits,
-            Progress(state.gaps, state.residuals, state.squares),
-            MeanMessages(float(share), state.mean_messages), make_room(problem.graphs),
-        )  # fmt: skip
+        penalty = self._penalty(problem, state)
+        progress = Progress(state.gaps, state.residuals, state.squares)
+        mean = MeanMessages(float(share), state.mean_messages)
+
+        def visit(weights, room):
+            soft_steps(problem.data(), weights, state.dual, penalty, visits, progress, mean, room)
+
+        n_threads = 1 if len(visits.tree) else problem.n_threads
+        visit_together(problem, state.weights, n_threads, visit)
         return state
 
     def _share(self, state) -> float:
