@@ -1,9 +1,9 @@
 """Threads that work together within a pass; the result does not depend on their number.
 
-**Batches** of examples: the answers to all examples of a batch are computed at the weights before the batch, by any thread
-and in any order. When all are known, one thread, the leader, changes the weights by them, in the
-order of the examples. A thread takes the next example that nobody has taken, so the leader does all
-the work if there are no other threads, or if they are late.
+**Batches** of examples: the answers to all examples of a batch are computed at the weights before
+the batch, by any thread and in any order. When all are known, one thread, the leader, changes the
+weights by them, in the order of the examples. A thread takes the next example that nobody has
+taken, so the leader does all the work if there are no other threads, or if they are late.
 
 What is visited, and how, is the class of a task: a NamedTuple that implements :func:`answer_item`
 and :func:`apply_item`.
@@ -36,6 +36,10 @@ _SIZE = 64
 _LINES = 16  # numbers in two cache lines
 # Number of looks at the counters, about a microsecond in all, before a thread lets others run.
 _LOOKS = 300
+# Threads may be on one processor while another is idle, and threads that only let each other run
+# stay there: label graphs then took twice as long as in one thread. A thread that wakes up is put
+# on an idle processor, so a thread sleeps once after this number of long waits in a row.
+_MOST_LATE = 16
 
 
 def answer_item(task, item, scratch):
@@ -120,6 +124,21 @@ def _let_others_run(typingctx):
     return types.none(), codegen
 
 
+@intrinsic
+def _sleep(typingctx):
+    """Sleep for a moment, where the system has a function for it."""
+
+    def codegen(context, builder, signature, args):
+        if sys.platform != "win32":
+            number = ir.IntType(32)
+            kind = ir.FunctionType(number, [number])
+            function = cgutils.get_or_insert_function(builder.module, kind, "usleep")
+            builder.call(function, [ir.Constant(number, 1)])
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
 @leaf
 def _take(counters):
     """An open item that nobody has taken, or -1."""
@@ -193,14 +212,19 @@ def wait_for_all(counters, own, n_threads, phase):
     if n_threads == 1:
         return True
     _set(counters, _LINES * own, phase)
+    looks = 0
     for other in range(n_threads):
-        looks = 0
         while _look(counters, _LINES * other) < phase:
             looks += 1
             if looks > _LOOKS:
                 if _look(counters, _LINES * n_threads) != 0:
                     return False
                 _let_others_run()
+    late = _LINES * own + 1
+    counters[late] = counters[late] + 1 if looks > _LOOKS else 0
+    if counters[late] > _MOST_LATE:
+        counters[late] = 0
+        _sleep()
     return True
 
 

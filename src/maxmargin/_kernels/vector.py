@@ -200,8 +200,8 @@ def sum_rows(typingctx, matrix, indices, data, first, last, base, factor, out):
 def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
     """``matrix[indices[p]] += scale * data[p] * row`` for ``first <= p < last``.
 
-    ``indices`` may be None, and ``row`` shorter, as in :func:`combine_rows`. Chunks of ``row`` that are zero are skipped:
-    a step of a solver changes few labels.
+    ``indices`` may be None, and ``row`` shorter, as in :func:`combine_rows`. Chunks of ``row`` that
+    are zero are skipped: a step of a solver changes few labels.
     """
     if not _feature_types_fit(matrix, indices, data, row):
         return None

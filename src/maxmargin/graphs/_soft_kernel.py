@@ -19,9 +19,11 @@ from .kernels.agreement import (
     variable_step,
 )
 from .kernels.ranges import (
+    AHEAD,
     GAP,
     RESIDUAL,
     SQUARE,
+    WANTS_SUMS,
     count_ranges,
     gather_ranges,
     own_ranges,
@@ -123,7 +125,7 @@ def _visit_variables(data, weights, beliefs, penalty, m, r, room):
 
 
 @leaf
-def _step_factors(data, weights, beliefs, penalty, m, r, room):
+def _step_factors(data, weights, beliefs, penalty, m, r, ahead, room):
     """Steps of the factors in round r, and, after the last steps of the variables of one row, the
     change of its weights; those of the share of a thread.
 
@@ -132,7 +134,10 @@ def _step_factors(data, weights, beliefs, penalty, m, r, room):
     """
     graphs = data.graphs
     first_row = graphs.first_row[m]
-    adds = graphs.first_row[m + 1] - first_row == 1 and r == penalty.rounds - 1
+    last = r == penalty.rounds - 1
+    room.plan[AHEAD] = ahead if last else 0
+    room.plan[WANTS_SUMS] = 0 if last else 1
+    adds = graphs.first_row[m + 1] - first_row == 1 and last
     for part in range(2):
         if part != room.share.number % 2:
             visit_factors(graphs, data, beliefs, weights.factor, penalty, m, r == 0, room)
@@ -222,6 +227,9 @@ def soft_steps(data, weights, beliefs, penalty, visits, progress, mean, room):
                 progress.gaps[m] = 0.0
                 progress.residuals[m] = 0.0
             continue
+        ahead = 0
+        if count + 1 < visits.order.shape[0]:
+            ahead = graphs.first_message[visits.order[count + 1]] - graphs.first_message[m]
         if _has_sums(data, penalty, m):
             gather_ranges(graphs, beliefs, penalty.kappa, m, room)
         phase += 1
@@ -240,7 +248,7 @@ def soft_steps(data, weights, beliefs, penalty, visits, progress, mean, room):
                 return
             if r == 0 and number == 0:
                 gap = _gap_of_variables(graphs, m, room)
-            _step_factors(data, weights, beliefs, penalty, m, r, room)
+            _step_factors(data, weights, beliefs, penalty, m, r, ahead, room)
         if mean.share > 0.0:
             _mix_ranges(graphs, beliefs, penalty.kappa, mean, m, room)
         before = m

@@ -72,6 +72,7 @@ class Room(NamedTuple):
     gaps: np.ndarray  # variables of an example
     parts: np.ndarray  # results of ranges of factors, see ranges.py
     found: np.ndarray  # the same of all threads that share visits
+    plan: np.ndarray  # integers that tell the steps of factors what comes next, see ranges.py
     share: Share
     counters: np.ndarray  # of these threads
 
@@ -446,6 +447,7 @@ def make_room(graphs: Any) -> Room:
         gaps=np.empty(variables),
         parts=results,
         found=results,
+        plan=np.zeros(2, np.int64),
         share=Share(),
         counters=make_counters(1),
     )

@@ -9,9 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from ..._kernels.jit import leaf
+from ..._kernels.vector import prefetch
 from .agreement import ENOUGH, MOST_MOVES, NEGLIGIBLE, entry_weight, tie_of
 from .four_pairs import move_four, move_four_tied
-from .ranges import GAP, LANES, RESIDUAL, SUMS, count_ranges, own_ranges, publish, range_ends
+from .ranges import (
+    AHEAD,
+    GAP,
+    LANES,
+    RESIDUAL,
+    SUMS,
+    WANTS_SUMS,
+    count_ranges,
+    own_ranges,
+    publish,
+    range_ends,
+)
 
 # Values of ``graphs.binary_pairs``.
 BINARY_PAIRS, IN_ORDER, TIED_IN_ORDER = 1, 2, 3
@@ -25,8 +37,9 @@ def binary_pairs_step(data, beliefs, weights, penalty, m, wants_gap, room):
     """Moves within the factors of an example, of own ranges; ``found`` of the scratch receives the
     sums of gaps, if wanted, and of squared disagreement.
 
-    All offsets follow from the index of the factor, so few arrays are read. ``found`` also receives
-    what the next steps of the variables need: the sums over slots of ``eta + kappa * implied``.
+    All offsets follow from the index of the factor, so few arrays are read. Where sums are wanted,
+    ``found`` also receives what the next steps of the variables need: the sums over slots of
+    ``eta + kappa * implied``.
     """
     graphs = data.graphs
     s = graphs.shape[m]
@@ -57,7 +70,8 @@ def binary_pairs_step(data, beliefs, weights, penalty, m, wants_gap, room):
         if wants_gap:
             part[GAP] = gap + more
         part[RESIDUAL] = residual + further
-    publish(room, n_ranges, GAP if wants_gap else RESIDUAL, SUMS + n_variables)
+    end = SUMS + n_variables if room.plan[WANTS_SUMS] != 0 else SUMS
+    publish(room, n_ranges, GAP if wants_gap else RESIDUAL, end)
 
 
 @leaf
@@ -106,8 +120,15 @@ def _four_at_a_time(data, beliefs, weights, penalty, m, sums, room, begin, end):
     own, w = room.states, weights[0]
     scores = values[2 * LANES :]
     gap, residual = 0.0, 0.0
+    ahead, wants_sums = room.plan[AHEAD], room.plan[WANTS_SUMS] != 0
     for number in range(begin, end, LANES):
         at = 2 * number
+        if ahead != 0:
+            place = messages + 4 * number + ahead
+            prefetch(beliefs.eta, place, place + 16)
+            prefetch(beliefs.implied, place, place + 16)
+            place = entries + 4 * number + ahead
+            prefetch(beliefs.tables, place, place + 16)
         for lane in range(LANES):
             values[lane] = own[scope[at + 2 * lane]]
             values[LANES + lane] = own[scope[at + 2 * lane + 1]]
@@ -128,9 +149,10 @@ def _four_at_a_time(data, beliefs, weights, penalty, m, sums, room, begin, end):
             )
         gap += more
         residual += further
-        for lane in range(LANES):
-            sums[scope[at + 2 * lane]] += values[lane]
-            sums[scope[at + 2 * lane + 1]] += values[LANES + lane]
+        if wants_sums:
+            for lane in range(LANES):
+                sums[scope[at + 2 * lane]] += values[lane]
+                sums[scope[at + 2 * lane + 1]] += values[LANES + lane]
     if not penalty.augmented:
         residual = 0.0
     return gap, residual / (kappa * kappa)
