@@ -36,8 +36,8 @@ _SIZE = 64
 _LINES = 16  # numbers in two cache lines
 # Number of looks at the counters, about a microsecond in all, before a thread lets others run.
 _LOOKS = 300
-# Long waits in a row after which a thread sleeps once. Threads that only let each other run may stay
-# on one processor while another is idle; one that wakes up is put on an idle processor.
+# Long waits in a row after which a thread sleeps once. Threads that only let each other run may
+# stay on one processor while another is idle; one that wakes up is put on an idle processor.
 _MOST_LATE = 16
 
 
