@@ -1,17 +1,21 @@
-"""Batches of examples that several threads visit together; the result does not depend on them.
+"""Threads that work together within a pass; the result does not depend on their number.
 
-The answers to all examples of a batch are computed at the weights before the batch, by any thread
-and in any order. When all are known, one thread, the leader, changes the weights by them, in the
-order of the examples. A thread takes the next example that nobody has taken, so the leader does all
-the work if there are no other threads, or if they are late. Examples that take longest come first,
-so that threads wait less for the last one.
+**Batches** of examples: the answers to all examples of a batch are computed at the weights before
+the batch, by any thread and in any order. When all are known, one thread, the leader, changes the
+weights by them, in the order of the examples. A thread takes the next example that nobody has
+taken, so the leader does all the work if there are no other threads, or if they are late. Examples
+that take longest come first, so that threads wait less for the last one.
 
 What is visited, and how, is the class of a task: a NamedTuple that implements :func:`answer_item`
 and :func:`apply_item`.
+
+**In step**: all threads run the same kernel, each on its own share of every phase of the work, and
+wait for each other between two phases.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -30,8 +34,12 @@ from .jit import leaf
 # two cache lines of its own.
 _TAKEN, _OPEN, _ANSWERED, _ENDED = 0, 16, 32, 48
 _SIZE = 64
+_LINES = 16  # numbers in two cache lines
 # Number of looks at the counters, about a microsecond in all, before a thread lets others run.
 _LOOKS = 300
+# Long waits in a row after which a thread sleeps once. Threads that only let each other run may
+# stay on one processor while another is idle; one that wakes up is put on an idle processor.
+_MOST_LATE = 16
 
 
 def answer_item(task, item, scratch):
@@ -111,6 +119,21 @@ def _let_others_run(typingctx):
         if sys.platform != "win32":
             kind = ir.FunctionType(ir.IntType(32), [])
             builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.none(), codegen
+
+
+@intrinsic
+def _sleep(typingctx):
+    """Sleep for a moment, where the system has a function for it."""
+
+    def codegen(context, builder, signature, args):
+        if sys.platform != "win32":
+            number = ir.IntType(32)
+            kind = ir.FunctionType(number, [number])
+            function = cgutils.get_or_insert_function(builder.module, kind, "usleep")
+            builder.call(function, [ir.Constant(number, 1)])
         return context.get_dummy_value()
 
     return types.none(), codegen
@@ -197,15 +220,70 @@ def in_batches(
     def work(thread: int) -> None:
         run_batches(task, turns, counters, thread == 0, size, ahead, make_scratch(thread))
 
-    helpers = min(n_threads, size) - 1
-    if helpers < 1:
+    _run(work, min(n_threads, size), counters, _ENDED)
+
+
+def _run(work: Callable[[int], None], n_threads: int, counters: np.ndarray, ended: int) -> None:
+    """Call ``work(0)`` here, and with each other number in a thread."""
+    if n_threads == 1:
         work(0)
         return
-    with ThreadPoolExecutor(helpers) as pool:
+    with ThreadPoolExecutor(n_threads - 1) as pool:
         try:
-            running = [pool.submit(work, thread + 1) for thread in range(helpers)]
+            running = [pool.submit(work, number) for number in range(1, n_threads)]
             work(0)
         finally:
-            counters[_ENDED] = 1  # also if the leader failed: nobody waits for it
+            counters[ended] = 1  # also if the leader failed: nobody waits for it
         for helper in running:
             helper.result()
+
+
+@leaf
+def wait_for_all(counters, own, n_threads, phase):
+    """Wait until all threads have reached a phase, and see what they wrote before.
+
+    Returns false if this will not happen, because one of them failed.
+    """
+    if n_threads == 1:
+        return True
+    _set(counters, _LINES * own, phase)
+    looks = 0
+    for other in range(n_threads):
+        while _look(counters, _LINES * other) < phase:
+            looks += 1
+            if looks > _LOOKS:
+                if _look(counters, _LINES * n_threads) != 0:
+                    return False
+                _let_others_run()
+    late = _LINES * own + 1
+    counters[late] = counters[late] + 1 if looks > _LOOKS else 0
+    if counters[late] > _MOST_LATE:
+        counters[late] = 0
+        _sleep()
+    return True
+
+
+def make_counters(n_threads: int) -> np.ndarray:
+    """The phase that each thread has reached, and whether one has failed or all is done."""
+    return np.zeros(_LINES * (n_threads + 1), np.int64)
+
+
+def in_step(work: Callable[[int], None], counters: np.ndarray) -> None:
+    """Call ``work(number)`` in all threads; kernels there meet at :func:`wait_for_all`."""
+    n_threads = len(counters) // _LINES - 1
+
+    def guarded(number: int) -> None:
+        try:
+            work(number)
+        except BaseException:
+            counters[_LINES * n_threads] = 1
+            raise
+
+    _run(guarded, n_threads, counters, _LINES * n_threads)
+
+
+def processors() -> int:
+    """Number of processors that this process may use; more threads in step would wait for turns."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

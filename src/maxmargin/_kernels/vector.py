@@ -87,6 +87,11 @@ def copy(typingctx, out, row):
     return types.none(out, row), codegen
 
 
+def _row_length(builder, matrix):
+    """Number of columns of a matrix."""
+    return builder.extract_value(matrix.shape, 1)
+
+
 def _row_start(context, builder, signature, args, at_indices, place, n_columns):
     """First element of the matrix row for entry ``place`` of a feature vector."""
     index = place
@@ -119,7 +124,7 @@ def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
     numbers = _array(context, builder, signature, args, 2)
     low, high = args[3], args[4]
     target = _array(context, builder, signature, args, at_out)
-    n_columns = _length(builder, target)
+    n_columns, stride = _length(builder, target), _row_length(builder, table)
     one, two = _number(1, n_columns), _number(2, n_columns)
     pairs = builder.add(low, builder.and_(builder.sub(high, low), _number(-2, n_columns)))
 
@@ -132,7 +137,7 @@ def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
             builder.store(zero, odd[-1])
 
         def add(entry, sums):
-            start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+            start = _row_start(context, builder, signature, args, 1, entry, stride)
             factor = _splat(builder, _entry(builder, numbers, entry), width)
             for place, partial in zip(places, sums, strict=True):
                 row = _load(builder, table.data, builder.add(start, place), width)
@@ -154,7 +159,8 @@ def _sum_rows(context, builder, signature, args, at_out, begin) -> None:
 def combine_rows(typingctx, matrix, indices, data, first, last, out):
     """``out += sum_p data[p] * matrix[indices[p]]`` for ``first <= p < last``.
 
-    ``indices`` may be None: row p then belongs to entry p. Up to 40 columns of ``out`` stay in
+    ``indices`` may be None: row p then belongs to entry p. A shorter ``out`` receives the first
+    columns. Up to 40 columns of ``out`` stay in
     registers for the whole sum, in two independent parts.
     """
     if not _feature_types_fit(matrix, indices, data, out):
@@ -194,8 +200,8 @@ def sum_rows(typingctx, matrix, indices, data, first, last, base, factor, out):
 def spread_row(typingctx, matrix, indices, data, first, last, row, scale):
     """``matrix[indices[p]] += scale * data[p] * row`` for ``first <= p < last``.
 
-    ``indices`` may be None as in :func:`combine_rows`. Chunks of ``row`` that are zero are skipped:
-    a step of a solver changes few labels.
+    ``indices`` may be None, and ``row`` shorter, as in :func:`combine_rows`. Chunks of ``row`` that
+    are zero are skipped: a step of a solver changes few labels.
     """
     if not _feature_types_fit(matrix, indices, data, row):
         return None
@@ -238,12 +244,12 @@ def _spread_row(context, builder, signature, args, part) -> None:
     table = _array(context, builder, signature, args, 0)
     numbers = _array(context, builder, signature, args, 2)
     source = _array(context, builder, signature, args, 5)
-    n_columns = _length(builder, source)
+    n_columns, stride = _length(builder, source), _row_length(builder, table)
     one = _number(1, n_columns)
 
     def emit(offset, chunk, width):
         with cgutils.for_range_slice(builder, args[3], args[4], one, one.type) as (entry, _):
-            start = _row_start(context, builder, signature, args, 1, entry, n_columns)
+            start = _row_start(context, builder, signature, args, 1, entry, stride)
             factor = builder.fmul(_entry(builder, numbers, entry), args[6], flags=_FAST)
             change = builder.fmul(chunk, _splat(builder, factor, width), flags=_FAST)
             at = builder.add(start, offset)

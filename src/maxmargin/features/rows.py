@@ -398,7 +398,7 @@ def _add(rows, matrix, row, values, scale):
         begin, end = rows.indptr[row], rows.indptr[row + 1]
         spread_row(matrix, rows.indices, rows.data, begin, end, values, scale)
     if rows.bias != 0.0:
-        add_scaled(matrix[rows.n_inputs - 1], values, scale * rows.bias)
+        add_scaled(matrix[rows.n_inputs - 1][: values.shape[0]], values, scale * rows.bias)
 
 
 @leaf

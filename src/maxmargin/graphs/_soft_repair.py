@@ -170,7 +170,7 @@ def repair_graphs(data, weights, beliefs, max_min, room):
     """
     graphs, rows = data.graphs, data.rows  # here, because each mention of a NamedTuple is a copy
     truth = data.truth
-    agreed, change = room.sums, room.change
+    agreed, change = room.states, room.change
     total = 0.0
     for m in range(graphs.shape.shape[0]):
         scale = data.scales[m]

@@ -26,11 +26,13 @@ from .._validation import check_choice, check_integer, check_number, is_name, is
 from ..solvers._centre_kernel import mix_in
 from ..solvers.base import Candidate, Momentum, check_power, expected_gap
 from ..solvers.frank_wolfe import BlockAscent
+from ..solvers.groups import alongside
 from ..solvers.problem import DualPoint, Evaluation
+from ._shared_visits import visit_together
 from ._soft_check import slots_of_states, write_messages
 from ._soft_kernel import MeanMessages, Progress, soft_steps, start_beliefs
 from .graph import TREE
-from .kernels.agreement import Beliefs, Penalty, make_room
+from .kernels.agreement import Beliefs, Penalty
 from .soft_bounds import blocks_per_visit, default_kappa, known_in_advance
 
 AGREEMENTS = ("multipliers", "soft", "annealed")
@@ -253,12 +255,15 @@ class SoftAgreement(BlockAscent):
     def _visit(self, problem, state, visits):
         # In other orders an example may be visited twice in a round, or not at all.
         share = self._share(state) if self.order == "permutation" else 0.0
-        soft_steps(
-            problem.data(), problem.split(state.weights), state.dual,
-            self._penalty(problem, state), visits,
-            Progress(state.gaps, state.residuals, state.squares),
-            MeanMessages(float(share), state.mean_messages), make_room(problem.graphs),
-        )  # fmt: skip
+        penalty = self._penalty(problem, state)
+        progress = Progress(state.gaps, state.residuals, state.squares)
+        mean = MeanMessages(float(share), state.mean_messages)
+
+        def visit(weights, room):
+            soft_steps(problem.data(), weights, state.dual, penalty, visits, progress, mean, room)
+
+        n_threads = 1 if len(visits.tree) else problem.n_threads
+        visit_together(problem, state.weights, n_threads, visit)
         return state
 
     def _share(self, state) -> float:
@@ -364,17 +369,14 @@ class SoftAgreement(BlockAscent):
         """
         soft = self.agreement == "soft"
         points = self.points(problem, state, at)
-        hard = [problem.primal(weights, messages) for weights, messages in points]
-        if not soft and problem.can_tighten and state.calls:
-            # The messages of the better point may be improved.
-            best = int(np.argmin(hard))
-            weights, messages = points[best]
-            messages = problem.tightened(weights, messages, _SWEEPS)
-            hard[best] = min(hard[best], problem.primal(weights, messages))
+        certified = self.certify or not soft
+        n_threads = problem.n_threads if certified else 1
+        with alongside(lambda: problem.hard_dual(state.dual), n_threads) as hard_dual:
+            hard = self._hard_values(problem, state, points, tighten=not soft)
+            if certified:
+                best = problem.better_mixture(state.best, hard_dual())
+                state = state._replace(best=best)
         state = state._replace(hard_primal=min([state.hard_primal, *hard]))
-        if self.certify or not soft:
-            found = problem.hard_dual(state.dual)
-            state = state._replace(best=problem.better_mixture(state.best, found))
         values, dual = hard, -np.inf
         if soft:
             values, dual, state = self._soft_values(problem, state, points, dual_weights)
@@ -387,6 +389,16 @@ class SoftAgreement(BlockAscent):
             for (weights, _), value in zip(points, values, strict=True)
         ]
         return state._replace(trace=trace), candidates
+
+    def _hard_values(self, problem, state, points, tighten: bool) -> list[float]:
+        """Hard primal at some points; the messages of the best one may be improved."""
+        hard = [problem.primal(weights, messages) for weights, messages in points]
+        if tighten and problem.can_tighten and state.calls:
+            best = int(np.argmin(hard))
+            weights, messages = points[best]
+            messages = problem.tightened(weights, messages, _SWEEPS)
+            hard[best] = min(hard[best], problem.primal(weights, messages))
+        return hard
 
     def _soft_values(self, problem, state, points, dual_weights):
         sigma = float(self.smoothing)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -51,3 +54,13 @@ def in_threads(work, pairs: list, n_threads: int) -> list:
     if errors:
         raise errors[min(errors)]
     return results
+
+
+@contextmanager
+def alongside(work: Callable[[], Any], n_threads: int) -> Iterator[Callable[[], Any]]:
+    """A function that returns the result of ``work()``, which several threads begin at once."""
+    if n_threads == 1:
+        yield work
+        return
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(work).result

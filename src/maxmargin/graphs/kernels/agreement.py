@@ -18,6 +18,8 @@ import numpy as np
 
 from ..._kernels.jit import leaf
 from ..._kernels.simplex import clipped_difference, project
+from ..._kernels.team import make_counters
+from .ranges import Share, make_results
 
 NEGLIGIBLE = 1e-15
 # Moves within a table end when one gains less than this share of the first, or after this number.
@@ -66,7 +68,13 @@ class Room(NamedTuple):
     node: np.ndarray  # the same size
     pointer: np.ndarray  # the same size, integers
     places: np.ndarray  # integers: states of the variables of a factor
-    sums: np.ndarray  # states of an example: multipliers and implied beliefs of all their slots
+    states: np.ndarray  # numbers of all states of an example
+    gaps: np.ndarray  # variables of an example
+    parts: np.ndarray  # results of ranges of factors, see ranges.py
+    found: np.ndarray  # the same of all threads that share visits
+    plan: np.ndarray  # integers that tell the steps of factors what comes next, see ranges.py
+    share: Share
+    counters: np.ndarray  # of these threads
 
 
 # --- variables ------------------------------------------------------------------------------
@@ -84,16 +92,6 @@ def gather_messages(graphs, beliefs, kappa, m, a, out):
         for j in range(k):
             out[j] += beliefs.eta[at + j] + kappa * (beliefs.implied[at + j] - belief[j])
     return end - begin
-
-
-@leaf
-def take_sums(graphs, sums, belief, kappa, a, out):
-    """As :func:`gather_messages`, from sums that the steps of the factors have updated."""
-    held = graphs.held_at[a + 1] - graphs.held_at[a]
-    at = graphs.state_at[a]
-    for j in range(graphs.n_states[a]):
-        out[j] += sums[at + j] - held * kappa * belief[j]
-    return held
 
 
 @leaf
@@ -429,6 +427,8 @@ def make_room(graphs: Any) -> Room:
     arity = int(np.diff(graphs.scope_at).max(initial=1))
     messages = max(40, arity * k)  # four tables of binary pairs at once need 40 numbers
     largest = max(k, entries)
+    variables = int(np.diff(graphs.variables).max(initial=1))
+    results = make_results(variables)
     return Room(
         scores=np.empty((1, graphs.n_columns)),
         change=np.zeros(graphs.n_columns),
@@ -443,5 +443,11 @@ def make_room(graphs: Any) -> Room:
         node=np.empty(messages),
         pointer=np.empty(messages, np.int32),
         places=np.empty(arity, np.int32),
-        sums=np.empty(int(np.diff(graphs.first_state).max(initial=1))),
+        states=np.empty(int(np.diff(graphs.first_state).max(initial=1))),
+        gaps=np.empty(variables),
+        parts=results,
+        found=results,
+        plan=np.zeros(2, np.int64),
+        share=Share(),
+        counters=make_counters(1),
     )

@@ -9,8 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from ..._kernels.jit import leaf
+from ..._kernels.vector import prefetch
 from .agreement import ENOUGH, MOST_MOVES, NEGLIGIBLE, entry_weight, tie_of
-from .four_pairs import LANES, move_four, move_four_tied
+from .four_pairs import move_four, move_four_tied
+from .ranges import (
+    AHEAD,
+    GAP,
+    LANES,
+    RESIDUAL,
+    SUMS,
+    WANTS_SUMS,
+    count_ranges,
+    own_ranges,
+    publish,
+    range_ends,
+)
 
 # Values of ``graphs.binary_pairs``.
 BINARY_PAIRS, IN_ORDER, TIED_IN_ORDER = 1, 2, 3
@@ -20,34 +33,45 @@ TIED_MOVES = 1
 
 
 @leaf
-def binary_pairs_step(data, beliefs, weights, penalty, m, room):
-    """Moves within all factors of an example; returns the sum of gaps and squared disagreement.
+def binary_pairs_step(data, beliefs, weights, penalty, m, wants_gap, room):
+    """Moves within the factors of an example, of own ranges; ``found`` of the scratch receives the
+    sums of gaps, if wanted, and of squared disagreement.
 
-    All offsets follow from the index of the factor, so few arrays are read. The field ``sums`` of
-    the scratch receives what the next steps of the variables need: the sum over slots of
+    All offsets follow from the index of the factor, so few arrays are read. Where sums are wanted,
+    ``found`` also receives what the next steps of the variables need: the sums over slots of
     ``eta + kappa * implied``.
     """
     graphs = data.graphs
     s = graphs.shape[m]
-    first_factor = graphs.factors[s]
-    n_factors = graphs.factors[s + 1] - first_factor
-    sums = room.sums[: graphs.first_state[m + 1] - graphs.first_state[m]]
-    sums[:] = 0.0
-    done, gap, residual = 0, 0.0, 0.0
-    if graphs.binary_pairs[s] >= IN_ORDER and penalty.sigma == 0.0:
-        done = n_factors - n_factors % LANES
-        gap, residual = _four_at_a_time(
-            graphs, beliefs, weights, data.scales[m], penalty, m, sums, room.delta, done
+    n_variables = graphs.variables[s + 1] - graphs.variables[s]
+    fours = graphs.binary_pairs[s] >= IN_ORDER and penalty.sigma == 0.0
+    if graphs.binary_pairs[s] == TIED_IN_ORDER:
+        _write_shared(graphs, graphs.factors[s], room.delta[6 * LANES :])
+    if fours:
+        # Read once: what another thread has changed comes from its cache, all at the same time.
+        for v in range(n_variables):
+            room.states[v] = beliefs.variables[graphs.first_state[m] + 2 * v + 1]
+    n_ranges = count_ranges(graphs, s)
+    first, last = own_ranges(room.share, n_ranges)
+    for g in range(first, last):
+        begin, end = range_ends(graphs, s, n_ranges, g)
+        part = room.parts[g]
+        sums = part[SUMS : SUMS + n_variables]
+        sums[:] = 0.0
+        done, gap, residual = begin, 0.0, 0.0
+        if fours:
+            done = end - (end - begin) % LANES
+            gap, residual = _four_at_a_time(
+                data, beliefs, weights, penalty, m, sums, room, begin, done
+            )
+        more, further = _one_at_a_time(
+            graphs, beliefs, weights, data.scales[m], penalty, m, sums, done, end
         )
-    more, further = _one_at_a_time(
-        graphs, beliefs, weights, data.scales[m], penalty, m, sums, done, n_factors
-    )
-    base = graphs.variables[s]
-    for a in range(base, graphs.variables[s + 1]):
-        # The two messages of a binary variable are opposite: one is enough.
-        held = graphs.held_at[a + 1] - graphs.held_at[a]
-        sums[2 * (a - base)] = held * penalty.kappa - sums[2 * (a - base) + 1]
-    return gap + more, residual + further
+        if wants_gap:
+            part[GAP] = gap + more
+        part[RESIDUAL] = residual + further
+    end = SUMS + n_variables if room.plan[WANTS_SUMS] != 0 else SUMS
+    publish(room, n_ranges, GAP if wants_gap else RESIDUAL, end)
 
 
 @leaf
@@ -81,27 +105,33 @@ def _write_scores(graphs, f, weights, column, n_tied, scores):
 
 
 @leaf
-def _four_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, values, n_factors):
+def _four_at_a_time(data, beliefs, weights, penalty, m, sums, room, begin, end):
+    graphs, scale, values = data.graphs, data.scales[m], room.delta
     s = graphs.shape[m]
     kappa = penalty.kappa
     first_factor = graphs.factors[s]
-    if n_factors == 0:
+    if begin == end:
         return 0.0, 0.0
     tied = graphs.binary_pairs[s] == TIED_IN_ORDER
     n_tied = graphs.n_tied[first_factor]
     scope = graphs.scope[graphs.scope_at[first_factor] :]
-    states, messages = graphs.first_state[m], graphs.first_message[m]
     entries, column = graphs.first_mass[m], graphs.factor_column[first_factor]
-    own, w = beliefs.variables, weights[0]
+    messages = graphs.first_message[m]
+    own, w = room.states, weights[0]
     scores = values[2 * LANES :]
-    if tied:
-        _write_shared(graphs, first_factor, values[6 * LANES :])
     gap, residual = 0.0, 0.0
-    for number in range(0, n_factors, LANES):
+    ahead, wants_sums = room.plan[AHEAD], room.plan[WANTS_SUMS] != 0
+    for number in range(begin, end, LANES):
         at = 2 * number
+        if ahead != 0:
+            place = messages + 4 * number + ahead
+            prefetch(beliefs.eta, place, place + 16)
+            prefetch(beliefs.implied, place, place + 16)
+            place = entries + 4 * number + ahead
+            prefetch(beliefs.tables, place, place + 16)
         for lane in range(LANES):
-            values[lane] = own[states + 2 * scope[at + 2 * lane] + 1]
-            values[LANES + lane] = own[states + 2 * scope[at + 2 * lane + 1] + 1]
+            values[lane] = own[scope[at + 2 * lane]]
+            values[LANES + lane] = own[scope[at + 2 * lane + 1]]
         table, message, first = (
             entries + 4 * number,
             messages + 4 * number,
@@ -119,9 +149,10 @@ def _four_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, values, n
             )
         gap += more
         residual += further
-        for lane in range(LANES):
-            sums[2 * scope[at + 2 * lane] + 1] += values[lane]
-            sums[2 * scope[at + 2 * lane + 1] + 1] += values[LANES + lane]
+        if wants_sums:
+            for lane in range(LANES):
+                sums[scope[at + 2 * lane]] += values[lane]
+                sums[scope[at + 2 * lane + 1]] += values[LANES + lane]
     if not penalty.augmented:
         residual = 0.0
     return gap, residual / (kappa * kappa)
@@ -140,8 +171,8 @@ def _one_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, begin, end
     slots = graphs.scope_at[first_factor]
     share = 1.0 / (kappa * kappa)
     for number in range(begin, end):
-        left = states + 2 * graphs.scope[slots + 2 * number]
-        right = states + 2 * graphs.scope[slots + 2 * number + 1]
+        v, u = graphs.scope[slots + 2 * number], graphs.scope[slots + 2 * number + 1]
+        left, right = states + 2 * v, states + 2 * u
         at = messages + 4 * number
         e0, e1, e2, e3 = eta[at], eta[at + 1], eta[at + 2], eta[at + 3]
         l0 = e0 + kappa * (implied[at] - own[left])
@@ -237,8 +268,6 @@ def _one_at_a_time(graphs, beliefs, weights, scale, penalty, m, sums, begin, end
             square = (l0 - e0) ** 2 + (l1 - e1) ** 2 + (r0 - e2) ** 2 + (r1 - e3) ** 2
             residual += share * square
             e1, e3 = l1, r1
-        left -= states
-        right -= states
-        sums[left + 1] += e1 + kappa * implied[at + 1]
-        sums[right + 1] += e3 + kappa * implied[at + 3]
+        sums[v] += e1 + kappa * implied[at + 1]
+        sums[u] += e3 + kappa * implied[at + 3]
     return gap, residual

@@ -21,8 +21,8 @@ from numba.extending import intrinsic
 
 from ..._kernels.chunks import _DOUBLE, _FAST, _array, _load, _row_types_fit, _splat, _store
 from .agreement import NEGLIGIBLE
+from .ranges import LANES
 
-LANES = 4
 _BITS = ir.IntType(LANES)
 _INFINITY = float("inf")
 _TINY = 1e-300

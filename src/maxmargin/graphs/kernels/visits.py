@@ -9,10 +9,12 @@ from .binary_pairs import binary_pairs_step
 from .global_factors import count_step, frank_wolfe_factor
 from .pair_tables import pair_table_step
 from .potts import potts_step
+from .ranges import GAP, RESIDUAL
 
 
 def visit_factors(graphs, data, beliefs, weights, penalty, m, wants_gap, room):
-    """Steps of all factors of an example; returns the sum of gaps and the squared disagreement.
+    """Steps of the factors of an example, those of the share of a thread; ``found`` of the scratch
+    receives the sums of gaps and of squared disagreement.
 
     Gaps may be omitted where ``wants_gap`` is false. ``graphs`` are those of the data.
     """
@@ -20,7 +22,7 @@ def visit_factors(graphs, data, beliefs, weights, penalty, m, wants_gap, room):
 
 @implements(visit_factors, BinaryGraphs)
 def _visit_binary(graphs, data, beliefs, weights, penalty, m, wants_gap, room):
-    return binary_pairs_step(data, beliefs, weights, penalty, m, room)
+    binary_pairs_step(data, beliefs, weights, penalty, m, wants_gap, room)
 
 
 @implements(visit_factors, PairGraphs)
@@ -39,14 +41,16 @@ def _visit_pairs(graphs, data, beliefs, weights, penalty, m, wants_gap, room):
         total += pair_table_step(graphs, features, beliefs, weights, scale, penalty, m, f, room)
         if penalty.augmented:
             residual += move_multipliers(graphs, beliefs, penalty.kappa, m, f)
-    return total, residual
+    room.found[0, GAP] = total
+    room.found[0, RESIDUAL] = residual
 
 
 @implements(visit_factors, Graphs)
 def _visit_any(graphs, data, beliefs, weights, penalty, m, wants_gap, room):
     s = graphs.shape[m]
     if graphs.binary_pairs[s] and penalty.exact and data.features.shape[1] == 1:
-        return binary_pairs_step(data, beliefs, weights, penalty, m, room)
+        binary_pairs_step(data, beliefs, weights, penalty, m, wants_gap, room)
+        return
     features, scale = data.features, data.scales[m]
     total, residual = 0.0, 0.0
     for f in range(graphs.factors[s], graphs.factors[s + 1]):
@@ -67,4 +71,5 @@ def _visit_any(graphs, data, beliefs, weights, penalty, m, wants_gap, room):
             total += table_step(data, beliefs, weights, penalty, m, f, room)
         if penalty.augmented:
             residual += move_multipliers(graphs, beliefs, penalty.kappa, m, f)
-    return total, residual
+    room.found[0, GAP] = total
+    room.found[0, RESIDUAL] = residual
