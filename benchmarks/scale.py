@@ -62,8 +62,7 @@ _WAYS, _PARTITIONS = ("accelerated", "plain"), ("1", "2", "4", "8", "32")
 _PICTURE = REPOSITORY / "docs" / "pictures" / "rounds.svg"
 _MEASURED = _PICTURE.with_suffix(".json")
 _WORKERS = 2
-# Passes of two fits that differ in passes alone: there are checks after 16 passes and 32, and at the
-# end.
+# Passes of two fits that differ in passes alone: both have checks up to pass 16 and at the end.
 _FEW_PASSES = 17, 31
 
 

@@ -67,7 +67,7 @@ def test_answers_before_a_batch_and_steps_in_order(n_threads):
 
 @pytest.mark.parametrize("n_threads", [1, 2, 5])
 def test_threads_are_a_batch_ahead(n_threads):
-    """Answers that do not depend on steps; two batches have room."""
+    """Answers that do not depend on steps; there is memory for two batches."""
     for n, size in ((1, 4), (16, 4), (61, 7)):
         task = Doubling(np.full(2 * size, np.nan), np.zeros(1))
         in_batches(
