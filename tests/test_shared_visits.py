@@ -15,7 +15,10 @@ from maxmargin.graphs import _shared_visits, soft
 from maxmargin.graphs._shared_visits import can_share
 from realdata import load_npz
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 
 @pytest.fixture
