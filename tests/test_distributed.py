@@ -121,6 +121,7 @@ def test_bags_of_feature_dicts(client):
     assert [p.tolist() for p in found] == [p.tolist() for p in model.predict(TOKENS)]
 
 
+@pytest.mark.more
 def test_arrays_and_tables(client):
     import dask.array as arrays
     import dask.dataframe as frames
@@ -566,6 +567,7 @@ def test_words_in_threads():
     assert isinstance(model, SequenceLabeler) and model._engine is None
 
 
+@pytest.mark.more
 def test_columns_of_tables_in_memory_are_found_by_name(client):
     """The order of the columns of a partition does not change what they mean."""
     import pandas as pd

@@ -19,6 +19,8 @@ from maxmargin.solvers.loop import run
 
 N_LABELS = 5
 
+pytestmark = pytest.mark.more  # 13 s from an empty cache
+
 
 def data(n=30, seed=0):
     rng = np.random.RandomState(seed)
