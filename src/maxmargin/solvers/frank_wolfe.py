@@ -60,7 +60,7 @@ _ACTIVE_SHARE = 0.1
 _REVISITS, _MANY_WEIGHTS = 2, 1 << 16
 # The same in batches, whose visits end with such moves at the weights of the moment, and of trees
 # with hashed features, whose moves take longer: with 2, 500 sentences of EWT have a gap of 5 %
-# after 36 passes instead of 39, but each takes a fourth longer.
+# after 36 passes instead of 39.
 _FEW_REVISITS = 1
 # Inertia at the start, in units of the root of the mean curvature of an example.
 _INERTIA = 2.0
